@@ -1,0 +1,1 @@
+"""beliefs: learning and inference in discrete graphical models."""

@@ -1,0 +1,1 @@
+"""Hot loops: plain functions of flat arrays, compiled by Numba. Arrays in, arrays out; no names, no checks."""

@@ -1,0 +1,9 @@
+"""Models: what is true. Immutable, without algorithms; whatever its kind, a model becomes a FactorGraph."""
+
+from beliefs.model.bayes_net import BayesianNetwork
+from beliefs.model.factor import Factor
+from beliefs.model.graph import FactorGraph, Model, as_factor_graph
+from beliefs.model.layout import Layout
+from beliefs.model.variable import Variable
+
+__all__ = ["BayesianNetwork", "Factor", "FactorGraph", "Layout", "Model", "Variable", "as_factor_graph"]

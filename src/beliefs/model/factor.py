@@ -1,0 +1,99 @@
+"""A factor: a scope and a table of log potentials. The order of axes is defined here and nowhere else.
+
+Axis ``a`` of ``log_table`` belongs to ``scope[a]``; flattened in C order, the **last variable varies fastest**,
+as in UAI files. Every other convention is turned at the border of its file format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from beliefs.errors import ModelError
+from beliefs.model.variable import Variable
+from beliefs.typing import Floats
+
+__all__ = ["Factor", "log_table"]
+
+
+def log_table(values: ArrayLike, *, what: str = "table") -> Floats:
+    r"""Return :math:`\log` of non-negative values; zeros become ``-inf``. Negative or non-finite entries raise."""
+    table = numeric(values, what)
+    if table.size and not (table >= 0).all():
+        bad = table[~(table >= 0)].flat[0]
+        raise ModelError(f"{what} must have non-negative entries, found {bad}")
+    if np.isinf(table).any():
+        raise ModelError(f"{what} must have finite entries, found inf")
+    with np.errstate(divide="ignore"):
+        return np.log(table)
+
+
+def numeric(values: ArrayLike, what: str) -> Floats:
+    """Return a new C-ordered float64 array or raise."""
+    try:
+        return np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{what} must be an array of numbers ({error})") from None
+
+
+def check_logs(logs: Floats, what: str) -> None:
+    """Raise unless every entry is finite or ``-inf``."""
+    if not (logs < np.inf).all():  # False for nan as well
+        bad = logs[~(logs < np.inf)].flat[0]
+        raise ModelError(f"{what} must have finite or -inf log potentials, found {bad}")
+
+
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Factor:
+    """A non-negative function of a few variables, stored as natural logs.
+
+    Parameters
+    ----------
+    scope : sequence of Variable
+        Any number, none included (a constant); no variable twice.
+    log_table : array_like
+        Log potentials of shape ``tuple(v.card for v in scope)``, or flat with the last variable fastest;
+        ``-inf`` is a true zero.
+
+    Examples
+    --------
+    >>> rain = Variable("Rain", ["no", "yes"])
+    >>> Factor.from_table([rain], [0.8, 0.2]).table
+    array([0.8, 0.2])
+    """
+
+    scope: tuple[Variable, ...]
+    log_table: Floats
+
+    def __init__(self, scope: Sequence[Variable], log_table: ArrayLike) -> None:
+        variables = tuple(scope)
+        names = [v.name for v in variables]
+        label = f"table of factor ({', '.join(names)})"
+        if len(set(names)) < len(names):
+            raise ModelError(f"factor ({', '.join(names)}) has a variable twice in its scope")
+        shape = tuple(v.card for v in variables)
+        table = numeric(log_table, label)
+        if table.shape != shape:
+            if table.ndim > 1 or table.size != np.prod([float(k) for k in shape]):
+                raise ModelError(f"{label} must have shape {shape}, found {table.shape}")
+            table = table.reshape(shape)
+        check_logs(table, label)
+        table.setflags(write=False)
+        object.__setattr__(self, "scope", variables)
+        object.__setattr__(self, "log_table", table)
+
+    @classmethod
+    def from_table(cls, scope: Sequence[Variable], table: ArrayLike) -> Factor:
+        """Make a factor from potentials (not logs); zeros are hard."""
+        return cls(scope, log_table(table, what=f"table of factor ({', '.join(v.name for v in scope)})"))
+
+    @property
+    def table(self) -> Floats:
+        """Potentials, ``exp(log_table)``."""
+        return np.exp(self.log_table)
+
+    def __repr__(self) -> str:
+        return f"Factor(({', '.join(v.name for v in self.scope)}), shape={self.log_table.shape})"

@@ -1,0 +1,229 @@
+"""Structure without values: the flat integer arrays that kernels read.
+
+====================  ==============  =======================================================================
+array                 shape           meaning
+====================  ==============  =======================================================================
+``card``              (n_vars,)       states of each variable
+``scope_ptr``         (n_factors+1,)  factor ``f`` has scope ``scope_vars[scope_ptr[f]:scope_ptr[f+1]]``
+``scope_vars``        (n_edges,)
+``cell_ptr``          (n_factors,)    its table is ``theta[cell_ptr[f] : cell_ptr[f]+factor_size[f]]``;
+                                      a repeated start means a tied table
+``factor_size``       (n_factors,)    product of its cardinalities, 1 for an empty scope
+``state_ptr``         (n_vars+1,)     marginal of ``v`` is ``mu_var[state_ptr[v]:state_ptr[v+1]]``
+``observed``          (n_vars,)       variables fixed by evidence: in no scope, and not counted in Z
+====================  ==============  =======================================================================
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from beliefs.errors import BudgetError, ModelError
+from beliefs.kernels.layout import condition_scopes, repeated_variable
+from beliefs.typing import Bools, Ints
+
+__all__ = ["Layout"]
+
+T = TypeVar("T")
+_KEPT_PLANS = 32  # plans and conditioned layouts kept on one layout, least recently used dropped first
+
+
+def frozen_ints(values: ArrayLike, what: str) -> Ints:
+    """Return a read-only int64 copy; non-integers raise."""
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iub":
+        raise ModelError(f"{what} must be integers, found {array.dtype}")
+    copy = np.array(array, dtype=np.int64, order="C")
+    copy.setflags(write=False)
+    return copy
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Cardinalities, scopes and offsets of a factor graph; see the module's table. Build with :meth:`build`."""
+
+    card: Ints
+    scope_ptr: Ints
+    scope_vars: Ints
+    cell_ptr: Ints
+    factor_size: Ints
+    n_cells: int
+    observed: Bools
+    _plans: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)
+
+    @classmethod
+    def build(
+        cls,
+        card: ArrayLike,
+        scope_ptr: ArrayLike,
+        scope_vars: ArrayLike,
+        cell_ptr: ArrayLike | None = None,
+        observed: Bools | None = None,
+    ) -> Layout:
+        """Check the arrays and derive the offsets; ``cell_ptr=None`` gives each factor its own cells."""
+        cards, ptr, scope = (
+            frozen_ints(card, "cardinalities"),
+            frozen_ints(scope_ptr, "scope offsets"),
+            frozen_ints(scope_vars, "scopes"),
+        )
+        _check_scopes(cards, ptr, scope)
+        sizes = _factor_sizes(cards, ptr, scope)
+        if cell_ptr is None:
+            starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]) if sizes.size else np.zeros(0, np.int64)
+            starts = frozen_ints(starts, "cell offsets")
+            n_cells = int(sizes.sum())
+        else:
+            starts = frozen_ints(cell_ptr, "cell offsets")
+            n_cells = _check_tied(starts, sizes)
+        mask = np.zeros(cards.size, np.bool_) if observed is None else np.array(observed, np.bool_)
+        mask.setflags(write=False)
+        return cls(cards, ptr, scope, starts, sizes, n_cells, mask)
+
+    # -- counts -------------------------------------------------------------------------------------------------
+    @property
+    def n_vars(self) -> int:
+        """Number of variables, observed ones included."""
+        return int(self.card.size)
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors."""
+        return int(self.cell_ptr.size)
+
+    @property
+    def n_edges(self) -> int:
+        """Number of (factor, variable) incidences."""
+        return int(self.scope_vars.size)
+
+    @property
+    def n_states(self) -> int:
+        """Sum of cardinalities."""
+        return int(self.state_ptr[-1])
+
+    # -- derived arrays -----------------------------------------------------------------------------------------
+    @cached_property
+    def state_ptr(self) -> Ints:
+        """Offsets of each variable's states in ``mu_var``, (n_vars+1,)."""
+        return frozen_ints(np.concatenate([[0], np.cumsum(self.card)]), "state offsets")
+
+    @cached_property
+    def edge_factor(self) -> Ints:
+        """The factor of each edge, (n_edges,)."""
+        return frozen_ints(np.repeat(np.arange(self.n_factors), np.diff(self.scope_ptr)), "edges")
+
+    @cached_property
+    def var_ptr(self) -> Ints:
+        """Offsets into :attr:`var_edges`, (n_vars+1,)."""
+        degree = np.bincount(self.scope_vars, minlength=self.n_vars)
+        return frozen_ints(np.concatenate([[0], np.cumsum(degree)]), "variable offsets")
+
+    @cached_property
+    def var_edges(self) -> Ints:
+        """Edges at each variable in factor order, (n_edges,); see :attr:`var_ptr`."""
+        return frozen_ints(np.argsort(self.scope_vars, kind="stable"), "variable edges")
+
+    @cached_property
+    def tied(self) -> bool:
+        """Whether any two factors share their cells."""
+        return self.n_cells != int(self.factor_size.sum())
+
+    def scope(self, f: int) -> Ints:
+        """Variables of factor ``f``."""
+        return self.scope_vars[self.scope_ptr[f] : self.scope_ptr[f + 1]]
+
+    def shape(self, f: int) -> tuple[int, ...]:
+        """Table shape of factor ``f``."""
+        return tuple(int(k) for k in self.card[self.scope(f)])
+
+    def cells(self, f: int) -> slice:
+        """The run of ``theta`` that holds factor ``f``."""
+        start = int(self.cell_ptr[f])
+        return slice(start, start + int(self.factor_size[f]))
+
+    def equals(self, other: Layout) -> bool:
+        """Whether the structure is the same, array by array."""
+        return self is other or all(
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("card", "scope_ptr", "scope_vars", "cell_ptr", "observed")
+        )
+
+    # -- kept work ----------------------------------------------------------------------------------------------
+    def plan(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the plan kept under ``key``, made on first use (orders, junction trees, colourings)."""
+        plans = self._plans
+        if key not in plans:
+            plans[key] = make()
+            if len(plans) > _KEPT_PLANS:
+                plans.popitem(last=False)
+        plans.move_to_end(key)
+        found: T = plans[key]
+        return found
+
+    def conditioned(self, observed: Bools) -> Layout:
+        """Return the layout with these variables removed from all scopes, kept for the next evidence on them.
+
+        Factors keep number and order. A tied factor that loses a variable gets cells of its own, because tied
+        factors may then be sliced at different states.
+        """
+        mask = observed | self.observed
+        return self.plan(("conditioned", mask.tobytes()), lambda: self._condition(mask))
+
+    def _condition(self, mask: Bools) -> Layout:
+        ptr = np.zeros(self.n_factors + 1, np.int64)
+        scope = np.empty(self.n_edges, np.int64)
+        starts = np.empty(self.n_factors, np.int64)
+        n_edges = condition_scopes(
+            self.card, self.scope_ptr, self.scope_vars, self.cell_ptr, self.n_cells, mask, ptr, scope, starts
+        )
+        return Layout.build(self.card, ptr, scope[:n_edges], starts, mask)
+
+
+def _check_scopes(card: Ints, scope_ptr: Ints, scope_vars: Ints) -> None:
+    if (card < 1).any():
+        v = int(np.argmax(card < 1))
+        raise ModelError(f"variable {v} needs at least one state, found cardinality {card[v]}")
+    if scope_vars.size and not (0 <= scope_vars.min() and scope_vars.max() < card.size):
+        bad = scope_vars[(scope_vars < 0) | (scope_vars >= card.size)][0]
+        raise ModelError(f"a scope names variable {bad}, but the model has variables 0..{card.size - 1}")
+    f = repeated_variable(scope_ptr, scope_vars, np.full(card.size, -1, np.int64))
+    if f >= 0:
+        scope = tuple(int(v) for v in scope_vars[scope_ptr[f] : scope_ptr[f + 1]])
+        raise ModelError(f"factor {f} has a variable twice in its scope {scope}")
+
+
+def _factor_sizes(card: Ints, scope_ptr: Ints, scope_vars: Ints) -> Ints:
+    """Products of cardinalities; a table too large to address is a BudgetError."""
+    log2 = np.concatenate([[0.0], np.cumsum(np.log2(card)[scope_vars])])
+    bits = log2[scope_ptr[1:]] - log2[scope_ptr[:-1]]
+    if bits.size and bits.max() > 60:
+        f = int(bits.argmax())
+        arity = int(scope_ptr[f + 1] - scope_ptr[f])
+        raise BudgetError(f"factor {f} over {arity} variables needs a table of 2^{bits[f]:.0f} cells")
+    # reduceat gives the element itself on empty runs, so a leading 1 is added to every scope
+    padded = np.ones(scope_vars.size + scope_ptr.size - 1, np.int64)
+    at = scope_ptr[:-1] + np.arange(scope_ptr.size - 1)
+    keep = np.ones(padded.size, np.bool_)
+    keep[at] = False
+    padded[keep] = card[scope_vars]
+    return frozen_ints(np.multiply.reduceat(padded, at) if at.size else at, "table sizes")
+
+
+def _check_tied(starts: Ints, sizes: Ints) -> int:
+    """Check that the runs of cells partition ``0..n_cells`` up to exact repeats; return ``n_cells``."""
+    order = np.lexsort((sizes, starts))
+    first, length = starts[order], sizes[order]
+    new = np.ones(first.size, np.bool_)
+    new[1:] = first[1:] != first[:-1]
+    ends = first + length
+    same = np.all(length[1:][~new[1:]] == length[:-1][~new[1:]])
+    joined = np.array_equal(first[new], np.concatenate([[0], ends[new][:-1]])) if first.size else True
+    if not (same and joined):
+        raise ModelError("tied factors must share whole runs of cells, and runs must follow one another")
+    return int(ends[-1]) if first.size else 0

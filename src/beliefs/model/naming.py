@@ -1,0 +1,148 @@
+"""Names outside, indices inside: the one place where the two meet.
+
+Unnamed variables are ``x0, x1, ...`` and unlabelled states ``"0", "1", ...``; neither costs a Python object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from beliefs.errors import ModelError
+from beliefs.model.variable import Variable, as_index, check_labels, state_index, suggestion
+from beliefs.typing import Ints
+
+__all__ = ["Naming"]
+
+
+@dataclass(frozen=True, eq=False)
+class Naming:
+    """Names and state labels of the variables of one model; ``None`` stands for the default ones."""
+
+    card: Ints
+    names: tuple[str, ...] | None = None
+    labels: tuple[tuple[str, ...] | None, ...] | None = None
+
+    @classmethod
+    def default(cls, card: Ints) -> Naming:
+        """Return the naming ``x0, x1, ...``."""
+        return cls(card)
+
+    @classmethod
+    def of(cls, names: Sequence[str] | None, states: Sequence[Sequence[str] | None] | None, card: Ints) -> Naming:
+        """Check names and labels against the cardinalities."""
+        checked_names = None if names is None else tuple(names)
+        if checked_names is not None:
+            _check_names(checked_names, len(card))
+        checked: tuple[tuple[str, ...] | None, ...] | None = None
+        if states is not None:
+            checked = tuple(None if labels is None else tuple(labels) for labels in states)
+            if len(checked) != len(card):
+                raise ModelError(f"expected state labels for {len(card)} variables, found {len(checked)}")
+            for v, labels in enumerate(checked):
+                name = checked_names[v] if checked_names else f"x{v}"
+                if labels is not None:
+                    check_labels(name, labels)
+                    if len(labels) != card[v]:
+                        raise ModelError(f"variable {name!r} has {card[v]} states but {len(labels)} labels")
+        return cls(card, checked_names, checked)
+
+    @classmethod
+    def union(cls, namings: Sequence[Naming], prefixes: Sequence[str] | None) -> Naming:
+        """Concatenate namings; clashes raise unless ``prefixes`` (one per part) tell them apart."""
+        import numpy as np
+
+        card = np.concatenate([n.card for n in namings])
+        if prefixes is not None and len(prefixes) != len(namings):
+            raise ModelError(f"expected {len(namings)} prefixes, found {len(prefixes)}")
+        labels = None
+        if any(n.labels is not None for n in namings):
+            labels = [part for n in namings for part in (n.labels or (None,) * len(n.card))]
+        names: list[str] | None = None
+        if prefixes is not None:
+            names = [p + n.name(v) for p, n in zip(prefixes, namings, strict=True) for v in range(len(n.card))]
+        elif any(n.names is not None for n in namings):
+            names = []
+            for n in namings:  # unnamed parts are named by their new index
+                names += n.names if n.names is not None else [f"x{len(names) + v}" for v in range(len(n.card))]
+        return cls.of(names, labels, card)
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {name: v for v, name in enumerate(self.names or ())}
+
+    def name(self, v: int) -> str:
+        """Name of variable ``v``."""
+        return f"x{v}" if self.names is None else self.names[v]
+
+    def states(self, v: int) -> tuple[str, ...]:
+        """State labels of variable ``v``."""
+        labels = None if self.labels is None else self.labels[v]
+        return tuple(map(str, range(int(self.card[v])))) if labels is None else labels
+
+    def label(self, v: int, x: int) -> str:
+        """Label of state ``x`` of variable ``v``."""
+        labels = None if self.labels is None else self.labels[v]
+        return str(x) if labels is None else labels[x]
+
+    def variable(self, v: int) -> Variable:
+        """The variable as an object."""
+        return Variable(self.name(v), self.states(v))
+
+    def index(self, ref: object) -> int:
+        """Resolve a variable: a str is a name, an int an index."""
+        if isinstance(ref, Variable):
+            ref = ref.name
+        if isinstance(ref, str):
+            return self._by_name(ref)
+        v = as_index(ref)
+        if v is None:
+            raise ModelError(f"a variable is addressed by name (str) or index (int), found {ref!r}")
+        if not 0 <= v < len(self.card):
+            raise ModelError(f"no variable {v}: the model has variables 0..{len(self.card) - 1}")
+        return v
+
+    def _by_name(self, name: str) -> int:
+        if self.names is not None:
+            found = self._position.get(name, -1)
+        else:
+            digits = name[1:]
+            found = int(digits) if name[:1] == "x" and digits.isdecimal() and digits.isascii() else -1
+            if found >= len(self.card) or (found >= 0 and name != f"x{found}"):
+                found = -1
+        if found < 0:
+            raise ModelError(f"no variable {name!r}{suggestion(name, self.names or ())}")
+        return found
+
+    def state(self, v: int, ref: object) -> int:
+        """Resolve a state of variable ``v``: a str is a label, an int an index."""
+        labels = None if self.labels is None else self.labels[v]
+        return state_index(self.name(v), labels, int(self.card[v]), ref)
+
+    def evidence(self, evidence: Any) -> dict[int, int]:
+        """Resolve ``{variable: state}`` (or a pandas row); missing values are skipped, contradictions raise."""
+        if not hasattr(evidence, "items"):
+            raise ModelError(f"evidence must map variables to states, found {type(evidence).__name__}")
+        found: dict[int, int] = {}
+        for ref, value in evidence.items():
+            if value is None or value != value:
+                continue
+            v = self.index(ref)
+            x = self.state(v, value)
+            if found.setdefault(v, x) != x:
+                raise ModelError(f"evidence gives two states for variable {self.name(v)!r}")
+        return found
+
+
+def _check_names(names: tuple[str, ...], n_vars: int) -> None:
+    if len(names) != n_vars:
+        raise ModelError(f"expected {n_vars} names, found {len(names)}")
+    wrong = [name for name in names if not isinstance(name, str) or not name]
+    if wrong:
+        raise ModelError(f"a variable's name must be a non-empty string, found {wrong[0]!r}")
+    if len(set(names)) < n_vars:
+        seen: set[str] = set()
+        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ModelError(f"two variables have the name {twice!r}")

@@ -1,0 +1,106 @@
+"""A discrete variable: a name and its states."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import SupportsIndex
+
+from beliefs.errors import ModelError
+from beliefs.typing import StateRef
+
+__all__ = ["Variable", "suggestion"]
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return a hint ``; did you mean 'Rain'?`` for a misspelt name, or the empty string."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Variable:
+    """A named variable with finitely many states.
+
+    Parameters
+    ----------
+    name : str
+    states : int or sequence of str
+        The number of states, then labelled ``"0", "1", ...``, or the labels themselves.
+
+    Examples
+    --------
+    >>> Variable("Rain", ["no", "yes"]).index("yes")
+    1
+    >>> Variable("x", 3).states
+    ('0', '1', '2')
+    """
+
+    name: str
+    states: tuple[str, ...]
+
+    def __init__(self, name: str, states: int | Sequence[str]) -> None:
+        if not isinstance(name, str) or not name:
+            raise ModelError(f"a variable's name must be a non-empty string, found {name!r}")
+        if isinstance(states, SupportsIndex):
+            count = states.__index__()
+            if count < 1:
+                raise ModelError(f"variable {name!r} needs at least one state, found cardinality {count}")
+            labels = tuple(map(str, range(count)))
+        else:
+            if isinstance(states, str):
+                raise ModelError(f"the states of {name!r} must be a number or a list of labels, found {states!r}")
+            labels = tuple(states)
+            check_labels(name, labels)
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "states", labels)
+
+    @property
+    def card(self) -> int:
+        """Number of states."""
+        return len(self.states)
+
+    def index(self, state: StateRef) -> int:
+        """Return the index of a state given by label (str) or index (int)."""
+        return state_index(self.name, self.states, self.card, state)
+
+    def __repr__(self) -> str:
+        return f"Variable({self.name!r}, {list(self.states)!r})"
+
+
+def check_labels(name: str, labels: Sequence[str]) -> None:
+    """Raise unless the labels are non-empty, distinct strings."""
+    if not labels:
+        raise ModelError(f"variable {name!r} needs at least one state")
+    wrong = [label for label in labels if not isinstance(label, str)]
+    if wrong:
+        raise ModelError(f"state labels of {name!r} must be strings, found {wrong[0]!r}")
+    if len(set(labels)) < len(labels):
+        twice = next(label for k, label in enumerate(labels) if label in labels[:k])
+        raise ModelError(f"variable {name!r} has the state {twice!r} twice")
+
+
+def state_index(name: str, labels: Sequence[str] | None, card: int, state: object) -> int:
+    """Resolve a state reference; ``labels=None`` means ``"0", "1", ...``."""
+    if isinstance(state, str):
+        known = labels if labels is not None else [str(k) for k in range(card)]
+        if state not in known:
+            shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+            raise ModelError(f"variable {name!r} has no state {state!r} (its states are {shown})")
+        return known.index(state)
+    index = as_index(state)
+    if index is None:
+        raise ModelError(f"a state of {name!r} must be an index (int) or a label (str), found {state!r}")
+    if not 0 <= index < card:
+        raise ModelError(f"variable {name!r} has states 0..{card - 1}, found state {index}")
+    return index
+
+
+def as_index(value: object) -> int | None:
+    """Return an int for anything that is one (a float like 2.0, as in a pandas row, included), else None."""
+    if isinstance(value, SupportsIndex):
+        return value.__index__()
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return None
