@@ -44,6 +44,7 @@ bench: $(VENV)/installed-peers  ## measure ours beside the peers'
 	$(BIN)/python benchmarks/exact.py
 
 docs: $(VENV)/installed-docs  ## build the documentation: site/index.html
+	rm -rf docs/generated
 	$(BIN)/sphinx-build -W --keep-going -q -b html -d site/.doctrees docs site
 	@echo "The documentation is $(abspath site/index.html)"
 
@@ -51,7 +52,7 @@ check-long: $(VENV)/installed-dev  ## the tests that take minutes
 	$(BIN)/python -m pytest -n $(WORKERS) -m long
 
 clean:  ## remove what the targets above wrote, but not the environment
-	rm -rf report site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf report site docs/generated build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 distclean: clean  ## also remove the environment and the compiled kernels
 	rm -rf $(VENV)

@@ -1,0 +1,242 @@
+"""The tree keeps its own rules: layers, lazy imports, citations, versions and tidy text."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "beliefs"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+# A module may import from its own room, from rooms below it, and (see SIBLINGS) from some beside it.
+LAYERS = {
+    "errors": 0, "typing": 0, "driver": 0,
+    "kernels": 1,
+    "model": 2,
+    "io": 3, "inference": 3,
+    "learning": 4,
+    "datasets": 5, "plot": 5, "report": 5, "cli": 5, "torch": 5, "__init__": 5, "__main__": 5,
+}  # fmt: skip
+SIBLINGS = {0, 5}  # the ground floor and the top floor are one room each; io and inference are strangers
+
+# Slow to load or optional: imported inside the function that needs them.
+LATE = ("matplotlib", "networkx", "pandas", "scipy.optimize", "sklearn", "torch")
+
+CITATION = re.compile(r"\[([a-z]+[0-9]{4}[a-z]?(?:[,;] ?[a-z]+[0-9]{4}[a-z]?)*)\]")
+MAX_LINES = 450
+MAX_BYTES = 2_000_000
+
+
+def room(module: str) -> str:
+    """The first name below the package: `beliefs.model.graph` -> `model`, `beliefs` -> `__init__`."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """Every module that one import statement may load; `from a import b` may load `a.b`."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, f"line {node.lineno}: imports are absolute"
+        assert node.module is not None
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imports_anywhere(tree: ast.Module) -> set[str]:
+    return {name for node in ast.walk(tree) for name in imported(node)}
+
+
+def imports_on_load(tree: ast.Module) -> set[str]:
+    """What is imported when the module is: not in function bodies, nor for the type checker only."""
+    found: set[str] = set()
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        found.update(imported(node))
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            todo.extend(node.orelse)
+        else:
+            todo.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def wrong_way(importer: str, names: set[str]) -> list[str]:
+    """The imports of `importer` that do not point down."""
+    here = room(importer)
+    level = LAYERS[here]
+    bad = []
+    for name in sorted(names):
+        if name.split(".")[0] != "beliefs":
+            continue
+        # `from beliefs import x` names either the room x or something that only the package itself exports
+        there = room(name) if room(name) in LAYERS else "__init__"
+        if there != here and (LAYERS[there] > level or (LAYERS[there] == level and level not in SIBLINGS)):
+            bad.append(name)
+    return bad
+
+
+def is_within(name: str, packages: tuple[str, ...]) -> bool:
+    return any(name == package or name.startswith(package + ".") for package in packages)
+
+
+def tracked_files() -> list[Path]:
+    """The files under version control; of an unpacked archive, everything that is not derived."""
+    done = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=False)
+    if done.returncode == 0 and done.stdout:
+        paths = [ROOT / name for name in done.stdout.split("\0") if name]
+    else:
+        derived = {"__pycache__", "build", "dist", "report", "site"}
+        paths = [
+            path
+            for path in ROOT.rglob("*")
+            if not any(part in derived or part.startswith(".") for part in path.relative_to(ROOT).parts)
+        ]
+    return [path for path in paths if path.is_file()]
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    for path in tracked_files():
+        data = path.read_bytes()
+        if b"\0" not in data:
+            yield str(path.relative_to(ROOT)), data.decode()
+
+
+def bibliography() -> set[str]:
+    return set(re.findall(r"^@\w+\{([^,]+),", (ROOT / "docs" / "references.bib").read_text(), re.MULTILINE))
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), filename=str(path))
+
+
+def source_id(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=source_id)
+def test_imports_point_down(path: Path) -> None:
+    assert wrong_way(module_name(path), imports_anywhere(parse(path))) == []
+
+
+@pytest.mark.parametrize(
+    ("importer", "source", "bad"),
+    [
+        (
+            "beliefs.model.graph",
+            "from beliefs.inference.doors import infer",
+            ["beliefs.inference.doors.infer"],
+        ),
+        ("beliefs.model.graph", "def f():\n    import beliefs.io", ["beliefs.io"]),
+        ("beliefs.io.uai", "from beliefs.inference import result", ["beliefs.inference.result"]),
+        ("beliefs.inference.doors", "from beliefs import io", ["beliefs.io"]),
+        ("beliefs.inference.doors", "from beliefs import infer", ["beliefs.infer"]),
+        ("beliefs.driver", "from beliefs.kernels import reduce", ["beliefs.kernels.reduce"]),
+        ("beliefs.driver", "from beliefs.errors import ModelError", []),
+        ("beliefs.io.uai", "from beliefs.io.tokens import scan\nfrom beliefs.model import graph", []),
+        ("beliefs.cli", "import beliefs as bl\nfrom beliefs import plot\nimport numpy", []),
+    ],
+)
+def test_wrong_way_imports_are_seen(importer: str, source: str, bad: list[str]) -> None:
+    assert wrong_way(importer, imports_anywhere(ast.parse(source))) == bad
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=source_id)
+def test_only_kernels_import_numba(path: Path) -> None:
+    if room(module_name(path)) != "kernels":
+        assert not [name for name in imports_anywhere(parse(path)) if is_within(name, ("numba", "llvmlite"))]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=source_id)
+def test_slow_and_optional_libraries_are_imported_late(path: Path) -> None:
+    assert not [name for name in imports_on_load(parse(path)) if is_within(name, LATE)]
+
+
+def test_late_imports_are_told_apart() -> None:
+    source = (
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    import pandas\nelse:\n    import torch\n"
+        "from scipy import optimize\n"
+        "try:\n    import networkx\nexcept ImportError:\n    pass\n"
+        "class A:\n    import sklearn.base\n    def f(self):\n        import matplotlib\n"
+    )
+    late = {name for name in imports_on_load(ast.parse(source)) if is_within(name, LATE)}
+    assert late == {"torch", "scipy.optimize", "networkx", "sklearn.base"}
+
+
+@pytest.mark.parametrize("module", ["beliefs", "beliefs.cli"])
+def test_import_loads_nothing_slow(module: str) -> None:
+    code = f"import {module}, sys; print(*[m for m in {LATE!r} if m in sys.modules])"
+    env = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, []), done.stderr
+
+
+def test_citations_have_an_entry() -> None:
+    known = bibliography()
+    missing = [
+        f"{name}: [{key}]"
+        for name, text in texts()
+        if name.startswith(("src/", "docs/")) and name.endswith((".py", ".md"))
+        for group in CITATION.findall(text)
+        for key in re.split(r"[,;] ?", group)
+        if key not in known
+    ]
+    assert missing == []
+
+
+def test_bibliography_has_no_duplicates() -> None:
+    text = (ROOT / "docs" / "references.bib").read_text()
+    assert len(bibliography()) == len(re.findall(r"^@\w+\{", text, re.MULTILINE)) > 0
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=source_id)
+def test_one_file_does_one_job(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MAX_LINES
+
+
+def test_text_is_free_of_one_machines_paths() -> None:
+    """No home directory, no path of this very checkout, no host of a package registry."""
+    outside = [r"/(?:home|Users)/\w+", r"/root/", r"\b(?:pypi|npmjs|anaconda)\.(?:org|com)\b"]
+    if len(ROOT.parts) > 2:  # a checkout directly below / has no telling parent
+        outside.append(re.escape(f"{ROOT.parent}/"))
+    pattern = re.compile(r"(?<![\w.])(?:" + "|".join(outside) + ")")
+    own = str(Path(__file__).resolve().relative_to(ROOT))
+    assert [f"{name}: {hit}" for name, text in texts() if name != own for hit in pattern.findall(text)] == []
+
+
+def test_source_has_no_placeholders() -> None:
+    pattern = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
+    assert [name for name, text in texts() if name.startswith("src/") and pattern.search(text)] == []
+
+
+def test_tracked_files_are_small() -> None:
+    assert [path.name for path in tracked_files() if path.stat().st_size > MAX_BYTES] == []
+
+
+def test_version_is_the_same_everywhere() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    citation = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    changes = re.search(r"^## ([0-9.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert citation is not None
+    assert changes is not None
+    assert {citation.group(1), changes.group(1)} == {version}
+
+
+def test_continuous_integration_is_executable() -> None:
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
