@@ -194,7 +194,7 @@ class FactorGraph:
     @cached_property
     def evidence(self) -> dict[int, int]:
         """Observed variables and their states, by index."""
-        return {int(v): int(self.evidence_states[v]) for v in np.flatnonzero(self.layout.observed)}
+        return {int(v): int(self.evidence_states[v]) for v in np.flatnonzero(self.evidence_states >= 0)}
 
     def index(self, variable: VariableRef) -> int:
         """Return the index of a variable given by name (str) or index (int)."""

@@ -114,6 +114,11 @@ class Layout:
         return frozen_ints(np.concatenate([[0], np.cumsum(self.card)]), "state offsets")
 
     @cached_property
+    def table_ptr(self) -> Ints:
+        """Offsets of the factors' tables laid side by side, tied ones repeated, (n_factors+1,)."""
+        return frozen_ints(np.concatenate([[0], np.cumsum(self.factor_size)]), "table offsets")
+
+    @cached_property
     def edge_factor(self) -> Ints:
         """The factor of each edge, (n_edges,)."""
         return frozen_ints(np.repeat(np.arange(self.n_factors), np.diff(self.scope_ptr)), "edges")

@@ -1,1 +1,1 @@
-""""""
+"""Exact methods: the joint table, bucket elimination, the junction tree."""

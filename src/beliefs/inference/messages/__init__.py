@@ -1,1 +1,1 @@
-""""""
+"""Local message passing."""

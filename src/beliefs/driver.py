@@ -1,0 +1,176 @@
+"""The only loop of the library: tolerance, iteration and time budgets, trace, callback and status.
+
+A method says how one step goes and what the present value is; the driver decides how long to go on and what the
+stop means. Fitting loops use the same driver.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+from beliefs.errors import ModelError
+from beliefs.typing import Floats, Ints
+
+__all__ = ["Limits", "Progress", "Run", "Status", "Trace", "Value", "run"]
+
+_WINDOW = 10  # steps: a residual that did not halve between two such windows is called an oscillation
+
+
+class Status(Enum):
+    """Why a method stopped; ``advice`` says what to try."""
+
+    CONVERGED = "the residual fell below tol"
+    MAX_ITERS = "max_iters was reached; raise max_iters, or loosen tol if the residual is small enough for you"
+    TIME_LIMIT = "time_limit was reached; raise time_limit, or take the result as it is"
+    DIVERGED = "the residual is no longer finite; add damping or choose a convergent method"
+    OSCILLATING = "the residual does not shrink any more; add damping (for example damping=0.5)"
+    STOPPED = "stopped by the caller; the result is that of the last finished step"
+
+    @property
+    def advice(self) -> str:
+        """What the status means and what to try."""
+        return self.value
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a method knows at its present iterate: a point value and a certified interval."""
+
+    log_z: float
+    lower: float = -math.inf
+    upper: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a callback sees after each step; ``value`` is None where it was not computed."""
+
+    iteration: int
+    seconds: float
+    residual: float
+    value: Value | None
+
+
+Callback = Callable[[Progress], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long to go on and how closely to watch; ``started`` is the clock at the call of the door."""
+
+    tol: float = 1e-8
+    max_iters: int = 1000
+    time_limit: float = math.inf
+    trace_every: int | None = None
+    callbacks: tuple[Callback, ...] = ()
+    started: float = field(default_factory=time.perf_counter)
+
+    def __post_init__(self) -> None:
+        if not self.tol >= 0:
+            raise ModelError(f"tol must be at least 0, found {self.tol}")
+        if self.max_iters < 0:
+            raise ModelError(f"max_iters must be at least 0, found {self.max_iters}")
+        if not self.time_limit >= 0:
+            raise ModelError(f"time_limit must be at least 0 seconds, found {self.time_limit}")
+        if self.trace_every is not None and self.trace_every < 1:
+            raise ModelError(f"trace_every must be at least 1, found {self.trace_every}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """What was recorded: one row where the value was computed. Never nan; unknown bounds are -inf and +inf."""
+
+    iteration: Ints
+    seconds: Floats
+    residual: Floats
+    log_z: Floats
+    lower: Floats
+    upper: Floats
+
+    @classmethod
+    def of(cls, rows: list[tuple[int, float, float, Value]]) -> Trace:
+        """Collect rows ``(iteration, seconds, residual, value)`` into columns."""
+        return cls(
+            np.array([row[0] for row in rows], np.int64),
+            np.array([row[1] for row in rows], float),
+            np.array([row[2] for row in rows], float),
+            np.array([row[3].log_z for row in rows], float),
+            np.array([row[3].lower for row in rows], float),
+            np.array([row[3].upper for row in rows], float),
+        )
+
+    def __len__(self) -> int:
+        return len(self.iteration)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a loop ended."""
+
+    status: Status
+    trace: Trace
+    n_iters: int
+    seconds: float
+
+
+def run(step: Callable[[], float], value: Callable[[], Value], limits: Limits, *, value_is_free: bool = False) -> Run:
+    """Call ``step`` until a limit is met.
+
+    Parameters
+    ----------
+    step : callable
+        Does one iteration and returns its residual, the quantity compared with ``tol``.
+    value : callable
+        Computes the present value; called every ``trace_every`` steps (default: every step where it is free) and
+        after the last.
+    """
+    rows: list[tuple[int, float, float, Value]] = []
+    every = limits.trace_every or (1 if value_is_free else 0)
+    recent: deque[float] = deque(maxlen=2 * _WINDOW)
+    residual, n_iters = math.inf, 0
+    status = Status.MAX_ITERS
+    while n_iters < limits.max_iters:
+        if time.perf_counter() - limits.started > limits.time_limit:
+            status = Status.TIME_LIMIT
+            break
+        residual = step()
+        n_iters += 1
+        recent.append(residual)
+        seconds = time.perf_counter() - limits.started
+        now = value() if every and n_iters % every == 0 else None
+        if now is not None:
+            rows.append((n_iters, seconds, residual, now))
+        progress = Progress(n_iters, seconds, residual, now)
+        stopped = [callback(progress) is True for callback in limits.callbacks]
+        if not math.isfinite(residual):
+            status = Status.DIVERGED
+        elif residual <= limits.tol:
+            status = Status.CONVERGED
+        elif any(stopped):
+            status = Status.STOPPED
+        else:
+            continue
+        break
+    if status is Status.MAX_ITERS and _oscillates(recent):
+        status = Status.OSCILLATING
+    seconds = time.perf_counter() - limits.started
+    if not rows or rows[-1][0] != n_iters:
+        rows.append((n_iters, seconds, residual, value()))
+    return Run(status, Trace.of(rows), n_iters, seconds)
+
+
+def _oscillates(recent: deque[float]) -> bool:
+    if len(recent) < 2 * _WINDOW:
+        return False
+    residuals = list(recent)
+    return min(residuals[_WINDOW:]) > 0.5 * min(residuals[:_WINDOW])

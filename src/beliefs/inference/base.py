@@ -1,0 +1,192 @@
+"""What a method is: options, three verbs, and a written promise.
+
+A method is a frozen dataclass. ``init`` allocates and checks the budget, ``step`` does one iteration (exact methods
+take exactly one), ``finish`` returns raw arrays. It owns no loop, no clock, no print and no file.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from typing import Any, ClassVar
+
+import numpy as np
+
+from beliefs.driver import Value
+from beliefs.errors import ModelError, ZeroProbabilityError
+from beliefs.model.graph import FactorGraph
+from beliefs.typing import Floats, Ints
+
+__all__ = ["Bound", "Decoding", "Marginals", "Method", "Problem", "Samples", "Task", "zero_probability"]
+
+
+class Task(Enum):
+    """The four questions."""
+
+    INFER = "infer"
+    MAXIMIZE = "maximize"
+    MARGINAL_MAP = "marginal_map"
+    SAMPLE = "sample"
+
+
+class Bound(Enum):
+    """What a number is worth; ``sign`` stands between the true value and it."""
+
+    EXACT = "="
+    UPPER = "<="
+    LOWER = ">="
+    ESTIMATE = "~"
+
+    @property
+    def sign(self) -> str:
+        """The relation ``truth sign value``."""
+        return self.value
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One question about one graph, checked by the door.
+
+    Attributes
+    ----------
+    query : ndarray
+        The maximised variables of marginal MAP, sorted; empty for the other tasks.
+    targets : ndarray or None
+        Variables whose marginals are wanted; None means all.
+    """
+
+    graph: FactorGraph
+    task: Task = Task.INFER
+    query: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    targets: Ints | None = None
+    n_samples: int = 0
+    max_bytes: int = 2**62
+    seed: int = 0
+    threads: int = 1
+
+    @property
+    def tau(self) -> Floats:
+        """Temperature of each variable, ``(n_vars,)``: 1 sums, 0 maximises."""
+        if self.task is Task.MAXIMIZE:
+            return np.zeros(self.graph.n_vars)
+        tau = np.ones(self.graph.n_vars)
+        tau[self.query] = 0.0
+        return tau
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """Raw answer to ``infer``; ``mu_factor`` holds every factor's own table, one after the other."""
+
+    log_z: float
+    bound: Bound
+    mu_var: Floats
+    mu_factor: Floats
+    lower: float = -math.inf
+    upper: float = math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Decoding:
+    """Raw answer to ``maximize`` and ``marginal_map``.
+
+    ``assignment`` covers all variables for ``maximize`` and the query for ``marginal_map``; ``log_value`` is its score
+    or Q-value with its bound; ``upper`` bounds the optimum.
+    """
+
+    assignment: Ints
+    log_value: float
+    bound: Bound
+    lower: float = -math.inf
+    upper: float = math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Raw answer to ``sample``: ``samples (n, n_vars)`` and the bound of their law (EXACT: independent draws)."""
+
+    samples: Ints
+    bound: Bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC):
+    """Base of all methods; the class variables are its row in ``methods()``."""
+
+    name: ClassVar[str]
+    tasks: ClassVar[tuple[Task, ...]]
+    guarantee: ClassVar[str]
+    cost: ClassVar[str]
+    reference: ClassVar[str]
+    iterative: ClassVar[bool] = False
+    value_is_free: ClassVar[bool] = True
+    fixed_point: ClassVar[bool] = False
+    """Whether stopping short of ``tol`` deserves a ConvergenceWarning (an anytime bound does not)."""
+
+    default_tol: ClassVar[float] = 1e-8
+    default_max_iters: ClassVar[int] = 1000
+
+    @abstractmethod
+    def init(self, problem: Problem, warm: Any = None) -> Any:
+        """Plan, check the budget and allocate; ``warm`` is the ``state`` of an earlier result."""
+
+    @abstractmethod
+    def step(self, state: Any) -> float:
+        """Do one iteration in place and return its residual."""
+
+    @abstractmethod
+    def value(self, state: Any) -> Value:
+        """Return the point value and certified interval at the present iterate."""
+
+    @abstractmethod
+    def finish(self, state: Any) -> Marginals | Decoding | Samples:
+        """Return the raw answer at the present iterate."""
+
+    def kept(self, state: Any) -> Any:
+        """Return what a warm start needs; None where a warm start would save nothing."""
+        return None
+
+    def __repr__(self) -> str:
+        shown = [f"{f.name}={_text(getattr(self, f.name))}" for f in fields(self) if not _is_default(self, f)]
+        return f"{self.name}({', '.join(shown)})" if shown else self.name
+
+
+def _is_default(method: Method, f: Any) -> bool:
+    value = getattr(method, f.name)
+    return value is f.default or (not isinstance(value, np.ndarray) and bool(value == f.default))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"<array {value.shape}>"
+    if isinstance(value, (tuple, list)):
+        return f"<{len(value)} items>"
+    return value if isinstance(value, str) else repr(value)
+
+
+def zero_probability(graph: FactorGraph) -> ZeroProbabilityError:
+    """Return the one error for Z = 0, naming the evidence if there is any."""
+    if not graph.evidence:
+        return ZeroProbabilityError("every assignment of this model has weight zero (Z = 0); check its hard zeros")
+    shown = [f"{graph.naming.name(v)}={graph.naming.label(v, x)}" for v, x in list(graph.evidence.items())[:6]]
+    more = ", ..." if len(graph.evidence) > 6 else ""
+    return ZeroProbabilityError(f"the evidence has probability zero: {', '.join(shown)}{more}")
+
+
+def check_option(ok: bool, name: str, expected: str, found: object) -> None:
+    """Raise a ModelError for an option out of range."""
+    if not ok:
+        raise ModelError(f"{name} must be {expected}, found {found!r}")
+
+
+def observed_point_masses(graph: FactorGraph) -> Floats:
+    """Return ``mu_var (n_states,)``, zero except for a 1 at each observed variable's state."""
+    mu_var = np.zeros(graph.layout.n_states)
+    seen = np.flatnonzero(graph.evidence_states >= 0)
+    mu_var[graph.layout.state_ptr[seen] + graph.evidence_states[seen]] = 1.0
+    return mu_var

@@ -1,0 +1,57 @@
+"""How much memory a question may use unless the caller says otherwise."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["available_bytes", "default_budget", "readable_bytes"]
+
+_SHARE = 0.5  # of what is available: room for results, copies and other programs
+
+
+def default_budget() -> int:
+    """Return half of the memory available now, containers' limits respected."""
+    return int(_SHARE * available_bytes())
+
+
+def available_bytes() -> int:
+    """Return the memory this process could still get: the machine's, or what is left of its control group."""
+    free = _machine_bytes()
+    for limit_file, used_file in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        limit, used = _number(limit_file), _number(used_file)
+        if limit is not None and used is not None:
+            free = min(free, max(0, limit - used))
+    return free
+
+
+def _machine_bytes() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return 4 * 2**30
+
+
+def _number(path: str) -> int | None:
+    try:
+        return int(Path(path).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def readable_bytes(count: float) -> str:
+    """Return ``1.5 GB`` for ``1.5e9``."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} PB"

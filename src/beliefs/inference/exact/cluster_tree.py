@@ -1,0 +1,150 @@
+r"""The cluster tree of an elimination order: the plan that bucket elimination and the junction tree share.
+
+Eliminating the variables in turn joins each with its neighbours in a *bucket*; a bucket and the one its message goes
+to form a tree with the running-intersection property [dechter1999]. Buckets contained in a child may be absorbed, which
+leaves the maximal cliques: the junction tree [lauritzen1988]. A plan holds structure only, so it serves every ``theta``
+and all evidence on the same observed set, and is kept on the layout.
+
+========================  =====================================================================================
+symbol                    array
+========================  =====================================================================================
+:math:`C`, :math:`R, S`   axes of a cluster: the eliminated ones :math:`R` first, then its separator :math:`S`
+:math:`\phi_C` or logs    ``phi[cell_ptr[c]:cell_ptr[c+1]]``, an R x S matrix in C order
+:math:`m_{C\to pa(C)}`    ``tables`` at the separator's slot
+:math:`b`                 ``beliefs``, laid out as ``tables``
+========================  =====================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from beliefs.errors import BudgetError
+from beliefs.inference.budget import readable_bytes
+from beliefs.inference.orders import Order
+from beliefs.kernels.cluster_tree import (
+    absorb_clusters,
+    choose_blocks,
+    eliminate_symbolic,
+    factor_cells,
+    lay_operands,
+)
+from beliefs.kernels.tree import Tree
+from beliefs.model.layout import Layout
+from beliefs.typing import Floats, Ints
+
+__all__ = ["ClusterTree"]
+
+_LEAST_BLOCK, _MOST_BLOCK = 64, 4096  # cells: long enough to hide a block's fixed cost, short enough for the L1 cache
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterTree:
+    """A planned cluster tree.
+
+    Attributes
+    ----------
+    order : Order
+        The elimination order and its predicted cost.
+    tree : Tree
+        The arrays that kernels read.
+    factors : ndarray
+        Factors with a scope, in the order of their slots.
+    source : ndarray
+        For every cell of the factors' slots, the cell of ``theta`` that it holds.
+    target : ndarray
+        Likewise the position in ``mu_factor``.
+    roots : ndarray
+        Slots whose messages are the value of a connected part.
+    """
+
+    order: Order
+    tree: Tree
+    factors: Ints
+    source: Ints
+    target: Ints
+    roots: Ints
+
+    @property
+    def n_cells(self) -> int:
+        """Cells of all clusters' tables."""
+        return int(self.tree.cell_ptr[-1])
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of one run: cluster tables, operand slots and their beliefs, and the plan's own arrays."""
+        return 8 * (self.n_cells + 2 * int(self.tree.slot_ptr[-1])) + sum(a.nbytes for a in self.tree)
+
+    @classmethod
+    def build(cls, layout: Layout, order: Order, temperature: Floats, *, absorb: bool) -> ClusterTree:
+        """Lay out the tree of ``order``; ``temperature (n_vars,)`` keeps clusters of different kinds apart."""
+        position = np.full(layout.n_vars, -1, np.int64)
+        position[order.order] = np.arange(order.order.size)
+        ptr, members, parent, bucket = eliminate_symbolic(layout.scope_ptr, layout.scope_vars, order.order, position)
+        owner, eliminated, last, rank = absorb_clusters(ptr, parent, temperature[order.order], absorb)
+        number = np.full(rank.max(initial=-1) + 1, -1, np.int64)
+        number[rank] = np.arange(rank.size)
+        axes_ptr, axes = _gather(ptr, members, rank)
+        above = parent[last[rank]]
+        above = np.where(above >= 0, number[owner[above]], -1)
+        card = layout.card[order.order][axes]
+        n_outer, block, cells, columns = np.empty((4, rank.size), np.int64)
+        gone = eliminated[rank]
+        choose_blocks(axes_ptr, card, gone, _LEAST_BLOCK, _MOST_BLOCK, n_outer, block, cells, columns)
+
+        factors = np.flatnonzero(bucket >= 0)
+        host = number[owner[bucket[factors]]]
+        scope_ptr, scope = _gather(layout.scope_ptr, position[layout.scope_vars], factors)
+        source, target = np.empty((2, int(layout.factor_size[factors].sum())), np.int64)
+        factor_cells(layout.card, layout.scope_ptr, layout.scope_vars, position, layout.cell_ptr, layout.table_ptr,
+                     factors, scope, source, target)  # fmt: skip
+        sep_ptr, sep = _gather(np.stack([axes_ptr[:-1] + gone, axes_ptr[1:]]), axes, np.arange(rank.size))
+        slot_ptr = np.concatenate([[0], np.cumsum(np.concatenate([layout.factor_size[factors], columns]))])
+
+        n_factors, n_clusters = factors.size, rank.size
+        children = np.flatnonzero(above >= 0)
+        op_cluster = np.concatenate([host, above[children], np.arange(n_clusters)])
+        op_slot = np.concatenate([np.arange(n_factors), n_factors + children, n_factors + np.arange(n_clusters)])
+        by_cluster = np.argsort(op_cluster, kind="stable")
+        op_cluster, op_slot = op_cluster[by_cluster], op_slot[by_cluster]
+        slot_axes_ptr = np.concatenate([scope_ptr, scope_ptr[-1] + sep_ptr[1:]])
+        op_axes_ptr, op_axes = _gather(slot_axes_ptr, np.concatenate([scope, sep]), op_slot)
+        op_ptr = np.searchsorted(op_cluster, np.arange(n_clusters + 1))
+        outer_of = n_outer[op_cluster]
+        stride_ptr = np.cumsum(outer_of) - outer_of
+        op_mode, op_map = np.zeros((2, op_slot.size), np.int64)
+        op_stride = np.empty(int(outer_of.sum()), np.int64)
+        maps = lay_operands(
+            axes_ptr, axes, card, n_outer, block, op_ptr, op_axes_ptr, op_axes, stride_ptr, op_mode, op_map, op_stride
+        )
+        tree = Tree(
+            axes_ptr, card, order.order[axes], n_outer, gone, block,
+            np.concatenate([[0], np.cumsum(cells)]), temperature[order.order][axes[axes_ptr[:-1]]],
+            op_ptr, op_slot, op_mode, op_map, stride_ptr, op_stride, maps, slot_ptr,
+        )  # fmt: skip
+        return cls(order, tree, factors, source, target, n_factors + np.flatnonzero(above < 0))
+
+    def check_budget(self, max_bytes: int, method: str) -> None:
+        """Raise BudgetError unless one run fits."""
+        check_budget(self.order, self.n_bytes, max_bytes, method)
+
+
+def check_budget(order: Order, n_bytes: float, max_bytes: int, method: str) -> None:
+    """Raise BudgetError with width, bytes and what to try."""
+    if n_bytes > max_bytes:
+        raise BudgetError(
+            f"{method} needs {readable_bytes(n_bytes)} ({order.total_cells:.3g} cells, width {order.width}, "
+            f"order {order.method}); the limit is {readable_bytes(max_bytes)}. "
+            "Raise max_bytes, observe more variables, or use bp for an estimate"
+        )
+
+
+def _gather(ptr: Ints, values: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Return the CSR of some rows; ``ptr`` is offsets, or a (2, n) pair of starts and ends."""
+    starts, ends = (ptr[0], ptr[1]) if ptr.ndim == 2 else (ptr[:-1], ptr[1:])
+    starts, lengths = starts[rows], (ends - starts)[rows]
+    new = np.concatenate([[0], np.cumsum(lengths)])
+    at = np.repeat(starts - new[:-1], lengths) + np.arange(new[-1])
+    return new, values[at]

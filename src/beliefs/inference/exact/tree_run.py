@@ -1,0 +1,106 @@
+"""One run over a planned cluster tree: values in, passes, values out. Shared by all tree-based exact methods."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beliefs.inference.base import Problem, observed_point_masses, zero_probability
+from beliefs.inference.exact.cluster_tree import ClusterTree
+from beliefs.kernels.marginals import factor_spans, variable_marginals
+from beliefs.kernels.tree_decode import decode_maximum, draw_samples
+from beliefs.kernels.tree_linear import DONE, OUT_OF_RANGE, ZERO, collect_linear, distribute_linear
+from beliefs.kernels.tree_log import collect_log, distribute_log
+from beliefs.typing import Floats, Ints
+
+__all__ = ["TreeRun"]
+
+# exp(-600) is 1e-261: products stay above it, and sums of up to 1e40 of them below the largest float
+_LINEAR_RANGE = 600.0
+
+
+class TreeRun:
+    """The mutable state of an exact method: tables, messages and the value once collected."""
+
+    def __init__(self, problem: Problem, plan: ClusterTree, tau: Floats) -> None:
+        self.problem, self.plan, self.tau = problem, plan, tau
+        self.log_z = 0.0
+        self.in_logs = False
+        self.tables = self.phi = self.tops = np.zeros(0)
+
+    def collect(self, *, log_domain: bool) -> None:
+        """Send all messages to the roots, in the log domain if asked or if linear numbers might underflow."""
+        graph, plan = self.problem.graph, self.plan
+        layout = graph.layout
+        constants = graph.theta[layout.cell_ptr[np.diff(layout.scope_ptr) == 0]]
+        isolated = ~layout.observed & (np.diff(layout.var_ptr) == 0)
+        self.log_z = float(constants.sum() + (self.tau[isolated] * np.log(layout.card[isolated])).sum())
+        self.tables = np.empty(int(plan.tree.slot_ptr[-1]))
+        self.phi = np.empty(plan.n_cells)
+        if self.log_z == -np.inf:
+            raise zero_probability(graph)
+        code = OUT_OF_RANGE if log_domain else self._collect_linear()
+        if code == OUT_OF_RANGE:
+            code = self._collect_log()
+        if code == ZERO:
+            raise zero_probability(graph)
+        assert code == DONE
+
+    def _collect_linear(self) -> int:
+        plan, theta = self.plan, self.problem.graph.theta
+        n_factors = plan.factors.size
+        ranges = np.zeros(plan.tree.slot_ptr.size - 1)
+        tops = np.empty(n_factors)
+        if not factor_spans(theta, plan.source, plan.tree.slot_ptr, self.tables, tops, ranges):
+            return ZERO
+        self.tops = np.empty(plan.tree.block.size)
+        code = int(collect_linear(plan.tree, self.tables, ranges, _LINEAR_RANGE, self.phi, self.tops))
+        if code == DONE:
+            self.log_z += float(tops.sum() + np.log(self.tops).sum())
+        return code
+
+    def _collect_log(self) -> int:
+        self.in_logs = True
+        self.tables[: self.plan.source.size] = self.problem.graph.theta[self.plan.source]
+        code = int(collect_log(self.plan.tree, self.tables, self.phi))
+        if code == DONE:
+            self.log_z += float(self.tables[self.plan.tree.slot_ptr[self.plan.roots]].sum())
+        return code
+
+    def distribute(self) -> tuple[Floats, Floats]:
+        """Return variable marginals ``(n_states,)`` and factor marginals, one table after the other."""
+        graph, plan = self.problem.graph, self.plan
+        layout = graph.layout
+        beliefs = np.zeros(self.tables.size)
+        if self.in_logs:
+            distribute_log(plan.tree, self.tables, self.phi, beliefs)
+        else:
+            distribute_linear(plan.tree, self.tables, self.phi, self.tops, beliefs)
+        mu_factor = np.ones(int(layout.table_ptr[-1]))  # constants have mu 1
+        mu_factor[plan.target] = beliefs[: plan.target.size]
+        mu_var = observed_point_masses(graph)
+        variable_marginals(
+            layout.card, layout.scope_ptr, layout.scope_vars, layout.table_ptr, layout.var_ptr, layout.var_edges,
+            layout.edge_factor, layout.observed, layout.state_ptr, mu_factor, mu_var,
+        )  # fmt: skip
+        return mu_var, mu_factor
+
+    def decode(self) -> Ints:
+        """Return the maximiser: all variables of temperature 0, given a collected log-domain tree; others are 0."""
+        row = np.maximum(self.problem.graph.evidence_states, 0)
+        decode_maximum(self.plan.tree, self.phi, row)
+        return row
+
+    def draw(self, n: int, seed: int) -> Ints:
+        """Return ``n`` independent draws of all variables, ``(n, n_vars)``."""
+        graph = self.problem.graph
+        layout = graph.layout
+        rng = np.random.default_rng(seed)
+        samples = np.tile(np.maximum(graph.evidence_states, 0), (n, 1))
+        isolated = np.flatnonzero(~layout.observed & (np.diff(layout.var_ptr) == 0))
+        samples[:, isolated] = rng.integers(0, layout.card[isolated], (n, isolated.size))
+        chunk = max(1, 2**22 // max(1, self.plan.tree.block.size))
+        for start in range(0, n, chunk):
+            part = samples[start : start + chunk]
+            uniform = rng.random((len(part), self.plan.tree.block.size))
+            draw_samples(self.plan.tree, self.phi, self.in_logs, uniform, part)
+        return samples

@@ -1,0 +1,57 @@
+"""METHODS, the written list of all methods, and the table of what each can do, promise and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from beliefs.errors import ModelError
+from beliefs.inference.base import Method, Task
+from beliefs.inference.exact.elimination import Elimination
+from beliefs.inference.exact.enumeration import Enumeration
+from beliefs.inference.exact.junction_tree import JunctionTree
+from beliefs.inference.messages.bp import BP
+
+__all__ = ["METHODS", "MethodTable", "methods"]
+
+METHODS: tuple[type[Method], ...] = (Enumeration, Elimination, JunctionTree, BP)
+
+
+@dataclass(frozen=True)
+class MethodTable(Sequence[type[Method]]):
+    """A selection of methods that prints as a table."""
+
+    rows: tuple[type[Method], ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        """Return the method class at an index."""
+        return self.rows[index]
+
+    def cells(self) -> list[tuple[str, str, str, str, str]]:
+        """Return the rows as text: name, tasks, guarantee, cost, reference."""
+        return [(m.name, ", ".join(t.value for t in m.tasks), m.guarantee, m.cost, m.reference) for m in self.rows]
+
+    def __repr__(self) -> str:
+        lines = [("method", "answers", "guarantee", "cost", "reference"), *self.cells()]
+        widths = [max(len(line[k]) for line in lines) for k in range(5)]
+        return "\n".join(
+            "  ".join(word.ljust(w) for word, w in zip(line, widths, strict=True)).rstrip() for line in lines
+        )
+
+
+def methods(task: str | None = None, guarantee: str | None = None) -> MethodTable:
+    """Return the methods that answer ``task`` and whose guarantee mentions ``guarantee`` (``"exact"``, ``"upper"``).
+
+    Examples
+    --------
+    >>> [m.name for m in methods(task="sample")]
+    ['enumeration', 'junction_tree']
+    """
+    known = [t.value for t in Task]
+    if task is not None and task not in known:
+        raise ModelError(f"no task {task!r}; tasks are {', '.join(known)}")
+    chosen = [m for m in METHODS if task is None or Task(task) in m.tasks]
+    return MethodTable(tuple(m for m in chosen if guarantee is None or guarantee.lower() in m.guarantee.lower()))

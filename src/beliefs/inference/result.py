@@ -1,0 +1,246 @@
+"""Results: frozen, complete, and honest about what each number is worth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from beliefs.driver import Status, Trace
+from beliefs.errors import ModelError, NotConvergedError, UnsupportedError
+from beliefs.inference.base import Bound, Method
+from beliefs.model.graph import FactorGraph
+from beliefs.typing import Floats, Ints, VariableRef
+
+__all__ = ["InferenceResult", "MapResult", "MarginalMapResult", "SampleResult"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class _Result:
+    """What every answer carries: the model asked about, what ran, why, and how it ended."""
+
+    graph: FactorGraph
+    method: Method
+    reason: str
+    status: Status
+    trace: Trace
+    n_iters: int
+    seconds: float
+    state: Any = field(default=None)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the method reached its tolerance (always true of exact methods)."""
+        return self.status is Status.CONVERGED
+
+    def require_converged(self) -> Any:
+        """Return itself, or raise NotConvergedError with advice."""
+        if not self.converged:
+            raise NotConvergedError(f"{self.method} stopped after {self.n_iters} steps: {self.status.advice}")
+        return self
+
+    def _summary(self, what: str) -> str:
+        steps = f"{self.n_iters} step{'' if self.n_iters == 1 else 's'}"
+        return (
+            f"{type(self).__name__}\n  method  {self.method}\n  {what}\n"
+            f"  status  {self.status} after {steps}, {self.seconds:.3g} s"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class InferenceResult(_Result):
+    """Answer to ``infer``: log Z and marginals.
+
+    Attributes
+    ----------
+    log_z : float
+        The point value, in nats; evidence and constants included.
+    bound : Bound
+        What ``log_z`` is: EXACT, UPPER, LOWER or ESTIMATE, true at the returned iterate.
+    log_lower, log_upper : float
+        Certified interval; -inf and +inf where unknown.
+    mu_var : ndarray (n_states,)
+        Variable marginals, one after the other; observed variables are point masses.
+    mu_factor : ndarray
+        Factor marginals, one after the other, each normalised.
+    pruned : ndarray of bool (n_vars,)
+        Variables left out because they were not among the targets; their marginals are not available.
+    """
+
+    log_z: float
+    bound: Bound
+    log_lower: float
+    log_upper: float
+    mu_var: Floats
+    mu_factor: Floats
+    pruned: Any
+    joint: Callable[[tuple[int, ...]], Floats] | None
+
+    @cached_property
+    def mu(self) -> Floats:
+        """Expected statistics, ``(n_cells,)``: the gradient of log Z in theta; tied cells hold sums."""
+        layout = self.graph.layout
+        if not layout.tied:
+            return self.mu_factor
+        starts = np.repeat(layout.cell_ptr - layout.table_ptr[:-1], layout.factor_size)
+        cells = starts + np.arange(len(self.mu_factor))
+        sums = np.bincount(cells, weights=self.mu_factor, minlength=layout.n_cells)
+        return sums.astype(np.float64, copy=False)
+
+    def marginal(self, variables: VariableRef | Sequence[VariableRef]) -> Floats:
+        """Return the marginal of one variable, or the joint of several with one axis each.
+
+        Exact methods answer for any set within the budget; others where a factor covers it, else UnsupportedError.
+        """
+        if isinstance(variables, (str, int, np.integer)):
+            return self._single(self.graph.index(variables))
+        scope = tuple(self.graph.index(v) for v in variables)
+        if len(set(scope)) < len(scope):
+            raise ModelError("a joint marginal must not name a variable twice")
+        for v in scope:
+            self._check_kept(v)
+        hidden = tuple(v for v in scope if not self.graph.layout.observed[v])
+        table = self._hidden_joint(hidden)
+        shape = [int(self.graph.layout.card[v]) for v in scope]
+        full = np.zeros(shape)
+        seen = self.graph.evidence_states
+        full[tuple(slice(None) if v in hidden else int(seen[v]) for v in scope)] = table
+        return full
+
+    def _single(self, v: int) -> Floats:
+        self._check_kept(v)
+        ptr = self.graph.layout.state_ptr
+        return self.mu_var[ptr[v] : ptr[v + 1]]
+
+    def _check_kept(self, v: int) -> None:
+        if self.pruned[v]:
+            name = self.graph.naming.name(v)
+            raise UnsupportedError(f"the marginal of {name!r} was not computed; add it to targets")
+
+    def _hidden_joint(self, scope: tuple[int, ...]) -> Floats:
+        if not scope:
+            return np.ones(())
+        if len(scope) == 1:
+            return self._single(scope[0])
+        layout = self.graph.layout
+        for e in layout.var_edges[layout.var_ptr[scope[0]] : layout.var_ptr[scope[0] + 1]]:
+            f = int(layout.edge_factor[e])
+            axes = [int(v) for v in layout.scope(f)]
+            if set(scope) <= set(axes):
+                table = self.factor_marginal(f).sum(axis=tuple(a for a, v in enumerate(axes) if v not in scope))
+                kept = [v for v in axes if v in scope]
+                return np.transpose(table, [kept.index(v) for v in scope])
+        if self.joint is None:
+            names = ", ".join(self.graph.naming.name(v) for v in scope)
+            raise UnsupportedError(
+                f"no factor covers ({names}); {self.method.name} gives joints of factors only: use junction_tree"
+            )
+        return self.joint(scope)
+
+    def factor_marginal(self, f: int) -> Floats:
+        """Return the normalised marginal of factor ``f`` with one axis per variable of its scope."""
+        layout = self.graph.layout
+        f = range(layout.n_factors)[f]
+        return self.mu_factor[layout.table_ptr[f] : layout.table_ptr[f + 1]].reshape(layout.shape(f))
+
+    def mpm(self) -> Ints:
+        """Return the state of largest marginal for each variable, ties to the smallest index."""
+        ptr = self.graph.layout.state_ptr
+        return np.array([int(np.argmax(self.mu_var[a:b])) for a, b in zip(ptr[:-1], ptr[1:], strict=True)], np.int64)
+
+    def mean(self) -> Floats:
+        """Return the expected state index of each variable."""
+        ptr = self.graph.layout.state_ptr
+        index = np.arange(len(self.mu_var)) - np.repeat(ptr[:-1], self.graph.layout.card)
+        return np.add.reduceat(self.mu_var * index, ptr[:-1])
+
+    def entropy(self, variables: VariableRef | Sequence[VariableRef]) -> float:
+        """Return the entropy of a marginal, in nats."""
+        p = self.marginal(variables).ravel()
+        p = p[p > 0]
+        return float(max(0.0, -(p * np.log(p)).sum()))
+
+    def mutual_information(self, u: VariableRef, v: VariableRef) -> float:
+        """Return the mutual information of two variables, in nats."""
+        return max(0.0, self.entropy(u) + self.entropy(v) - self.entropy([u, v]))
+
+    def __repr__(self) -> str:
+        return self._summary(f"log Z   {self.bound.sign} {self.log_z:.10g} ({self.bound})")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MapResult(_Result):
+    """Answer to ``maximize``: one complete assignment and its real score.
+
+    ``log_score <= optimum <= log_upper``; ``gap == 0.0`` is a proof of optimality.
+    """
+
+    assignment: Ints
+    log_score: float
+    log_upper: float
+
+    @property
+    def gap(self) -> float:
+        """Distance from the proof, at least 0; inf without an upper bound."""
+        return max(0.0, self.log_upper - self.log_score) if self.log_score > -math.inf else math.inf
+
+    def states(self) -> dict[str, str]:
+        """Return ``{name: label}``."""
+        naming = self.graph.naming
+        return {naming.name(v): naming.label(v, int(x)) for v, x in enumerate(self.assignment)}
+
+    def __repr__(self) -> str:
+        proof = "optimal" if self.gap == 0 else f"gap {self.gap:.4g}"
+        return self._summary(f"score   {self.log_score:.10g} ({proof})")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MarginalMapResult(_Result):
+    """Answer to ``marginal_map``: states of the query, the rest summed out.
+
+    ``log_lower <= Q(assignment) <= optimum <= log_upper``; ``log_value`` is Q(assignment), EXACT or an ESTIMATE.
+    """
+
+    query: tuple[int, ...]
+    assignment: Ints
+    log_value: float
+    value_bound: Bound
+    log_lower: float
+    log_upper: float
+
+    @property
+    def gap(self) -> float:
+        """Distance between the certified bounds, at least 0."""
+        return max(0.0, self.log_upper - self.log_lower) if self.log_lower > -math.inf else math.inf
+
+    def states(self) -> dict[str, str]:
+        """Return ``{name: label}`` of the query."""
+        naming = self.graph.naming
+        return {naming.name(v): naming.label(v, int(x)) for v, x in zip(self.query, self.assignment, strict=True)}
+
+    def __repr__(self) -> str:
+        proof = "optimal" if self.gap == 0 else f"gap {self.gap:.4g}"
+        return self._summary(f"value   {self.value_bound.sign} {self.log_value:.10g} ({proof})")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SampleResult(_Result):
+    """Answer to ``sample``: ``samples (n, n_vars)``; ``bound`` EXACT means independent draws from the model."""
+
+    samples: Ints
+    bound: Bound
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def states(self) -> list[dict[str, str]]:
+        """Return one ``{name: label}`` per sample."""
+        naming = self.graph.naming
+        return [{naming.name(v): naming.label(v, int(x)) for v, x in enumerate(row)} for row in self.samples]
+
+    def __repr__(self) -> str:
+        return self._summary(f"samples {len(self.samples)} ({self.bound})")

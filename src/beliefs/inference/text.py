@@ -1,0 +1,64 @@
+"""Methods as text: ``"bp(damping=0.2)"`` in Python and in the shell alike; ``repr(method)`` gives it back."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from beliefs.errors import ModelError
+from beliefs.inference.base import Method
+from beliefs.model.variable import suggestion
+
+__all__ = ["parse_method"]
+
+
+def parse_method(text: str, known: Sequence[type[Method]]) -> Method:
+    """Return the method written as ``name`` or ``name(field=literal, ...)``.
+
+    Literals are int, float, bool, None or a word. Unknown names and fields list the known ones.
+    """
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        node = ast.Constant(None)
+    if isinstance(node, ast.Name):
+        return _class_of(node.id, known)()
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+        raise ModelError(f"a method is written name(field=value, ...), found {text!r}")
+    cls = _class_of(node.func.id, known)
+    options = [f.name for f in fields(cls)]
+    if node.args:
+        raise ModelError(f"options of {cls.name} are written field=value; its fields are {_listed(options)}")
+    values: dict[str, Any] = {}
+    for keyword in node.keywords:
+        if keyword.arg not in options:
+            hint = suggestion(keyword.arg or "", options)
+            raise ModelError(f"{cls.name} has no option {keyword.arg!r}{hint or '; it has ' + _listed(options)}")
+        values[keyword.arg] = _literal(keyword.value, keyword.arg)
+    return cls(**values)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if names else "none"
+
+
+def _class_of(name: str, known: Sequence[type[Method]]) -> type[Method]:
+    for cls in known:
+        if cls.name == name:
+            return cls
+    names = [cls.name for cls in known]
+    raise ModelError(f"no method {name!r}{suggestion(name, names)} (known: auto, {', '.join(names)})")
+
+
+def _literal(node: ast.expr, option: str) -> Any:
+    if isinstance(node, ast.Name):
+        return node.id
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        value = ...
+    if value is None or isinstance(value, (int, float, bool, str)):
+        return value
+    raise ModelError(f"option {option!r} must be a number, True, False, None or a word")

@@ -1,0 +1,283 @@
+"""Kernels that lay out a cluster tree: symbolic elimination, absorption, and the operands of each cluster's table.
+
+Axes of every table follow the position of the variables in the elimination order, so a cluster's scope is
+``(eliminated..., separator...)`` and its separator is a suffix: the table is a matrix with one row per state of the
+eliminated variables and one column per state of the separator.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beliefs.kernels._jit import kernel
+from beliefs.typing import Floats, Ints
+
+__all__ = ["absorb_clusters", "choose_blocks", "eliminate_symbolic", "factor_cells", "lay_operands"]
+
+
+@kernel
+def eliminate_symbolic(scope_ptr: Ints, scope_vars: Ints, order: Ints, position: Ints):  # type: ignore[no-untyped-def]
+    """Play the elimination game; return cluster offsets, cluster scopes, parents and each factor's bucket.
+
+    Bucket ``i`` belongs to ``order[i]``; its scope is that variable and everything it meets when eliminated, by
+    position. Its parent is the bucket of the next variable of its separator, -1 for a root. ``position`` inverts
+    ``order`` (-1 for variables that are not eliminated and occur in no scope). Factors with empty scopes get bucket -1.
+    Cost: the sum of all cluster sizes, times the log of one.
+    """
+    n, m = order.size, scope_ptr.size - 1
+    bucket = np.full(m, -1, np.int64)
+    first_factor = np.full(n, -1, np.int64)
+    next_factor = np.full(m, -1, np.int64)
+    for f in range(m - 1, -1, -1):
+        for e in range(scope_ptr[f], scope_ptr[f + 1]):
+            p = position[scope_vars[e]]
+            if bucket[f] < 0 or p < bucket[f]:
+                bucket[f] = p
+        if bucket[f] >= 0:
+            next_factor[f] = first_factor[bucket[f]]
+            first_factor[bucket[f]] = f
+    parent = np.full(n, -1, np.int64)
+    first_child = np.full(n, -1, np.int64)
+    next_child = np.full(n, -1, np.int64)
+    ptr = np.zeros(n + 1, np.int64)
+    members = np.empty(4 * n + scope_vars.size, np.int64)  # positions for now
+    stamp = np.full(n, -1, np.int64)
+    for i in range(n):
+        start = ptr[i]
+        if start + n - i > members.size:
+            grown = np.empty(2 * members.size + n, np.int64)
+            grown[:start] = members[:start]
+            members = grown
+        members[start] = i
+        stamp[i] = i
+        end = start + 1
+        f = first_factor[i]
+        while f >= 0:
+            for e in range(scope_ptr[f], scope_ptr[f + 1]):
+                p = position[scope_vars[e]]
+                if stamp[p] != i:
+                    stamp[p] = i
+                    members[end] = p
+                    end += 1
+            f = next_factor[f]
+        c = first_child[i]
+        while c >= 0:
+            for k in range(ptr[c] + 1, ptr[c + 1]):
+                p = members[k]
+                if stamp[p] != i:
+                    stamp[p] = i
+                    members[end] = p
+                    end += 1
+            c = next_child[c]
+        members[start:end].sort()
+        ptr[i + 1] = end
+        if end - start > 1:
+            parent[i] = members[start + 1]
+            next_child[i] = first_child[parent[i]]
+            first_child[parent[i]] = i
+    return ptr, members[: ptr[n]].copy(), parent, bucket
+
+
+@kernel
+def absorb_clusters(ptr: Ints, parent: Ints, temperature: Floats, enabled: bool):  # type: ignore[no-untyped-def]
+    """Merge each bucket that is contained in one child into that child; return owner, eliminated counts and ranks.
+
+    Bucket ``j`` lies inside its child ``i`` when ``|C_j| = |C_i| - eliminated_i``; merged buckets must have one
+    temperature. ``owner[i]`` is the bucket that stands for ``i``; ``eliminated[i]`` how many variables it
+    eliminates; ``rank`` lists the owners, children before parents (by the last variable each eliminates). Linear.
+    """
+    n = parent.size
+    owner = np.arange(n)
+    eliminated = np.ones(n, np.int64)
+    last = np.arange(n)
+    if enabled:
+        for i in range(n):
+            if owner[i] != i:
+                continue
+            j = parent[i]
+            while (
+                j >= 0
+                and owner[j] == j
+                and temperature[j] == temperature[i]
+                and ptr[j + 1] - ptr[j] == ptr[i + 1] - ptr[i] - eliminated[i]
+            ):
+                owner[j] = i
+                eliminated[i] += 1
+                last[i] = j
+                j = parent[j]
+    at_last = np.full(n, -1, np.int64)
+    for i in range(n):
+        if owner[i] == i:
+            at_last[last[i]] = i
+    rank = at_last[at_last >= 0]
+    return owner, eliminated, last, rank
+
+
+@kernel
+def choose_blocks(
+    ptr: Ints,
+    card: Ints,
+    eliminated: Ints,
+    least: int,
+    most: int,
+    n_outer: Ints,
+    block: Ints,
+    cells: Ints,
+    columns: Ints,
+) -> None:
+    """Split each cluster's axes into outer ones and an inner block of at least ``least`` cells where there are any.
+
+    The block is the shortest suffix of axes with ``least`` cells or more, one axis shorter if that exceeds ``most``
+    (unless it would be a single axis). Writes the number of outer axes, the sizes of the block and of the table, and
+    its columns: the states of the separator, which is all but the first ``eliminated`` axes.
+    """
+    for c in range(ptr.size - 1):
+        size = 1
+        a = ptr[c + 1]
+        while a > ptr[c] and size < least and (size == 1 or size * card[a - 1] <= most):
+            a -= 1
+            size *= card[a]
+        n_outer[c] = a - ptr[c]
+        block[c] = size
+        cells[c] = 1
+        for a in range(ptr[c + 1] - 1, ptr[c] - 1, -1):
+            if a == ptr[c] + eliminated[c] - 1:
+                columns[c] = cells[c]
+            cells[c] *= card[a]
+
+
+@kernel
+def factor_cells(
+    card: Ints,
+    scope_ptr: Ints,
+    scope_vars: Ints,
+    position: Ints,
+    cell_ptr: Ints,
+    table_ptr: Ints,
+    factors: Ints,
+    sorted_scope: Ints,
+    source: Ints,
+    target: Ints,
+) -> None:
+    """Turn factors' tables to the tree's axis order: where each cell of their slots comes from and goes to.
+
+    ``sorted_scope`` gets the positions of each factor's variables in ascending order; ``source`` the cell of
+    ``theta`` and ``target`` the cell of ``mu_factor`` for each slot cell. Equivalent to ``np.transpose`` of an index
+    table, factor by factor. Cost: cells times arity.
+    """
+    widest = 1
+    for f in factors:
+        widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
+    stride = np.empty(widest, np.int64)
+    extent = np.empty(widest, np.int64)
+    digit = np.empty(widest, np.int64)
+    k = 0
+    first = 0
+    for f in factors:
+        arity = scope_ptr[f + 1] - scope_ptr[f]
+        step = 1
+        for e in range(scope_ptr[f + 1] - 1, scope_ptr[f] - 1, -1):  # insert each axis where its position belongs
+            v = scope_vars[e]
+            a = scope_ptr[f + 1] - 1 - e
+            while a > 0 and sorted_scope[first + a - 1] > position[v]:
+                sorted_scope[first + a] = sorted_scope[first + a - 1]
+                stride[a] = stride[a - 1]
+                extent[a] = extent[a - 1]
+                a -= 1
+            sorted_scope[first + a] = position[v]
+            stride[a] = step
+            extent[a] = card[v]
+            step *= card[v]
+        first += arity
+        digit[:arity] = 0
+        at = 0
+        for _ in range(step):
+            source[k] = cell_ptr[f] + at
+            target[k] = table_ptr[f] + at
+            k += 1
+            a = arity - 1
+            while a >= 0:
+                digit[a] += 1
+                at += stride[a]
+                if digit[a] < extent[a]:
+                    break
+                at -= stride[a] * extent[a]
+                digit[a] = 0
+                a -= 1
+
+
+@kernel
+def lay_operands(
+    ptr: Ints,
+    axes: Ints,
+    card: Ints,
+    n_outer: Ints,
+    block: Ints,
+    op_ptr: Ints,
+    op_axes_ptr: Ints,
+    op_axes: Ints,
+    stride_ptr: Ints,
+    op_mode: Ints,
+    op_map: Ints,
+    op_stride: Ints,
+):  # type: ignore[no-untyped-def]
+    """Describe how each operand of each cluster is read, block by block; return the index maps.
+
+    ``op_axes`` lists each operand's variables by position (its table is in that order). For every outer axis its
+    stride goes to ``op_stride`` (0: the operand lacks it). Within a block its cells are one scalar (``op_mode`` 0), a
+    run of the whole block (1), or ``map[i]`` for cell ``i`` of the block (2, ``op_map`` says where the map starts).
+    Equivalent to ``np.broadcast_to`` of the operand over the cluster's axes. Cost: operands times block size.
+    """
+    total = 0
+    for c in range(ptr.size - 1):
+        total += (op_ptr[c + 1] - op_ptr[c]) * block[c]
+    maps = np.empty(total, np.int32)
+    used = 0
+    widest = 1
+    for c in range(ptr.size - 1):
+        widest = max(widest, ptr[c + 1] - ptr[c])
+    stride = np.zeros(widest, np.int64)
+    digit = np.zeros(widest, np.int64)
+    for c in range(ptr.size - 1):
+        start, width = ptr[c], ptr[c + 1] - ptr[c]
+        for o in range(op_ptr[c], op_ptr[c + 1]):
+            k = op_axes_ptr[o + 1] - 1
+            step = 1
+            shared = 0
+            for a in range(width - 1, -1, -1):  # both lists ascend by position: one backward merge
+                if k >= op_axes_ptr[o] and op_axes[k] == axes[start + a]:
+                    stride[a] = step
+                    step *= card[start + a]
+                    k -= 1
+                    if a >= n_outer[c] and card[start + a] > 1:
+                        shared += 1
+                else:
+                    stride[a] = 0
+            inner = 0
+            for a in range(n_outer[c], width):
+                if card[start + a] > 1:
+                    inner += 1
+            for a in range(n_outer[c]):
+                op_stride[stride_ptr[o] + a] = stride[a]
+            if shared == 0:
+                op_mode[o] = 0
+            elif shared == inner:
+                op_mode[o] = 1
+            else:
+                op_mode[o] = 2
+                op_map[o] = used
+                digit[:] = 0
+                at = 0
+                for i in range(block[c]):
+                    maps[used + i] = at
+                    a = width - 1
+                    while a >= n_outer[c]:
+                        digit[a] += 1
+                        at += stride[a]
+                        if digit[a] < card[start + a]:
+                            break
+                        at -= stride[a] * card[start + a]
+                        digit[a] = 0
+                        a -= 1
+                used += block[c]
+    return maps[:used].copy()

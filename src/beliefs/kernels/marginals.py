@@ -1,0 +1,95 @@
+"""Small kernels between tables and marginals: scaling factors on the way in, variable marginals on the way out."""
+
+from __future__ import annotations
+
+import math
+
+from beliefs.kernels._jit import kernel
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["factor_spans", "variable_marginals"]
+
+
+@kernel
+def factor_spans(theta: Floats, source: Ints, slot_ptr: Ints, tables: Floats, tops: Floats, ranges: Floats) -> bool:
+    """Write factors' slots in linear form with maximum one; return False if some factor is zero everywhere.
+
+    Equivalent to ``t = theta[source[slot]]; tables[slot] = exp(t - t.max())``, with ``tops[f] = t.max()`` and
+    ``ranges[f] = t.max() - min(t[t > -inf])``. Cost: one ``exp`` a cell.
+    """
+    for f in range(tops.size):
+        top = -math.inf
+        least = math.inf
+        for k in range(slot_ptr[f], slot_ptr[f + 1]):
+            value = theta[source[k]]
+            top = max(top, value)
+            if value > -math.inf:
+                least = min(least, value)
+        if top == -math.inf:
+            return False
+        tops[f] = top
+        ranges[f] = top - least
+        for k in range(slot_ptr[f], slot_ptr[f + 1]):
+            tables[k] = math.exp(theta[source[k]] - top)
+    return True
+
+
+@kernel
+def variable_marginals(
+    card: Ints,
+    scope_ptr: Ints,
+    scope_vars: Ints,
+    table_ptr: Ints,
+    var_ptr: Ints,
+    var_edges: Ints,
+    edge_factor: Ints,
+    observed: Bools,
+    state_ptr: Ints,
+    mu_factor: Floats,
+    mu_var: Floats,
+) -> None:
+    """Normalise every factor marginal, then sum each variable's marginal out of its smallest factor.
+
+    Equivalent to ``mu_f.sum(axis=all but v)``. Variables in no factor are uniform; observed ones are left alone.
+    ``mu_factor`` is scaled in place (it sums to one up to rounding already). Cost: cells.
+    """
+    for f in range(table_ptr.size - 1):
+        total = 0.0
+        for k in range(table_ptr[f], table_ptr[f + 1]):
+            total += mu_factor[k]
+        for k in range(table_ptr[f], table_ptr[f + 1]):
+            mu_factor[k] /= total
+    for v in range(card.size):
+        if observed[v]:
+            continue
+        start = state_ptr[v]
+        best = -1
+        for i in range(var_ptr[v], var_ptr[v + 1]):
+            e = var_edges[i]
+            f = edge_factor[e]
+            if best < 0:
+                best = e
+            else:
+                g = edge_factor[best]
+                if table_ptr[f + 1] - table_ptr[f] < table_ptr[g + 1] - table_ptr[g]:
+                    best = e
+        if best < 0:
+            for x in range(card[v]):
+                mu_var[start + x] = 1.0 / card[v]
+            continue
+        f = edge_factor[best]
+        stride = 1
+        for e in range(best + 1, scope_ptr[f + 1]):
+            stride *= card[scope_vars[e]]
+        for x in range(card[v]):
+            mu_var[start + x] = 0.0
+        x = 0
+        left = stride
+        for k in range(table_ptr[f], table_ptr[f + 1]):
+            mu_var[start + x] += mu_factor[k]
+            left -= 1
+            if left == 0:
+                left = stride
+                x += 1
+                if x == card[v]:
+                    x = 0

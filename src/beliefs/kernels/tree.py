@@ -1,0 +1,97 @@
+"""The arrays of a cluster tree as kernels read them, and the block-wise reading and writing that all passes share.
+
+A cluster's table is walked in blocks of ``block[c]`` consecutive cells. Within a block each operand (a factor, a
+child's message, or the cluster's own separator, which comes last) is a scalar, a run, or a mapped read; see
+:func:`beliefs.kernels.cluster_tree.lay_operands`. All operands live in one flat array, slot after slot.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from beliefs.kernels._jit import kernel, linear_kernel
+from beliefs.typing import Floats, Ints
+
+__all__ = ["Tree", "add_block", "advance", "odometer", "rewind"]
+
+
+class Tree(NamedTuple):
+    """Flat arrays of a cluster tree, clusters ordered children first."""
+
+    axes_ptr: Ints  # (n_clusters+1,) axes of each cluster
+    axes_card: Ints  # cardinality of each axis
+    axes_var: Ints  # variable of each axis
+    n_outer: Ints  # (n_clusters,) how many leading axes are walked by the odometer
+    n_eliminated: Ints  # (n_clusters,) how many leading axes the cluster sums or maximises out
+    block: Ints  # (n_clusters,) cells in a block
+    cell_ptr: Ints  # (n_clusters+1,) where each cluster's table starts
+    temperature: Floats  # (n_clusters,) 1 sums, 0 maximises
+    op_ptr: Ints  # (n_clusters+1,) operands of each cluster, its separator last
+    op_slot: Ints  # (n_ops,) slot each operand reads
+    op_mode: Ints  # (n_ops,) 0 scalar, 1 run, 2 mapped
+    op_map: Ints  # (n_ops,) start of its map
+    stride_ptr: Ints  # (n_ops,) start of its outer strides
+    op_stride: Ints  # strides over the outer axes
+    maps: Ints  # int32 block maps
+    slot_ptr: Ints  # (n_slots+1,) factors with a scope first, then one separator a cluster
+
+
+@kernel
+def odometer(tree: Tree):  # type: ignore[no-untyped-def]
+    """Return scratch for the widest cluster: operand offsets and outer digits."""
+    widest = 1
+    deepest = 1
+    for c in range(tree.block.size):
+        widest = max(widest, tree.op_ptr[c + 1] - tree.op_ptr[c])
+        deepest = max(deepest, tree.n_outer[c])
+    return np.empty(widest, np.int64), np.empty(deepest, np.int64)
+
+
+@kernel
+def rewind(tree: Tree, c: int, offset: Ints, digit: Ints) -> None:
+    """Set every operand of cluster ``c`` to its slot's start and the outer odometer to zero."""
+    for o in range(tree.op_ptr[c], tree.op_ptr[c + 1]):
+        offset[o - tree.op_ptr[c]] = tree.slot_ptr[tree.op_slot[o]]
+    for a in range(tree.n_outer[c]):
+        digit[a] = 0
+
+
+@kernel
+def advance(tree: Tree, c: int, offset: Ints, digit: Ints) -> None:
+    """Move every operand of cluster ``c`` to the next block (one step of the outer odometer, last axis fastest)."""
+    first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c]
+    a = tree.n_outer[c] - 1
+    while a >= 0:
+        extent = tree.axes_card[tree.axes_ptr[c] + a]
+        digit[a] += 1
+        if digit[a] < extent:
+            for k in range(n_ops):
+                offset[k] += tree.op_stride[tree.stride_ptr[first + k] + a]
+            return
+        digit[a] = 0
+        for k in range(n_ops):
+            offset[k] -= tree.op_stride[tree.stride_ptr[first + k] + a] * (extent - 1)
+        a -= 1
+
+
+@linear_kernel
+def add_block(tree: Tree, o: int, at: int, block: Floats, total: float, target: Floats) -> None:
+    """Add a block of linear values to the slot of operand ``o`` at offset ``at``: a sum-out, block by block.
+
+    Equivalent to ``np.add.at(target, at + map, block)``; ``total`` is ``block.sum()``, used where the operand is
+    constant within the block.
+    """
+    mode, size = tree.op_mode[o], block.size
+    if mode == 0:
+        target[at] += total
+    elif mode == 1:
+        run = target[at : at + size]
+        for i in range(size):
+            run[i] += block[i]
+    else:
+        where = tree.maps[tree.op_map[o] : tree.op_map[o] + size]
+        rest = target[at:]
+        for i in range(size):
+            rest[where[i]] += block[i]

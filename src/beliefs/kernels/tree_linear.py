@@ -1,0 +1,168 @@
+r"""Passes over a cluster tree in the scaled linear domain: sums at the speed of memory.
+
+Collect, children first: :math:`\phi_C = \prod_o t_o` over the cluster's factors and its children's messages, and
+:math:`m_C(s) = \sum_r \phi_C(r, s)`, scaled to a maximum of one. Distribute, parents first, in the division form of
+[jensen1990]: :math:`b_C(r,s) = \phi_C(r,s)\, b_S(s) / m_C(s)`, and :math:`b_C` is summed out onto every operand.
+
+Numerics: all numbers are non-negative, so products, sums and quotients keep full relative precision as long as nothing
+underflows. Every operand is scaled to a maximum of one and its dynamic range (log of maximum over smallest non-zero) is
+known; if the ranges of a cluster's operands add up to more than ``limit`` the pass stops and says so, and the caller
+turns to the log domain. Distribute needs no such check: it only makes probabilities.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from beliefs.kernels._jit import linear_kernel
+from beliefs.kernels.tree import Tree, add_block, advance, odometer, rewind
+from beliefs.typing import Floats
+
+__all__ = ["DONE", "OUT_OF_RANGE", "ZERO", "collect_linear", "distribute_linear"]
+
+DONE, ZERO, OUT_OF_RANGE = 0, 1, 2
+
+
+@linear_kernel
+def multiply_block(tree: Tree, first: int, n_ops: int, offset, tables, out):  # type: ignore[no-untyped-def]
+    """Write the product of ``n_ops`` operands over one block to ``out``; return whether it may be non-zero.
+
+    Equivalent to ``out[:] = prod(broadcast(t_o))``. Scalars are multiplied first; a zero among them skips the rest.
+    """
+    size = out.size
+    scalar = 1.0
+    for k in range(n_ops):
+        if tree.op_mode[first + k] == 0:
+            scalar *= tables[offset[k]]
+    if scalar == 0.0:
+        for i in range(size):
+            out[i] = 0.0
+        return False
+    fresh = True
+    for k in range(n_ops):
+        o = first + k
+        mode = tree.op_mode[o]
+        if mode == 1:
+            run = tables[offset[k] : offset[k] + size]
+            if fresh:
+                for i in range(size):
+                    out[i] = scalar * run[i]
+            else:
+                for i in range(size):
+                    out[i] *= run[i]
+            fresh = False
+        elif mode == 2:
+            rest = tables[offset[k] :]
+            where = tree.maps[tree.op_map[o] : tree.op_map[o] + size]
+            if fresh:
+                for i in range(size):
+                    out[i] = scalar * rest[where[i]]
+            else:
+                for i in range(size):
+                    out[i] *= rest[where[i]]
+            fresh = False
+    if fresh:
+        for i in range(size):
+            out[i] = scalar
+    return True
+
+
+@linear_kernel
+def sum_block(block: Floats) -> float:
+    """Return ``block.sum()``, reassociated."""
+    total = 0.0
+    for i in range(block.size):
+        total += block[i]
+    return total
+
+
+@linear_kernel
+def collect_linear(  # type: ignore[no-untyped-def]
+    tree: Tree, tables: Floats, ranges: Floats, limit: float, phi: Floats, tops: Floats
+):
+    """Compute all clusters' products ``phi`` and messages, leaves to roots; return DONE, ZERO or OUT_OF_RANGE.
+
+    ``tables`` holds the factors' slots, scaled to a maximum of one; separator slots are overwritten with messages of
+    maximum one, ``ranges (n_slots,)`` likewise, and ``tops (n_clusters,)`` gets what each message was divided by:
+    ``log Z = sum(log(tops))`` plus the logs of the factors' own scales.
+    Cost: (operands + 1) passes over each block while it is in cache, one write of ``phi`` to memory.
+    """
+    offset, digit = odometer(tree)
+    for c in range(tree.block.size):
+        first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
+        spread = 0.0
+        for o in range(first, first + n_ops):
+            spread += ranges[tree.op_slot[o]]
+        if spread > limit:
+            return OUT_OF_RANGE
+        slot = tree.op_slot[first + n_ops]
+        message = tables[tree.slot_ptr[slot] : tree.slot_ptr[slot + 1]]
+        message[:] = 0.0
+        rewind(tree, c, offset, digit)
+        size = tree.block[c]
+        for start in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
+            out = phi[start : start + size]
+            if multiply_block(tree, first, n_ops, offset, tables, out):
+                total = sum_block(out) if tree.op_mode[first + n_ops] == 0 else 0.0
+                add_block(tree, first + n_ops, offset[n_ops], out, total, tables)
+            advance(tree, c, offset, digit)
+        top = 0.0
+        least = math.inf
+        for i in range(message.size):
+            top = max(top, message[i])
+            if message[i] > 0.0:
+                least = min(least, message[i])
+        if top == 0.0:
+            return ZERO
+        ranges[slot] = math.log(top) - math.log(least)
+        tops[c] = top
+        inverse = 1.0 / top
+        for i in range(message.size):
+            message[i] *= inverse
+    return DONE
+
+
+@linear_kernel
+def distribute_linear(tree: Tree, tables: Floats, phi: Floats, tops: Floats, beliefs: Floats) -> None:
+    """Compute the marginal of every slot, roots to leaves, into ``beliefs`` (same layout as ``tables``, zeroed).
+
+    Cost: one read of ``phi`` from memory and one pass per operand over each block in cache.
+    """
+    offset, digit = odometer(tree)
+    scratch = np.empty(np.max(tree.block))
+    for c in range(tree.block.size - 1, -1, -1):
+        first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
+        slot = tree.op_slot[first + n_ops]
+        message = tables[tree.slot_ptr[slot] : tree.slot_ptr[slot + 1]]
+        belief = beliefs[tree.slot_ptr[slot] : tree.slot_ptr[slot + 1]]
+        if message.size == 1:  # a root, or a separator of single-state variables
+            belief[0] = 1.0
+        for i in range(message.size):  # the quotient replaces the message; 0/0 is 0
+            message[i] = belief[i] / (message[i] * tops[c]) if message[i] > 0.0 else 0.0
+        rewind(tree, c, offset, digit)
+        size = tree.block[c]
+        block = scratch[:size]
+        mode = tree.op_mode[first + n_ops]
+        for start in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
+            out = phi[start : start + size]
+            at = offset[n_ops]
+            if mode == 0:
+                ratio = tables[at]
+                for i in range(size):
+                    block[i] = out[i] * ratio
+            elif mode == 1:
+                run = tables[at : at + size]
+                for i in range(size):
+                    block[i] = out[i] * run[i]
+            else:
+                rest = tables[at:]
+                where = tree.maps[tree.op_map[first + n_ops] : tree.op_map[first + n_ops] + size]
+                for i in range(size):
+                    block[i] = out[i] * rest[where[i]]
+            total = sum_block(block)
+            if total > 0.0:
+                for k in range(n_ops):
+                    add_block(tree, first + k, offset[k], block, total, beliefs)
+            advance(tree, c, offset, digit)
