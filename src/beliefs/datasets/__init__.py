@@ -10,8 +10,10 @@ from beliefs.datasets.pairwise import make_pairwise
 from beliefs.datasets.random_graphs import make_complete, make_delaunay, make_random_factor_graph
 from beliefs.datasets.rbm import make_rbm
 from beliefs.datasets.trees import make_chain, make_star, make_tree, tree_edges
+from beliefs.datasets.uai import UaiInstance, load_uai, uai_instances
 
 __all__ = [
+    "UaiInstance",
     "bn_names",
     "chain_edges",
     "complete_edges",
@@ -20,6 +22,7 @@ __all__ = [
     "grid_edges",
     "k_tree_edges",
     "load_bn",
+    "load_uai",
     "make_chain",
     "make_complete",
     "make_delaunay",
@@ -40,4 +43,5 @@ __all__ = [
     "make_tree",
     "partial_k_tree_edges",
     "tree_edges",
+    "uai_instances",
 ]

@@ -69,17 +69,20 @@ def long_range_edges(n_vars: int, edges: Ints, count: int, rng: np.random.Genera
 
     Rejection in batches sized so that each is expected to find most of what is missing.
     """
-    count = check_count("extra_edges", count, 0)
+    if check_count("extra_edges", count, 0) == 0:
+        return np.zeros((0, 2), np.int64)
     n_pairs = n_vars * (n_vars - 1) // 2
+    n_free = n_pairs - len(edges)
+    if count > n_free:
+        raise ModelError(f"extra_edges must be at most the {n_free} pairs not yet joined, found {count}")
     taken = np.sort(edges.min(axis=1) * n_vars + edges.max(axis=1))
-    if count > n_pairs - len(taken):
-        raise ModelError(f"extra_edges must be at most the {n_pairs - len(taken)} pairs not yet joined, found {count}")
+    taken = np.append(taken, n_vars**2)  # larger than any pair, so that every search ends within
     found = np.zeros(0, np.int64)
     while len(found) < count:
-        missing, free = count - len(found), n_pairs - len(taken) - len(found)
-        batch = min(2 * missing * n_pairs // free + 16, 1_000_000)
+        missing = count - len(found)
+        batch = min(2 * missing * n_pairs // (n_free - len(found)) + 16, 1_000_000)
         pair = np.sort(rng.integers(n_vars, size=(batch, 2)), axis=1)
         keys = pair[pair[:, 0] < pair[:, 1]] @ np.array([n_vars, 1])
-        keys = np.concatenate([found, keys[~np.isin(keys, taken)]])
+        keys = np.concatenate([found, keys[taken[np.searchsorted(taken, keys)] != keys]])
         found = keys[np.sort(np.unique(keys, return_index=True)[1])][:count]
     return np.stack([found // n_vars, found % n_vars], axis=1)
