@@ -10,6 +10,7 @@ import numpy as np
 
 from beliefs.datasets.home import data_home
 from beliefs.errors import ModelError
+from beliefs.io import read
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.variable import Variable, suggestion
 
@@ -70,8 +71,6 @@ def _outside() -> dict[str, Path]:
 
 
 def _read(path: Path) -> BayesianNetwork:
-    from beliefs.io import read
-
     model = read(path)
     assert isinstance(model, BayesianNetwork)
     return model
