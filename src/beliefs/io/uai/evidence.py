@@ -1,0 +1,153 @@
+"""UAI evidence files and query files.
+
+Evidence comes in two dialects, told apart by counting tokens:
+
+* ``k v_1 x_1 .. v_k x_k``, one sample (since 2014);
+* ``s``, then ``s`` times ``k v_1 x_1 .. v_k x_k`` (2010); ``s = 1`` is one sample, too.
+
+``0`` alone is no evidence. Where both readings use up the file exactly and say different things, a reading that
+contradicts itself or the model (a variable or state that does not exist) is dropped; if both survive, the file is
+ambiguous and a FormatError says so. A query file is ``q v_1 .. v_q``; lines that start with ``#`` are comments in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from beliefs.errors import FormatError
+from beliefs.io.files import StrPath, write_bytes
+from beliefs.io.scanner import Scanner, without_comments
+from beliefs.model.graph import FactorGraph, Model, as_factor_graph
+from beliefs.typing import Ints
+
+__all__ = ["Sample", "dumps_evidence", "loads_evidence", "loads_query", "write_evidence"]
+
+Sample = dict[int, int]
+_COMMENT = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
+
+
+def loads_evidence(data: str | bytes, model: Model | None = None) -> Sample | list[Sample]:
+    """Return ``{variable index: state index}``, or a list of them where the file holds several samples.
+
+    With a model, variables and states are checked against it.
+
+    Examples
+    --------
+    >>> loads_evidence("2  0 1  4 0"), loads_evidence("1  2  0 1  4 0")
+    ({0: 1, 4: 0}, {0: 1, 4: 0})
+    """
+    scan = Scanner(without_comments(data))
+    numbers = scan.rest("an integer")
+    if not numbers.size:
+        raise scan.unexpected("the number of observed variables")
+    scan.at = 0
+    if (numbers < 0).any():
+        raise scan.unexpected("a non-negative integer", scan.next_token(int(np.argmax(numbers < 0))))
+    readings = [split for split in (_one_sample(numbers), _samples(numbers)) if split is not None]
+    if not readings:
+        raise _wrong_count(scan, numbers)
+    return _choose(scan, numbers, readings, None if model is None else as_factor_graph(model))
+
+
+def _one_sample(numbers: Ints) -> list[int] | None:
+    """Return where the samples start, in the one-sample dialect, or None if the counts do not add up."""
+    return [0] if numbers.size == 1 + 2 * numbers[0] else None
+
+
+def _samples(numbers: Ints) -> list[int] | None:
+    """Return where the samples start, in the dialect with a leading number of samples."""
+    starts, at = [], 1
+    for _ in range(int(numbers[0])):
+        if at >= numbers.size:
+            return None
+        starts.append(at)
+        at += 1 + 2 * int(numbers[at])
+    return starts if at == numbers.size else None
+
+
+def _choose(
+    scan: Scanner, numbers: Ints, readings: list[list[int]], graph: FactorGraph | None
+) -> Sample | list[Sample]:
+    legal: list[list[Sample]] = []
+    problem: FormatError | None = None
+    for starts in readings:
+        try:
+            samples = [_sample(scan, numbers, start, graph) for start in starts] or [{}]
+        except FormatError as error:
+            problem = problem or error
+        else:
+            legal += [] if samples in legal else [samples]
+    if not legal:
+        assert problem is not None
+        raise problem
+    if len(legal) > 1:
+        raise scan.error(
+            f"ambiguous evidence: it reads as one sample {legal[0][0]} and as {len(legal[1])} samples {legal[1]}; "
+            "write one sample a file"
+        )
+    samples = legal[0]
+    return samples[0] if len(samples) == 1 else samples
+
+
+def _sample(scan: Scanner, numbers: Ints, start: int, graph: FactorGraph | None) -> Sample:
+    """Return the sample whose count stands at ``numbers[start]``, checked."""
+    sample: Sample = {}
+    for k in range(start + 1, start + 1 + 2 * int(numbers[start]), 2):
+        v, x = int(numbers[k]), int(numbers[k + 1])
+        if graph is not None and v >= graph.n_vars:
+            raise scan.error(f"no variable {v}: the model has variables 0..{graph.n_vars - 1}", scan.next_token(k))
+        if graph is not None and x >= graph.layout.card[v]:
+            name, last = graph.naming.name(v), graph.layout.card[v] - 1
+            raise scan.error(f"variable {v} ({name}) has states 0..{last}, found state {x}", scan.next_token(k + 1))
+        if sample.setdefault(v, x) != x:
+            raise scan.error(f"variable {v} is observed in state {sample[v]} and in state {x}", scan.next_token(k))
+    return sample
+
+
+def _wrong_count(scan: Scanner, numbers: Ints) -> FormatError:
+    pairs, first = numbers.size - 1, int(numbers[0])
+    return scan.error(
+        f"{first} observed variables need {2 * first} numbers after the count, found {pairs}"
+        f" (nor is this {first} samples of counted pairs)"
+    )
+
+
+def loads_query(data: str | bytes, model: Model | None = None) -> tuple[int, ...]:
+    """Return the variable indices of a query file, in its order.
+
+    Examples
+    --------
+    >>> loads_query("2  7 3")
+    (7, 3)
+    """
+    scan = Scanner(_COMMENT.sub(b"", without_comments(data)))
+    count = scan.count("the number of query variables", "variables")
+    begin = scan.at
+    query = scan.integers(count, "query variable {}")
+    scan.end()
+    scan.at = begin
+    n_vars = None if model is None else as_factor_graph(model).n_vars
+    seen: set[int] = set()
+    for k, v in enumerate(query.tolist()):
+        if v < 0 or (n_vars is not None and v >= n_vars):
+            known = "" if n_vars is None else f": the model has variables 0..{n_vars - 1}"
+            raise scan.error(f"no variable {v}{known}", scan.next_token(k))
+        if v in seen:
+            raise scan.error(f"query variable {v} is named twice", scan.next_token(k))
+        seen.add(v)
+    return tuple(query.tolist())
+
+
+def dumps_evidence(evidence: Mapping[int, int] | Sequence[Mapping[int, int]]) -> str:
+    """Return evidence by indices as text: one line, or for several samples their number and a line each."""
+    samples = [evidence] if isinstance(evidence, Mapping) else list(evidence)
+    lines = [" ".join(map(str, [len(s), *(n for pair in s.items() for n in pair)])) for s in samples]
+    return "\n".join(lines if isinstance(evidence, Mapping) else [str(len(samples)), *lines]) + "\n"
+
+
+def write_evidence(path: StrPath, evidence: Mapping[int, int] | Sequence[Mapping[int, int]]) -> None:
+    """Write evidence, ``{variable index: state index}`` or a list of such samples, whole or not at all."""
+    write_bytes(path, dumps_evidence(evidence).encode())

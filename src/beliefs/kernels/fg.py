@@ -1,0 +1,70 @@
+"""Kernels for libDAI factor graphs: finding the factors among the numbers, and the other order of cells."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beliefs.kernels._jit import kernel
+from beliefs.typing import Floats, Ints
+
+__all__ = ["fg_factors", "first_fastest"]
+
+
+@kernel
+def _is_count(value: float, most: int) -> bool:
+    return 0.0 <= value <= most and value == np.floor(value)
+
+
+@kernel
+def fg_factors(numbers: Floats, at: Ints, arity: Ints, n_entries: Ints) -> tuple[int, int]:
+    """Find the factors ``arity, labels.., cards.., n_entries, (index value)..`` after ``numbers[0]``.
+
+    Writes where each starts in ``numbers``, its arity and its number of entries. Returns the place after the last
+    factor, and how many factors are whole; if not all, the place is that of a number that is no count, or the end of
+    ``numbers``. Equivalent to a loop of slices. Cost: the number of factors.
+    """
+    k = 1
+    for f in range(at.size):
+        at[f] = k
+        if k >= numbers.size or not _is_count(numbers[k], numbers.size):
+            return min(k, numbers.size), f
+        arity[f] = np.int64(numbers[k])
+        k += 1 + 2 * arity[f]
+        if k >= numbers.size or not _is_count(numbers[k], numbers.size):
+            return min(k, numbers.size), f
+        n_entries[f] = np.int64(numbers[k])
+        k += 1 + 2 * n_entries[f]
+        if k > numbers.size:
+            return numbers.size, f
+    return k, at.size
+
+
+@kernel
+def first_fastest(card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, cells: Ints) -> None:
+    """Write the cell that each position denotes when the first variable of a scope varies fastest.
+
+    Equivalent to ``cells[run] = arange(n)[run].reshape(shape).ravel(order="F")`` for the run of each factor, without a
+    limit on the number of axes. Cost: n_cells, and arity in the worst case.
+    """
+    widest = 1
+    for f in range(cell_ptr.size):
+        widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
+    digit = np.empty(widest, np.int64)
+    stride = np.empty(widest, np.int64)
+    for f in range(cell_ptr.size):
+        scope = scope_vars[scope_ptr[f] : scope_ptr[f + 1]]
+        size = 1
+        for a in range(scope.size - 1, -1, -1):
+            stride[a] = size
+            digit[a] = 0
+            size *= card[scope[a]]
+        cell = cell_ptr[f]
+        for k in range(cell_ptr[f], cell_ptr[f] + size):
+            cells[k] = cell
+            for a in range(scope.size):
+                digit[a] += 1
+                cell += stride[a]
+                if digit[a] < card[scope[a]]:
+                    break
+                cell -= stride[a] * card[scope[a]]
+                digit[a] = 0
