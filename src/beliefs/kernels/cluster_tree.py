@@ -12,7 +12,7 @@ import numpy as np
 from beliefs.kernels._jit import kernel
 from beliefs.typing import Floats, Ints
 
-__all__ = ["absorb_clusters", "choose_blocks", "eliminate_symbolic", "factor_cells", "lay_operands"]
+__all__ = ["absorb_clusters", "choose_blocks", "eliminate_symbolic", "factor_cells", "group_operands", "lay_operands"]
 
 
 @kernel
@@ -144,6 +144,8 @@ def choose_blocks(
             if a == ptr[c] + eliminated[c] - 1:
                 columns[c] = cells[c]
             cells[c] *= card[a]
+        if eliminated[c] == 0:
+            columns[c] = cells[c]
 
 
 @kernel
@@ -219,25 +221,32 @@ def lay_operands(
     stride_ptr: Ints,
     op_mode: Ints,
     op_map: Ints,
+    op_inner: Ints,
     op_stride: Ints,
 ):  # type: ignore[no-untyped-def]
     """Describe how each operand of each cluster is read, block by block; return the index maps.
 
     ``op_axes`` lists each operand's variables by position (its table is in that order). For every outer axis its
     stride goes to ``op_stride`` (0: the operand lacks it). Within a block its cells are one scalar (``op_mode`` 0), a
-    run of the whole block (1), or ``map[i]`` for cell ``i`` of the block (2, ``op_map`` says where the map starts).
+    run of the whole block (1), or mapped (2): ``op_map`` says where ``2 * block`` numbers start. The first half is for
+    reading: cell ``i`` of the block reads ``map[i]``. The second half is for adding: ``op_inner`` cells of the operand
+    fall into the block, and row ``t`` of ``map.reshape(-1, op_inner)`` lists one cell of the block for each of them.
     Equivalent to ``np.broadcast_to`` of the operand over the cluster's axes. Cost: operands times block size.
     """
     total = 0
     for c in range(ptr.size - 1):
-        total += (op_ptr[c + 1] - op_ptr[c]) * block[c]
-    maps = np.empty(total, np.int32)
+        total += 2 * (op_ptr[c + 1] - op_ptr[c]) * block[c]
+    maps = np.empty(total, np.uint32)
     used = 0
     widest = 1
     for c in range(ptr.size - 1):
         widest = max(widest, ptr[c + 1] - ptr[c])
     stride = np.zeros(widest, np.int64)
     digit = np.zeros(widest, np.int64)
+    largest = 1
+    for c in range(ptr.size - 1):
+        largest = max(largest, block[c])
+    seen = np.empty(largest, np.int64)
     for c in range(ptr.size - 1):
         start, width = ptr[c], ptr[c + 1] - ptr[c]
         for o in range(op_ptr[c], op_ptr[c + 1]):
@@ -280,4 +289,120 @@ def lay_operands(
                         digit[a] = 0
                         a -= 1
                 used += block[c]
+                count = 1
+                for a in range(n_outer[c], width):
+                    if stride[a] > 0:
+                        count *= card[start + a]
+                op_inner[o] = count
+                seen[:count] = 0
+                for i in range(block[c]):
+                    at = np.int64(maps[used - block[c] + i])
+                    maps[used + seen[at] * count + at] = i
+                    seen[at] += 1
+                used += block[c]
     return maps[:used].copy()
+
+
+@kernel
+def group_operands(  # type: ignore[no-untyped-def]
+    axes_ptr: Ints,
+    axes: Ints,
+    card: Ints,
+    op_ptr: Ints,
+    op_slot: Ints,
+    slot_axes_ptr: Ints,
+    slot_axes: Ints,
+    gain: float,
+):
+    """Choose groups of operands to multiply together before they meet a large table.
+
+    Multiplying an operand into a table of ``N`` cells costs ``N``; multiplying two first into a table over the union
+    of their scopes, of ``U`` cells, costs about ``gain * U`` and saves ``N``. Greedily, the pair of smallest union is
+    joined as long as that pays; an operand inside a group's scope joins the group. Returns, per group, its cluster,
+    its axes as a bit mask over the cluster's and the group it flows into (-1: the cluster); per operand, its group or
+    -1. Clusters of more than 63 axes or few cells are left alone. Cost: operands^3 of each large cluster at worst,
+    taken 48 at a time.
+    """
+    n_ops = op_slot.size
+    op_group = np.full(n_ops, -1, np.int64)
+    group_cluster = np.empty(n_ops, np.int64)
+    group_mask = np.empty(n_ops, np.int64)
+    group_into = np.full(n_ops, -1, np.int64)
+    n_groups = 0
+    mask = np.empty(48, np.int64)
+    size = np.empty(48)
+    ident = np.empty(48, np.int64)  # operand number, or -1 - group
+    for c in range(axes_ptr.size - 1):
+        width = axes_ptr[c + 1] - axes_ptr[c]
+        first, last = op_ptr[c], op_ptr[c + 1]
+        cells = 1.0
+        for a in range(axes_ptr[c], axes_ptr[c + 1]):
+            cells *= card[a]
+        if width > 63 or last - first < 2 or cells < 512.0:
+            continue
+        live = 0
+        following = first
+        while True:
+            while live < 48 and following < last:
+                slot = op_slot[following]
+                bits = 0
+                a = 0
+                amount = 1.0
+                for k in range(slot_axes_ptr[slot], slot_axes_ptr[slot + 1]):
+                    while axes[axes_ptr[c] + a] != slot_axes[k]:
+                        a += 1
+                    bits |= 1 << a
+                    amount *= card[axes_ptr[c] + a]
+                mask[live] = bits
+                size[live] = amount
+                ident[live] = following
+                live += 1
+                following += 1
+            best = cells / gain
+            left = -1
+            right = -1
+            for i in range(live):
+                for j in range(i):
+                    union = size[i]
+                    extra = mask[j] & ~mask[i]
+                    a = axes_ptr[c]
+                    while extra > 0 and union < best:
+                        if extra & 1:
+                            union *= card[a]
+                        extra >>= 1
+                        a += 1
+                    if union < best:
+                        best = union
+                        left, right = j, i
+            if left < 0:
+                if following == last:
+                    break
+                live -= 1  # no pair of these pays: let the largest go and take another
+                largest = 0
+                for i in range(live + 1):
+                    if size[i] > size[largest]:
+                        largest = i
+                mask[largest], size[largest], ident[largest] = mask[live], size[live], ident[live]
+                continue
+            union_mask = mask[left] | mask[right]
+            if ident[right] < 0 and mask[right] == union_mask:
+                left, right = right, left
+            if ident[left] < 0 and mask[left] == union_mask:
+                group = -1 - ident[left]
+            else:
+                group = n_groups
+                n_groups += 1
+                group_cluster[group] = c
+                group_mask[group] = union_mask
+                if ident[left] < 0:
+                    group_into[-1 - ident[left]] = group
+                else:
+                    op_group[ident[left]] = group
+            if ident[right] < 0:
+                group_into[-1 - ident[right]] = group
+            else:
+                op_group[ident[right]] = group
+            mask[left], size[left], ident[left] = union_mask, best, -1 - group
+            live -= 1
+            mask[right], size[right], ident[right] = mask[live], size[live], ident[live]
+    return op_group, group_cluster[:n_groups].copy(), group_mask[:n_groups].copy(), group_into[:n_groups].copy()

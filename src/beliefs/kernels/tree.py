@@ -31,10 +31,11 @@ class Tree(NamedTuple):
     op_ptr: Ints  # (n_clusters+1,) operands of each cluster, its separator last
     op_slot: Ints  # (n_ops,) slot each operand reads
     op_mode: Ints  # (n_ops,) 0 scalar, 1 run, 2 mapped
-    op_map: Ints  # (n_ops,) start of its map
+    op_map: Ints  # (n_ops,) start of its maps
+    op_inner: Ints  # (n_ops,) how many of its cells fall into one block, where mapped
     stride_ptr: Ints  # (n_ops,) start of its outer strides
     op_stride: Ints  # strides over the outer axes
-    maps: Ints  # int32 block maps
+    maps: Ints  # uint32, for reading and for adding
     slot_ptr: Ints  # (n_slots+1,) factors with a scope first, then one separator a cluster
 
 
@@ -50,40 +51,42 @@ def odometer(tree: Tree):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def rewind(tree: Tree, c: int, offset: Ints, digit: Ints) -> None:
-    """Set every operand of cluster ``c`` to its slot's start and the outer odometer to zero."""
-    for o in range(tree.op_ptr[c], tree.op_ptr[c + 1]):
-        offset[o - tree.op_ptr[c]] = tree.slot_ptr[tree.op_slot[o]]
-    for a in range(tree.n_outer[c]):
+def rewind(slots: Ints, slot_ptr: Ints, n_outer: int, offset: Ints, digit: Ints) -> None:
+    """Set every operand (``slots`` lists them) to its slot's start and the outer odometer to zero."""
+    for k in range(slots.size):
+        offset[k] = slot_ptr[slots[k]]
+    for a in range(n_outer):
         digit[a] = 0
 
 
 @kernel
-def advance(tree: Tree, c: int, offset: Ints, digit: Ints) -> None:
-    """Move every operand of cluster ``c`` to the next block (one step of the outer odometer, last axis fastest)."""
-    first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c]
-    a = tree.n_outer[c] - 1
+def advance(extents: Ints, n_outer: int, strides: Ints, n_ops: int, offset: Ints, digit: Ints) -> None:
+    """Move every operand to the next block: one step of the outer odometer, last axis fastest.
+
+    ``extents`` are the cluster's cardinalities, ``strides (n_ops x n_outer)`` those of its operands.
+    """
+    a = n_outer - 1
     while a >= 0:
-        extent = tree.axes_card[tree.axes_ptr[c] + a]
         digit[a] += 1
-        if digit[a] < extent:
+        if digit[a] < extents[a]:
             for k in range(n_ops):
-                offset[k] += tree.op_stride[tree.stride_ptr[first + k] + a]
+                offset[k] += strides[k * n_outer + a]
             return
         digit[a] = 0
         for k in range(n_ops):
-            offset[k] -= tree.op_stride[tree.stride_ptr[first + k] + a] * (extent - 1)
+            offset[k] -= strides[k * n_outer + a] * (extents[a] - 1)
         a -= 1
 
 
 @linear_kernel
-def add_block(tree: Tree, o: int, at: int, block: Floats, total: float, target: Floats) -> None:
-    """Add a block of linear values to the slot of operand ``o`` at offset ``at``: a sum-out, block by block.
+def add_block(mode: int, cells: Ints, inner: int, block: Floats, total: float, at: int, target: Floats) -> None:
+    """Add a block of linear values to an operand's slot at offset ``at``: a sum-out, block by block.
 
-    Equivalent to ``np.add.at(target, at + map, block)``; ``total`` is ``block.sum()``, used where the operand is
-    constant within the block.
+    Equivalent to ``np.add.at(target, at + map, block)``. ``cells`` is the operand's map for adding, ``inner`` how many of
+    its cells fall into the block; ``total`` is ``block.sum()``, used where the operand is constant within the block. A
+    mapped sum gathers, target by target, rather than scatters: no store waits for another.
     """
-    mode, size = tree.op_mode[o], block.size
+    size = block.size
     if mode == 0:
         target[at] += total
     elif mode == 1:
@@ -91,7 +94,8 @@ def add_block(tree: Tree, o: int, at: int, block: Floats, total: float, target: 
         for i in range(size):
             run[i] += block[i]
     else:
-        where = tree.maps[tree.op_map[o] : tree.op_map[o] + size]
-        rest = target[at:]
-        for i in range(size):
-            rest[where[i]] += block[i]
+        run = target[at : at + inner]
+        for start in range(0, size, inner):
+            row = cells[start : start + inner]
+            for j in range(inner):
+                run[j] += block[row[j]]

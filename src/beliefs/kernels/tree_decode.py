@@ -60,6 +60,8 @@ def draw_samples(tree: Tree, phi: Floats, logs: bool, uniform: Floats, samples: 
     each cluster; a root's cumulative sums are made once, then searched.
     """
     for c in range(tree.block.size - 1, -1, -1):
+        if tree.n_eliminated[c] == 0:
+            continue
         slot = tree.op_slot[tree.op_ptr[c + 1] - 1]
         n_columns = tree.slot_ptr[slot + 1] - tree.slot_ptr[slot]
         n_rows = (tree.cell_ptr[c + 1] - tree.cell_ptr[c]) // n_columns

@@ -26,7 +26,9 @@ DONE, ZERO, OUT_OF_RANGE = 0, 1, 2
 
 
 @linear_kernel
-def multiply_block(tree: Tree, first: int, n_ops: int, offset, tables, out):  # type: ignore[no-untyped-def]
+def multiply_block(  # type: ignore[no-untyped-def]
+    modes: Ints, starts: Ints, maps: Ints, n_ops: int, offset: Ints, tables: Floats, out: Floats
+):
     """Write the product of ``n_ops`` operands over one block to ``out``; return whether it may be non-zero.
 
     Equivalent to ``out[:] = prod(broadcast(t_o))``. Scalars are multiplied first; a zero among them skips the rest.
@@ -34,7 +36,7 @@ def multiply_block(tree: Tree, first: int, n_ops: int, offset, tables, out):  # 
     size = out.size
     scalar = 1.0
     for k in range(n_ops):
-        if tree.op_mode[first + k] == 0:
+        if modes[k] == 0:
             scalar *= tables[offset[k]]
     if scalar == 0.0:
         for i in range(size):
@@ -42,9 +44,7 @@ def multiply_block(tree: Tree, first: int, n_ops: int, offset, tables, out):  # 
         return False
     fresh = True
     for k in range(n_ops):
-        o = first + k
-        mode = tree.op_mode[o]
-        if mode == 1:
+        if modes[k] == 1:
             run = tables[offset[k] : offset[k] + size]
             if fresh:
                 for i in range(size):
@@ -53,9 +53,9 @@ def multiply_block(tree: Tree, first: int, n_ops: int, offset, tables, out):  # 
                 for i in range(size):
                     out[i] *= run[i]
             fresh = False
-        elif mode == 2:
+        elif modes[k] == 2:
             rest = tables[offset[k] :]
-            where = tree.maps[tree.op_map[o] : tree.op_map[o] + size]
+            where = maps[starts[k] : starts[k] + size]
             if fresh:
                 for i in range(size):
                     out[i] = scalar * rest[where[i]]
@@ -90,24 +90,30 @@ def collect_linear(  # type: ignore[no-untyped-def]
     Cost: (operands + 1) passes over each block while it is in cache, one write of ``phi`` to memory.
     """
     offset, digit = odometer(tree)
+    maps, slot_ptr = tree.maps, tree.slot_ptr
     for c in range(tree.block.size):
         first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
+        slots = tree.op_slot[first : first + n_ops + 1]
         spread = 0.0
-        for o in range(first, first + n_ops):
-            spread += ranges[tree.op_slot[o]]
+        for k in range(n_ops):
+            spread += ranges[slots[k]]
         if spread > limit:
             return OUT_OF_RANGE
-        slot = tree.op_slot[first + n_ops]
-        message = tables[tree.slot_ptr[slot] : tree.slot_ptr[slot + 1]]
+        message = tables[slot_ptr[slots[n_ops]] : slot_ptr[slots[n_ops] + 1]]
         message[:] = 0.0
-        rewind(tree, c, offset, digit)
-        size = tree.block[c]
+        size, n_outer = tree.block[c], tree.n_outer[c]
+        modes, starts = tree.op_mode[first : first + n_ops + 1], tree.op_map[first : first + n_ops + 1]
+        extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
+        strides = tree.op_stride[tree.stride_ptr[first] :]
+        inner = tree.op_inner[first + n_ops]
+        own = maps[starts[n_ops] + size : starts[n_ops] + 2 * size]
+        rewind(slots, slot_ptr, n_outer, offset, digit)
         for start in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
             out = phi[start : start + size]
-            if multiply_block(tree, first, n_ops, offset, tables, out):
-                total = sum_block(out) if tree.op_mode[first + n_ops] == 0 else 0.0
-                add_block(tree, first + n_ops, offset[n_ops], out, total, tables)
-            advance(tree, c, offset, digit)
+            if multiply_block(modes, starts, maps, n_ops, offset, tables, out):
+                total = sum_block(out) if modes[n_ops] == 0 else 0.0
+                add_block(modes[n_ops], own, inner, out, total, offset[n_ops], tables)
+            advance(extents, n_outer, strides, n_ops + 1, offset, digit)
         top = 0.0
         least = math.inf
         for i in range(message.size):
@@ -116,7 +122,7 @@ def collect_linear(  # type: ignore[no-untyped-def]
                 least = min(least, message[i])
         if top == 0.0:
             return ZERO
-        ranges[slot] = math.log(top) - math.log(least)
+        ranges[slots[n_ops]] = math.log(top) - math.log(least)
         tops[c] = top
         inverse = 1.0 / top
         for i in range(message.size):
@@ -125,44 +131,53 @@ def collect_linear(  # type: ignore[no-untyped-def]
 
 
 @linear_kernel
+def scale_block(mode: int, where: Ints, phi: Floats, ratio: Floats, at: int, out: Floats) -> float:
+    """Write ``phi`` times the separator's quotient, broadcast over one block, to ``out``; return its sum."""
+    if mode == 0:
+        for i in range(out.size):
+            out[i] = phi[i] * ratio[at]
+    elif mode == 1:
+        run = ratio[at : at + out.size]
+        for i in range(out.size):
+            out[i] = phi[i] * run[i]
+    else:
+        rest = ratio[at:]
+        for i in range(out.size):
+            out[i] = phi[i] * rest[where[i]]
+    return sum_block(out)
+
+
+@linear_kernel
 def distribute_linear(tree: Tree, tables: Floats, phi: Floats, tops: Floats, beliefs: Floats) -> None:
     """Compute the marginal of every slot, roots to leaves, into ``beliefs`` (same layout as ``tables``, zeroed).
 
-    Cost: one read of ``phi`` from memory and one pass per operand over each block in cache.
+    Messages in ``tables`` are overwritten with the quotients. Cost: one read of ``phi`` from memory and one pass per
+    operand over each block in cache.
     """
     offset, digit = odometer(tree)
+    maps, slot_ptr = tree.maps, tree.slot_ptr
     scratch = np.empty(np.max(tree.block))
     for c in range(tree.block.size - 1, -1, -1):
         first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
-        slot = tree.op_slot[first + n_ops]
-        message = tables[tree.slot_ptr[slot] : tree.slot_ptr[slot + 1]]
-        belief = beliefs[tree.slot_ptr[slot] : tree.slot_ptr[slot + 1]]
+        slots = tree.op_slot[first : first + n_ops + 1]
+        begin, end = slot_ptr[slots[n_ops]], slot_ptr[slots[n_ops] + 1]
+        message, belief = tables[begin:end], beliefs[begin:end]
         if message.size == 1:  # a root, or a separator of single-state variables
             belief[0] = 1.0
-        for i in range(message.size):  # the quotient replaces the message; 0/0 is 0
+        for i in range(message.size):  # 0/0 is 0
             message[i] = belief[i] / (message[i] * tops[c]) if message[i] > 0.0 else 0.0
-        rewind(tree, c, offset, digit)
-        size = tree.block[c]
+        size, n_outer = tree.block[c], tree.n_outer[c]
+        modes, starts = tree.op_mode[first : first + n_ops + 1], tree.op_map[first : first + n_ops + 1]
+        inner = tree.op_inner[first : first + n_ops + 1]
+        extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
+        strides = tree.op_stride[tree.stride_ptr[first] :]
+        own = maps[starts[n_ops] : starts[n_ops] + size]
         block = scratch[:size]
-        mode = tree.op_mode[first + n_ops]
+        rewind(slots, slot_ptr, n_outer, offset, digit)
         for start in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
-            out = phi[start : start + size]
-            at = offset[n_ops]
-            if mode == 0:
-                ratio = tables[at]
-                for i in range(size):
-                    block[i] = out[i] * ratio
-            elif mode == 1:
-                run = tables[at : at + size]
-                for i in range(size):
-                    block[i] = out[i] * run[i]
-            else:
-                rest = tables[at:]
-                where = tree.maps[tree.op_map[first + n_ops] : tree.op_map[first + n_ops] + size]
-                for i in range(size):
-                    block[i] = out[i] * rest[where[i]]
-            total = sum_block(block)
+            total = scale_block(modes[n_ops], own, phi[start : start + size], tables, offset[n_ops], block)
             if total > 0.0:
                 for k in range(n_ops):
-                    add_block(tree, first + k, offset[k], block, total, beliefs)
-            advance(tree, c, offset, digit)
+                    cells = maps[starts[k] + size : starts[k] + 2 * size]
+                    add_block(modes[k], cells, inner[k], block, total, offset[k], beliefs)
+            advance(extents, n_outer, strides, n_ops + 1, offset, digit)

@@ -16,46 +16,43 @@ import numpy as np
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.tree import Tree, add_block, advance, odometer, rewind
 from beliefs.kernels.tree_linear import DONE, ZERO, sum_block
-from beliefs.typing import Floats
+from beliefs.typing import Floats, Ints
 
 __all__ = ["collect_log", "distribute_log"]
 
 
 @kernel
-def add_operands(tree: Tree, first: int, n_ops: int, offset, tables, out):  # type: ignore[no-untyped-def]
+def add_operands(modes: Ints, starts: Ints, maps: Ints, n_ops: int, offset: Ints, tables: Floats, out: Floats) -> None:
     """Write the sum of ``n_ops`` log operands over one block to ``out``; equivalent to ``sum(broadcast(t_o))``."""
     size = out.size
     scalar = 0.0
     for k in range(n_ops):
-        if tree.op_mode[first + k] == 0:
+        if modes[k] == 0:
             scalar += tables[offset[k]]
     for i in range(size):
         out[i] = scalar
     for k in range(n_ops):
-        o = first + k
-        mode = tree.op_mode[o]
-        if mode == 1:
+        if modes[k] == 1:
             run = tables[offset[k] : offset[k] + size]
             for i in range(size):
                 out[i] += run[i]
-        elif mode == 2:
+        elif modes[k] == 2:
             rest = tables[offset[k] :]
-            where = tree.maps[tree.op_map[o] : tree.op_map[o] + size]
+            where = maps[starts[k] : starts[k] + size]
             for i in range(size):
                 out[i] += rest[where[i]]
 
 
 @kernel
-def columns(tree: Tree, o: int, at: int, out):  # type: ignore[no-untyped-def]
-    """Write the position in its slot of operand ``o`` for each cell of a block: ``at``, ``at + i`` or ``at + map``."""
-    mode = tree.op_mode[o]
-    for i in range(out.size):
+def fill_columns(mode: int, where: Ints, at: int, column: Ints) -> None:
+    """Write the column of each cell of a block: ``at``, ``at + i`` or ``at + where[i]``."""
+    for i in range(column.size):
         if mode == 0:
-            out[i] = at
+            column[i] = at
         elif mode == 1:
-            out[i] = at + i
+            column[i] = at + i
         else:
-            out[i] = at + tree.maps[tree.op_map[o] + i]
+            column[i] = at + np.int64(where[i])
 
 
 @kernel
@@ -66,33 +63,38 @@ def collect_log(tree: Tree, tables: Floats, phi: Floats) -> int:
     messages. Cost: as in the linear domain for maxima; two more passes and one ``exp`` a cell for sums.
     """
     offset, digit = odometer(tree)
-    column = np.empty(np.max(tree.block), np.int64)
+    scratch = np.empty(np.max(tree.block), np.int64)
+    maps, slot_ptr = tree.maps, tree.slot_ptr
     for c in range(tree.block.size):
         first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
-        slot = tree.op_slot[first + n_ops]
-        base = tree.slot_ptr[slot]
-        message = tables[base : tree.slot_ptr[slot + 1]]
+        slots = tree.op_slot[first : first + n_ops + 1]
+        base = slot_ptr[slots[n_ops]]
+        message = tables[base : slot_ptr[slots[n_ops] + 1]]
         message[:] = -math.inf
-        size, tau = tree.block[c], tree.temperature[c]
-        where = column[:size]
-        rewind(tree, c, offset, digit)
+        size, n_outer, tau = tree.block[c], tree.n_outer[c], tree.temperature[c]
+        modes, starts = tree.op_mode[first : first + n_ops + 1], tree.op_map[first : first + n_ops + 1]
+        extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
+        strides = tree.op_stride[tree.stride_ptr[first] :]
+        own = maps[starts[n_ops] : starts[n_ops] + size]
+        column = scratch[:size]
+        rewind(slots, slot_ptr, n_outer, offset, digit)
         for start in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
             out = phi[start : start + size]
-            add_operands(tree, first, n_ops, offset, tables, out)
-            columns(tree, first + n_ops, offset[n_ops] - base, where)
+            add_operands(modes, starts, maps, n_ops, offset, tables, out)
+            fill_columns(modes[n_ops], own, offset[n_ops] - base, column)
             for i in range(size):
-                message[where[i]] = max(message[where[i]], out[i])
-            advance(tree, c, offset, digit)
+                message[column[i]] = max(message[column[i]], out[i])
+            advance(extents, n_outer, strides, n_ops + 1, offset, digit)
         if tau > 0.0:
             total = np.zeros(message.size)
-            rewind(tree, c, offset, digit)
+            rewind(slots, slot_ptr, n_outer, offset, digit)
             for start in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
                 out = phi[start : start + size]
-                columns(tree, first + n_ops, offset[n_ops] - base, where)
+                fill_columns(modes[n_ops], own, offset[n_ops] - base, column)
                 for i in range(size):
                     if out[i] > -math.inf:
-                        total[where[i]] += math.exp((out[i] - message[where[i]]) / tau)
-                advance(tree, c, offset, digit)
+                        total[column[i]] += math.exp((out[i] - message[column[i]]) / tau)
+                advance(extents, n_outer, strides, n_ops + 1, offset, digit)
             for s in range(message.size):
                 if message[s] > -math.inf:
                     message[s] += tau * math.log(total[s])
@@ -105,24 +107,30 @@ def collect_log(tree: Tree, tables: Floats, phi: Floats) -> int:
 def distribute_log(tree: Tree, tables: Floats, phi: Floats, beliefs: Floats) -> None:
     """Compute the belief of every slot, roots to leaves, into ``beliefs`` (linear, zeroed on entry)."""
     offset, digit = odometer(tree)
-    column = np.empty(np.max(tree.block), np.int64)
-    scratch = np.empty(np.max(tree.block))
+    largest = np.max(tree.block)
+    column_scratch, scratch = np.empty(largest, np.int64), np.empty(largest)
+    maps, slot_ptr = tree.maps, tree.slot_ptr
     for c in range(tree.block.size - 1, -1, -1):
         first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
-        slot = tree.op_slot[first + n_ops]
-        base, end = tree.slot_ptr[slot], tree.slot_ptr[slot + 1]
+        slots = tree.op_slot[first : first + n_ops + 1]
+        base, end = slot_ptr[slots[n_ops]], slot_ptr[slots[n_ops] + 1]
         message, belief = tables[base:end], beliefs[base:end]
         if message.size == 1:
             belief[0] = 1.0
-        size, tau = tree.block[c], tree.temperature[c]
-        where, block = column[:size], scratch[:size]
+        size, n_outer, tau = tree.block[c], tree.n_outer[c], tree.temperature[c]
+        modes, starts = tree.op_mode[first : first + n_ops + 1], tree.op_map[first : first + n_ops + 1]
+        inner = tree.op_inner[first : first + n_ops + 1]
+        extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
+        strides = tree.op_stride[tree.stride_ptr[first] :]
+        own = maps[starts[n_ops] : starts[n_ops] + size]
+        column, block = column_scratch[:size], scratch[:size]
         taken = np.zeros(message.size, np.bool_)
-        rewind(tree, c, offset, digit)
+        rewind(slots, slot_ptr, n_outer, offset, digit)
         for start in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
             out = phi[start : start + size]
-            columns(tree, first + n_ops, offset[n_ops] - base, where)
+            fill_columns(modes[n_ops], own, offset[n_ops] - base, column)
             for i in range(size):
-                s = where[i]
+                s = column[i]
                 block[i] = 0.0
                 if belief[s] > 0.0 and out[i] > -math.inf:
                     if tau > 0.0:
@@ -133,5 +141,6 @@ def distribute_log(tree: Tree, tables: Floats, phi: Floats, beliefs: Floats) -> 
             total = sum_block(block)
             if total > 0.0:
                 for k in range(n_ops):
-                    add_block(tree, first + k, offset[k], block, total, beliefs)
-            advance(tree, c, offset, digit)
+                    cells = maps[starts[k] + size : starts[k] + 2 * size]
+                    add_block(modes[k], cells, inner[k], block, total, offset[k], beliefs)
+            advance(extents, n_outer, strides, n_ops + 1, offset, digit)

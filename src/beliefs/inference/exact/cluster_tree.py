@@ -23,21 +23,16 @@ import numpy as np
 
 from beliefs.errors import BudgetError
 from beliefs.inference.budget import readable_bytes
+from beliefs.inference.exact.operands import Clusters, Operands, gather_rows, group
 from beliefs.inference.orders import Order
-from beliefs.kernels.cluster_tree import (
-    absorb_clusters,
-    choose_blocks,
-    eliminate_symbolic,
-    factor_cells,
-    lay_operands,
-)
+from beliefs.kernels.cluster_tree import absorb_clusters, choose_blocks, eliminate_symbolic, factor_cells, lay_operands
 from beliefs.kernels.tree import Tree
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
 __all__ = ["ClusterTree"]
 
-_LEAST_BLOCK, _MOST_BLOCK = 64, 4096  # cells: long enough to hide a block's fixed cost, short enough for the L1 cache
+_LEAST_BLOCK, _MOST_BLOCK = 512, 4096  # cells: long enough to hide a block's fixed cost, short enough for the L1 cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,49 +77,20 @@ class ClusterTree:
         """Lay out the tree of ``order``; ``temperature (n_vars,)`` keeps clusters of different kinds apart."""
         position = np.full(layout.n_vars, -1, np.int64)
         position[order.order] = np.arange(order.order.size)
-        ptr, members, parent, bucket = eliminate_symbolic(layout.scope_ptr, layout.scope_vars, order.order, position)
-        owner, eliminated, last, rank = absorb_clusters(ptr, parent, temperature[order.order], absorb)
-        number = np.full(rank.max(initial=-1) + 1, -1, np.int64)
-        number[rank] = np.arange(rank.size)
-        axes_ptr, axes = _gather(ptr, members, rank)
-        above = parent[last[rank]]
-        above = np.where(above >= 0, number[owner[above]], -1)
-        card = layout.card[order.order][axes]
-        n_outer, block, cells, columns = np.empty((4, rank.size), np.int64)
-        gone = eliminated[rank]
-        choose_blocks(axes_ptr, card, gone, _LEAST_BLOCK, _MOST_BLOCK, n_outer, block, cells, columns)
-
+        clusters, bucket_cluster, bucket = _eliminate(layout, order, position, temperature, absorb)
         factors = np.flatnonzero(bucket >= 0)
-        host = number[owner[bucket[factors]]]
-        scope_ptr, scope = _gather(layout.scope_ptr, position[layout.scope_vars], factors)
         source, target = np.empty((2, int(layout.factor_size[factors].sum())), np.int64)
-        factor_cells(layout.card, layout.scope_ptr, layout.scope_vars, position, layout.cell_ptr, layout.table_ptr,
-                     factors, scope, source, target)  # fmt: skip
-        sep_ptr, sep = _gather(np.stack([axes_ptr[:-1] + gone, axes_ptr[1:]]), axes, np.arange(rank.size))
-        slot_ptr = np.concatenate([[0], np.cumsum(np.concatenate([layout.factor_size[factors], columns]))])
-
-        n_factors, n_clusters = factors.size, rank.size
-        children = np.flatnonzero(above >= 0)
-        op_cluster = np.concatenate([host, above[children], np.arange(n_clusters)])
-        op_slot = np.concatenate([np.arange(n_factors), n_factors + children, n_factors + np.arange(n_clusters)])
-        by_cluster = np.argsort(op_cluster, kind="stable")
-        op_cluster, op_slot = op_cluster[by_cluster], op_slot[by_cluster]
-        slot_axes_ptr = np.concatenate([scope_ptr, scope_ptr[-1] + sep_ptr[1:]])
-        op_axes_ptr, op_axes = _gather(slot_axes_ptr, np.concatenate([scope, sep]), op_slot)
-        op_ptr = np.searchsorted(op_cluster, np.arange(n_clusters + 1))
-        outer_of = n_outer[op_cluster]
-        stride_ptr = np.cumsum(outer_of) - outer_of
-        op_mode, op_map = np.zeros((2, op_slot.size), np.int64)
-        op_stride = np.empty(int(outer_of.sum()), np.int64)
-        maps = lay_operands(
-            axes_ptr, axes, card, n_outer, block, op_ptr, op_axes_ptr, op_axes, stride_ptr, op_mode, op_map, op_stride
-        )
-        tree = Tree(
-            axes_ptr, card, order.order[axes], n_outer, gone, block,
-            np.concatenate([[0], np.cumsum(cells)]), temperature[order.order][axes[axes_ptr[:-1]]],
-            op_ptr, op_slot, op_mode, op_map, stride_ptr, op_stride, maps, slot_ptr,
+        scope_ptr, scope = gather_rows(layout.scope_ptr, layout.scope_vars, factors)
+        factor_cells(
+            layout.card, layout.scope_ptr, layout.scope_vars, position, layout.cell_ptr, layout.table_ptr, factors,
+            scope, source, target,
         )  # fmt: skip
-        return cls(order, tree, factors, source, target, n_factors + np.flatnonzero(above < 0))
+        card = layout.card[order.order]
+        operands = Operands.of(clusters, (scope_ptr, scope), bucket_cluster[bucket[factors]])
+        if absorb:
+            clusters, operands = group(clusters, operands, (scope_ptr, scope), card)
+        tree = _lay(clusters, operands, (scope_ptr, scope), layout.factor_size[factors], card, order.order)
+        return cls(order, tree, factors, source, target, factors.size + np.flatnonzero(clusters.parent < 0))
 
     def check_budget(self, max_bytes: int, method: str) -> None:
         """Raise BudgetError unless one run fits."""
@@ -141,10 +107,45 @@ def check_budget(order: Order, n_bytes: float, max_bytes: int, method: str) -> N
         )
 
 
-def _gather(ptr: Ints, values: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Return the CSR of some rows; ``ptr`` is offsets, or a (2, n) pair of starts and ends."""
-    starts, ends = (ptr[0], ptr[1]) if ptr.ndim == 2 else (ptr[:-1], ptr[1:])
-    starts, lengths = starts[rows], (ends - starts)[rows]
-    new = np.concatenate([[0], np.cumsum(lengths)])
-    at = np.repeat(starts - new[:-1], lengths) + np.arange(new[-1])
-    return new, values[at]
+def _eliminate(
+    layout: Layout, order: Order, position: Ints, temperature: Floats, absorb: bool
+) -> tuple[Clusters, Ints, Ints]:
+    """Return the clusters, the cluster of each bucket and the bucket of each factor."""
+    ptr, members, parent, bucket = eliminate_symbolic(layout.scope_ptr, layout.scope_vars, order.order, position)
+    heat = temperature[order.order]
+    owner, eliminated, last, rank = absorb_clusters(ptr, parent, heat, absorb)
+    number = np.full(order.order.size, -1, np.int64)
+    number[rank] = np.arange(rank.size)
+    axes_ptr, axes = gather_rows(ptr, members, rank)
+    above = parent[last[rank]]
+    above = np.where(above >= 0, number[owner[above]], -1)
+    return Clusters(axes_ptr, axes, eliminated[rank], above, heat[rank]), number[owner], bucket
+
+
+def _lay(
+    clusters: Clusters, operands: Operands, scopes: tuple[Ints, Ints], sizes: Ints, card: Ints, order: Ints
+) -> Tree:
+    """Fill the arrays that kernels read; separators become the last operand of their clusters."""
+    n_clusters = clusters.parent.size
+    n_outer, block, cells, columns = np.empty((4, n_clusters), np.int64)
+    axes_card = card[clusters.axes]
+    choose_blocks(
+        clusters.axes_ptr, axes_card, clusters.eliminated, _LEAST_BLOCK, _MOST_BLOCK, n_outer, block, cells, columns
+    )
+    slot_axes_ptr, slot_axes = operands.slot_axes(clusters, scopes)
+    op_cluster, op_slot = operands.with_separators(n_clusters, sizes.size)
+    op_axes_ptr, op_axes = gather_rows(slot_axes_ptr, slot_axes, op_slot)
+    op_ptr = np.searchsorted(op_cluster, np.arange(n_clusters + 1))
+    outer_of = n_outer[op_cluster]
+    stride_ptr = np.cumsum(outer_of) - outer_of
+    op_mode, op_map, op_inner = np.zeros((3, op_slot.size), np.int64)
+    op_stride = np.empty(int(outer_of.sum()), np.int64)
+    maps = lay_operands(
+        clusters.axes_ptr, clusters.axes, axes_card, n_outer, block, op_ptr, op_axes_ptr, op_axes, stride_ptr,
+        op_mode, op_map, op_inner, op_stride,
+    )  # fmt: skip
+    return Tree(
+        clusters.axes_ptr, axes_card, order[clusters.axes], n_outer, clusters.eliminated, block,
+        np.concatenate([[0], np.cumsum(cells)]), clusters.temperature, op_ptr, op_slot, op_mode, op_map, op_inner,
+        stride_ptr, op_stride, maps, np.concatenate([[0], np.cumsum(np.concatenate([sizes, columns]))]),
+    )  # fmt: skip

@@ -38,6 +38,8 @@ class TreeRun:
         self.phi = np.empty(plan.n_cells)
         if self.log_z == -np.inf:
             raise zero_probability(graph)
+        if plan.tree.block.size == 0:  # constants, observed and isolated variables only: nothing to send
+            return
         code = OUT_OF_RANGE if log_domain else self._collect_linear()
         if code == OUT_OF_RANGE:
             code = self._collect_log()
@@ -73,7 +75,7 @@ class TreeRun:
         beliefs = np.zeros(self.tables.size)
         if self.in_logs:
             distribute_log(plan.tree, self.tables, self.phi, beliefs)
-        else:
+        elif plan.tree.block.size:
             distribute_linear(plan.tree, self.tables, self.phi, self.tops, beliefs)
         mu_factor = np.ones(int(layout.table_ptr[-1]))  # constants have mu 1
         mu_factor[plan.target] = beliefs[: plan.target.size]
