@@ -45,7 +45,7 @@ from beliefs.typing import Floats, Ints
 
 __all__ = ["BP"]
 
-_SMALLEST_LOG = -745.0  # of a warm start's zeros, which another theta need not share
+_TINY = 745.0  # nats: exp(-745) is the smallest positive float
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,8 @@ class BP(Method):
         if warm is None:
             messages = np.repeat(-np.log(layout.card[layout.scope_vars]), layout.card[layout.scope_vars])
         else:
-            messages = np.maximum(warm, _SMALLEST_LOG)
+            zero = warm == -np.inf  # another theta need not share its zeros: far below the rest, but not beyond recall
+            messages = np.where(zero, warm.min(initial=0.0, where=~zero) - _TINY, warm)
         return BPState(problem, schedule, messages)
 
     def step(self, state: BPState) -> float:
