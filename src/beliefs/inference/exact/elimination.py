@@ -34,6 +34,7 @@ from beliefs.inference.exact.cluster_tree import ClusterTree, check_budget
 from beliefs.inference.exact.junction_tree import planned_order
 from beliefs.inference.exact.tree_run import TreeRun
 from beliefs.inference.orders import ORDERS, Order, order_cost
+from beliefs.model.factor import numeric
 from beliefs.typing import Floats
 
 __all__ = ["Elimination"]
@@ -68,8 +69,8 @@ class Elimination(Method):
     reference: ClassVar[str] = "dechter1999, ping2016"
 
     def __post_init__(self) -> None:
-        if isinstance(self.order, str):
-            check_option(self.order in ORDERS, "order", f"one of {', '.join(ORDERS)}, or a list", self.order)
+        listed = isinstance(self.order, (Sequence, np.ndarray)) and not isinstance(self.order, str)
+        check_option(listed or self.order in ORDERS, "order", f"one of {', '.join(ORDERS)}, or a list", self.order)
 
     def init(self, problem: Problem, warm: object = None) -> TreeRun:
         """Fix order and temperatures, check the budget, lay out the buckets."""
@@ -119,7 +120,7 @@ class Elimination(Method):
             return problem.tau
         if problem.task is not Task.INFER:
             raise ModelError("tau is fixed by maximize and marginal_map; give it to infer only")
-        tau = np.array(self.tau, float)
+        tau = numeric(self.tau, "tau")
         n = problem.graph.n_vars
         check_option(tau.shape == (n,), "tau", f"of shape ({n},)", tau.shape)
         check_option(bool((tau >= 0).all() and np.isfinite(tau).all()), "tau", "finite and at least 0", self.tau)
