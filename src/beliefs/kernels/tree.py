@@ -82,8 +82,8 @@ def advance(extents: Ints, n_outer: int, strides: Ints, n_ops: int, offset: Ints
 def add_block(mode: int, cells: Ints, inner: int, block: Floats, total: float, at: int, target: Floats) -> None:
     """Add a block of linear values to an operand's slot at offset ``at``: a sum-out, block by block.
 
-    Equivalent to ``np.add.at(target, at + map, block)``. ``cells`` is the operand's map for adding, ``inner`` how many of
-    its cells fall into the block; ``total`` is ``block.sum()``, used where the operand is constant within the block. A
+    Equivalent to ``np.add.at(target, at + map, block)``. ``cells`` is the operand's map for adding, ``inner`` how many
+    of its cells fall into the block; ``total`` is ``block.sum()``, used where the operand is constant within it. A
     mapped sum gathers, target by target, rather than scatters: no store waits for another.
     """
     size = block.size

@@ -18,7 +18,7 @@ import numpy as np
 
 from beliefs.kernels._jit import linear_kernel
 from beliefs.kernels.tree import Tree, add_block, advance, odometer, rewind
-from beliefs.typing import Floats
+from beliefs.typing import Floats, Ints
 
 __all__ = ["DONE", "OUT_OF_RANGE", "ZERO", "collect_linear", "distribute_linear"]
 

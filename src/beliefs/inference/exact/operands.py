@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beliefs.kernels.cluster_tree import group_operands
+from beliefs.kernels.operand_groups import group_operands
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Clusters", "Operands", "gather_rows", "group"]
