@@ -1,1 +1,86 @@
-"""beliefs: learning and inference in discrete graphical models."""
+"""beliefs: learning and inference in discrete graphical models.
+
+Four doors answer the four questions about a model; every number says whether it is exact, a bound or an estimate:
+
+>>> import beliefs as bl
+>>> bn = bl.datasets.load_bn("asia")
+>>> result = bl.infer(bn.condition({"xray": "yes"}))
+>>> result.bound.name, result.marginal("lung").round(4)
+('EXACT', array([0.4887, 0.5113]))
+"""
+
+from beliefs import datasets, io
+from beliefs.driver import Progress, Status, Trace
+from beliefs.errors import (
+    BeliefsError,
+    BudgetError,
+    ConvergenceWarning,
+    FormatError,
+    ModelError,
+    NotConvergedError,
+    UnsupportedError,
+    ZeroProbabilityError,
+)
+from beliefs.inference import (
+    METHODS,
+    Bound,
+    InferenceResult,
+    MapResult,
+    MarginalMapResult,
+    Method,
+    SampleResult,
+    infer,
+    marginal_map,
+    maximize,
+    methods,
+    sample,
+)
+from beliefs.inference.exact.elimination import Elimination
+from beliefs.inference.exact.enumeration import Enumeration
+from beliefs.inference.exact.junction_tree import JunctionTree
+from beliefs.inference.messages.bp import BP
+from beliefs.io import read, read_evidence, read_query, write
+from beliefs.model import BayesianNetwork, Factor, FactorGraph, Layout, Variable
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BP",
+    "METHODS",
+    "BayesianNetwork",
+    "BeliefsError",
+    "Bound",
+    "BudgetError",
+    "ConvergenceWarning",
+    "Elimination",
+    "Enumeration",
+    "Factor",
+    "FactorGraph",
+    "FormatError",
+    "InferenceResult",
+    "JunctionTree",
+    "Layout",
+    "MapResult",
+    "MarginalMapResult",
+    "Method",
+    "ModelError",
+    "NotConvergedError",
+    "Progress",
+    "SampleResult",
+    "Status",
+    "Trace",
+    "UnsupportedError",
+    "Variable",
+    "ZeroProbabilityError",
+    "datasets",
+    "infer",
+    "io",
+    "marginal_map",
+    "maximize",
+    "methods",
+    "read",
+    "read_evidence",
+    "read_query",
+    "sample",
+    "write",
+]

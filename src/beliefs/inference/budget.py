@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 __all__ = ["available_bytes", "default_budget", "readable_bytes"]
 
 _SHARE = 0.5  # of what is available: room for results, copies and other programs
+_FRESH = 1.0  # seconds: asking the system costs more than a small inference, so its answer is kept this long
+
+_last: tuple[float, int] = (-_FRESH, 0)
 
 
 def default_budget() -> int:
     """Return half of the memory available now, containers' limits respected."""
-    return int(_SHARE * available_bytes())
+    global _last
+    now = time.monotonic()
+    if now - _last[0] >= _FRESH:
+        _last = (now, int(_SHARE * available_bytes()))
+    return _last[1]
 
 
 def available_bytes() -> int:
