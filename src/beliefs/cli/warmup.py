@@ -1,0 +1,105 @@
+"""The command ``warmup``: compile everything now, so that no later question waits for the compiler.
+
+Every door meets every method that answers it on small models (with and without loops, hard zeros and values that only
+the log domain can hold), and every reader meets a file of its format. Compiled kernels are kept on disk.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+import numpy as np
+
+import beliefs.kernels
+from beliefs.datasets import load_bn
+from beliefs.errors import ConvergenceWarning
+from beliefs.inference.base import Task
+from beliefs.inference.doors import infer, marginal_map, maximize, sample
+from beliefs.inference.registry import METHODS
+from beliefs.io import bif, fg, npz, uai, wcsp, xmlbif
+from beliefs.kernels._jit import kernels
+from beliefs.model.bayes_net import BayesianNetwork
+from beliefs.model.graph import FactorGraph
+
+__all__ = ["jobs", "warmup_command"]
+
+Job = tuple[str, Callable[[], object]]
+
+_DOORS: dict[Task, Callable[[FactorGraph, str], object]] = {
+    Task.INFER: lambda graph, method: infer(graph, method),
+    Task.MAXIMIZE: lambda graph, method: maximize(graph, method),
+    Task.MARGINAL_MAP: lambda graph, method: marginal_map(graph, [0], method),
+    Task.SAMPLE: lambda graph, method: sample(graph, 2, method),
+}
+
+
+@click.command("warmup")
+def warmup_command() -> None:
+    """Compile all kernels and keep them on disk, so that later questions start at once."""
+    started = time.perf_counter()
+    todo = list(jobs())
+    with warnings.catch_warnings(), click.progressbar(todo, label="compiling", item_show_func=_label) as bar:
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for _, job in bar:
+            job()
+    ready = sum(bool(kernel.signatures) for kernel in kernels())
+    click.echo(f"{ready} kernels are compiled ({time.perf_counter() - started:.1f} s)")
+
+
+def _label(job: Job | None) -> str | None:
+    return None if job is None else job[0]
+
+
+def jobs() -> Iterator[Job]:
+    """Yield what there is to run, each with its name."""
+    for module in pkgutil.iter_modules(beliefs.kernels.__path__):
+        importlib.import_module(f"beliefs.kernels.{module.name}")
+    network = load_bn("asia")
+    yield from _file_jobs(network)
+    for name, graph in _models(network).items():
+        for task, door in _DOORS.items():
+            for method in METHODS:
+                if task in method.tasks:
+                    yield f"{task.value} with {method.name}, {name}", _asked(door, graph, method.name)
+    yield "ancestral samples", lambda: network.sample(2, seed=0)
+
+
+def _asked(door: Callable[[FactorGraph, str], object], graph: FactorGraph, method: str) -> Callable[[], object]:
+    return lambda: door(graph, method)
+
+
+def _models(network: BayesianNetwork) -> dict[str, FactorGraph]:
+    rng = np.random.default_rng(0)
+    pairs = [((u, v), rng.normal(size=(2, 2))) for u, v in ((0, 1), (1, 2), (2, 3), (0, 3))]
+    loop = FactorGraph.from_tables([2] * 4, pairs, log=True)
+    return {
+        "evidence and hard zeros": network.condition({"xray": "yes"}),
+        "a loop": loop,
+        "extreme values": loop.with_theta(1000.0 * loop.theta),
+    }
+
+
+def _file_jobs(network: BayesianNetwork) -> Iterator[Job]:
+    graph = network.to_factor_graph()
+    texts: dict[str, tuple[Any, str | bytes]] = {
+        "uai": (uai.loads, uai.dumps(graph)),
+        "evidence": (uai.loads_evidence, "1 0 1"),
+        "query": (uai.loads_query, "1 0"),
+        "bif": (bif.loads, bif.dumps(network)),
+        "xmlbif": (xmlbif.loads, xmlbif.dumps(network)),
+        "fg": (fg.loads, fg.dumps(graph)),
+        "wcsp": (wcsp.loads, wcsp.dumps(graph)),
+        "npz": (npz.loads, npz.dumps(graph)),
+    }
+    for name, (loads, text) in texts.items():
+        yield f"reading {name}", _read(loads, text)
+
+
+def _read(loads: Callable[[Any], object], text: str | bytes) -> Callable[[], object]:
+    return lambda: loads(text)
