@@ -14,6 +14,8 @@ from beliefs.inference.messages.bp import BP
 
 __all__ = ["METHODS", "MethodTable", "methods"]
 
+_HEADER = ("method", "answers", "guarantee", "cost", "reference")
+
 METHODS: tuple[type[Method], ...] = (Enumeration, Elimination, JunctionTree, BP)
 
 
@@ -34,8 +36,13 @@ class MethodTable(Sequence[type[Method]]):
         """Return the rows as text: name, tasks, guarantee, cost, reference."""
         return [(m.name, ", ".join(t.value for t in m.tasks), m.guarantee, m.cost, m.reference) for m in self.rows]
 
+    def markdown(self) -> str:
+        """Return the table as Markdown; the README holds it between two marks, and a test keeps it current."""
+        lines = [_HEADER, ("---",) * 5, *((f"`{name}`", *rest) for name, *rest in self.cells())]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
     def __repr__(self) -> str:
-        lines = [("method", "answers", "guarantee", "cost", "reference"), *self.cells()]
+        lines = [_HEADER, *self.cells()]
         widths = [max(len(line[k]) for line in lines) for k in range(5)]
         return "\n".join(
             "  ".join(word.ljust(w) for word, w in zip(line, widths, strict=True)).rstrip() for line in lines
