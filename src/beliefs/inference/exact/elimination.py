@@ -128,7 +128,7 @@ class Elimination(Method):
 
     def _order(self, problem: Problem) -> Order:
         if isinstance(self.order, str):
-            return planned_order(problem, self.order, None)
+            return planned_order(problem, self.order)
         graph, layout = problem.graph, problem.graph.layout
         named = np.array([graph.index(v) for v in self.order], np.int64)
         hidden = np.flatnonzero(~layout.observed)

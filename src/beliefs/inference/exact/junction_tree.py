@@ -42,6 +42,9 @@ class JunctionTree(Method):
         ``"min_fill"``, ``"min_degree"``, ``"min_weight"`` or ``"weighted_min_fill"``.
     restarts : int or None
         Randomised restarts of the heuristic; None lets the planner decide.
+    plan_seconds : float or None
+        Search for a better order this long, or until it no longer helps; worth it for a plan that is used often. The
+        order then depends on the machine's speed. None plans in proportion to the work, reproducibly.
 
     Examples
     --------
@@ -53,6 +56,7 @@ class JunctionTree(Method):
 
     order: Literal["auto", "min_fill", "min_degree", "min_weight", "weighted_min_fill"] = "auto"
     restarts: int | None = None
+    plan_seconds: float | None = None
 
     name: ClassVar[str] = "junction_tree"
     tasks: ClassVar[tuple[Task, ...]] = tuple(Task)
@@ -63,16 +67,18 @@ class JunctionTree(Method):
     def __post_init__(self) -> None:
         check_option(self.order in ORDERS, "order", f"one of {', '.join(ORDERS)}", self.order)
         check_option(self.restarts is None or self.restarts >= 0, "restarts", "None or at least 0", self.restarts)
+        seconds = self.plan_seconds
+        check_option(seconds is None or seconds >= 0, "plan_seconds", "None or at least 0", seconds)
 
     def planned(self, problem: Problem) -> Order:
         """Return the elimination order for a problem, kept on the layout; its cost is known before any work."""
-        return planned_order(problem, self.order, self.restarts)
+        return planned_order(problem, self.order, self.restarts, self.plan_seconds)
 
     def init(self, problem: Problem, warm: object = None) -> TreeRun:
         """Plan, or take the kept plan, and check the budget."""
         order = self.planned(problem)
         check_budget(order, 8 * order.largest_cells, problem.max_bytes, self.name)
-        key = ("junction_tree", self.order, self.restarts, problem.task is Task.MAXIMIZE, problem.query.tobytes())
+        key = ("junction_tree", repr(self), problem.task is Task.MAXIMIZE, problem.query.tobytes())
         layout = problem.graph.layout
         tree = layout.plan(key, lambda: ClusterTree.build(layout, order, problem.tau, absorb=True))
         tree.check_budget(problem.max_bytes, self.name)
@@ -100,7 +106,7 @@ class JunctionTree(Method):
         return Decoding(assignment, log_z, Bound.EXACT, log_z, log_z)
 
 
-def planned_order(problem: Problem, method: str, restarts: int | None) -> Order:
+def planned_order(problem: Problem, method: str, restarts: int | None = None, seconds: float | None = None) -> Order:
     """Return an elimination order, sum variables before max variables, kept on the layout."""
     layout = problem.graph.layout
     mixed = problem.task is Task.MARGINAL_MAP and 0 < problem.query.size
@@ -108,7 +114,7 @@ def planned_order(problem: Problem, method: str, restarts: int | None) -> Order:
     stage[problem.query] = 1
     active = ~layout.observed & (np.diff(layout.var_ptr) > 0)
     return layout.plan(
-        ("order", method, restarts, problem.query.tobytes() if mixed else b""),
+        ("order", method, restarts, seconds, problem.query.tobytes() if mixed else b""),
         lambda: plan_order(
             layout.card,
             layout.scope_ptr,
@@ -117,5 +123,6 @@ def planned_order(problem: Problem, method: str, restarts: int | None) -> Order:
             restarts=restarts,
             stage=stage if mixed else None,
             active=active,
+            time_limit=seconds,
         ),
     )
