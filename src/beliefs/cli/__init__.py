@@ -19,7 +19,9 @@ from beliefs.cli.warmup import warmup_command
 __all__ = ["commands", "main"]
 
 
-@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
+@click.group(
+    "beliefs", cls=Program, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True
+)
 @click.version_option(__version__, prog_name="beliefs", message="%(prog)s %(version)s")
 @click.pass_context
 def commands(context: click.Context) -> None:

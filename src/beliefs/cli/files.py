@@ -92,8 +92,8 @@ def _npz(result: Answer) -> bytes:
 @click.argument("source", metavar="IN")
 @click.argument("target", metavar="OUT")
 def convert_command(source: str, target: str) -> None:
-    """Read the model IN and write it to OUT, each in the format of its suffix.
+    """Read a model and write it in another format.
 
-    OUT is replaced if it exists, and only when the new file is whole.
+    The suffixes of IN and OUT say which. OUT is replaced if it exists, and only when the new file is whole.
     """
     write(load_model(source), target)

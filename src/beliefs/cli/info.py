@@ -40,7 +40,7 @@ def info_command(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Tell the size of MODEL and the cost of exact inference on it."""
+    """Tell the size of MODEL and the cost of exact inference."""
     graph = load_graph(model, evidence)
     asked = np.array(sorted(parse_query(graph, query)) if query else [], np.int64)
     order, budget = _order(graph, asked), default_budget() if max_bytes is None else max_bytes

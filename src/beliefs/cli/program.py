@@ -21,6 +21,7 @@ from typing import Any
 
 import click
 
+from beliefs.cli.first_use import explained_wait
 from beliefs.errors import BeliefsError, ConvergenceWarning
 
 __all__ = ["INTERRUPTED", "Program"]
@@ -38,7 +39,7 @@ class Program(click.Group):
     def invoke(self, context: click.Context) -> Any:
         """Run a command; a closed pipe ends it quietly."""
         try:
-            with _one_line_warnings():
+            with _one_line_warnings(), explained_wait(context):
                 done = super().invoke(context)
             sys.stdout.flush()
             return done
@@ -63,6 +64,7 @@ class Program(click.Group):
         except MemoryError:
             code = _complain("the machine has no more memory; lower --max-bytes or choose another --method")
         except OSError as error:
+            _discard_output()
             code = _complain(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
         sys.exit(code if isinstance(code, int) else 0)
 

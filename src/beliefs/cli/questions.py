@@ -29,6 +29,8 @@ Door = Callable[[Options], Answer]
 def infer_command(request: Request, targets: str | None) -> None:
     """Compute log Z and the marginals of MODEL."""
     kind = _kind(Task.INFER, request)
+    if targets is not None and kind in ("MAR", "npz"):
+        raise click.UsageError(f"a .{kind} file holds the marginals of all variables; leave out --targets")
     graph = load_graph(request.model, request.evidence)
     wanted = None if targets is None else parse_query(graph, targets)
     shown = _shown(graph, request, wanted)
@@ -48,7 +50,7 @@ def maximize_command(request: Request) -> None:
 @question
 @click.option("--query", "-q", required=True, metavar="FILE|NAME,...", help="Variables to maximise over.")
 def marginal_map_command(request: Request, query: str) -> None:
-    """Find the best states of some variables of MODEL, summing over the others."""
+    """Find the best states of some variables, averaging over the others."""
     kind = _kind(Task.MARGINAL_MAP, request)
     graph = load_graph(request.model, request.evidence)
     asked = parse_query(graph, query)

@@ -131,7 +131,7 @@ def _limit(environment: Mapping[str, str], name: str) -> float | None:
 @click.command("uai")
 @click.argument("arguments", nargs=-1, metavar="[MODEL EVID QUERY TASK]")
 def uai_command(arguments: tuple[str, ...]) -> None:
-    """Answer one problem as the UAI inference competitions ask it.
+    """Answer one problem as the UAI competitions ask it.
 
     TASK is PR, MAR, MAP, MPE or MMAP. INF_TIME (seconds) and INF_MEMORY (gigabytes) limit the run; the answer is
     written to <name of the model>.TASK in the present folder. Without arguments, MODEL, EVID, QUERY, RESULT, TIMESEC,

@@ -17,10 +17,12 @@ import click
 import numpy as np
 
 import beliefs.kernels
-from beliefs.datasets import load_bn
+from beliefs.cli.first_use import no_explanation
+from beliefs.datasets import load_bn, make_ising_grid
 from beliefs.errors import ConvergenceWarning
-from beliefs.inference.base import Task
+from beliefs.inference.base import Problem, Task
 from beliefs.inference.doors import infer, marginal_map, maximize, sample
+from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.registry import METHODS
 from beliefs.io import bif, fg, npz, uai, wcsp, xmlbif
 from beliefs.kernels._jit import kernels
@@ -30,6 +32,8 @@ from beliefs.model.graph import FactorGraph
 __all__ = ["jobs", "warmup_command"]
 
 Job = tuple[str, Callable[[], object]]
+
+_GRIDS = (10, 91)  # orders of small and of large graphs are searched by different kernels
 
 _DOORS: dict[Task, Callable[[FactorGraph, str], object]] = {
     Task.INFER: lambda graph, method: infer(graph, method),
@@ -41,7 +45,11 @@ _DOORS: dict[Task, Callable[[FactorGraph, str], object]] = {
 
 @click.command("warmup")
 def warmup_command() -> None:
-    """Compile all kernels and keep them on disk, so that later questions start at once."""
+    """Compile all kernels, so that questions start at once.
+
+    They are kept on disk, so this is needed once after an installation.
+    """
+    no_explanation()
     started = time.perf_counter()
     todo = list(jobs())
     with warnings.catch_warnings(), click.progressbar(todo, label="compiling", item_show_func=_label) as bar:
@@ -67,11 +75,17 @@ def jobs() -> Iterator[Job]:
             for method in METHODS:
                 if task in method.tasks:
                     yield f"{task.value} with {method.name}, {name}", _asked(door, graph, method.name)
+    for size in _GRIDS:
+        yield f"an order of {size * size} variables", _planned(make_ising_grid(size, seed=0))
     yield "ancestral samples", lambda: network.sample(2, seed=0)
 
 
 def _asked(door: Callable[[FactorGraph, str], object], graph: FactorGraph, method: str) -> Callable[[], object]:
     return lambda: door(graph, method)
+
+
+def _planned(graph: FactorGraph) -> Callable[[], object]:
+    return lambda: JunctionTree().planned(Problem(graph))
 
 
 def _models(network: BayesianNetwork) -> dict[str, FactorGraph]:

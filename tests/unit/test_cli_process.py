@@ -1,0 +1,201 @@
+"""What only a real process shows: signals, closed pipes, exit codes, encodings, and what the warm-up compiles."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import beliefs as bl
+
+SOURCE = Path(bl.__file__).parent
+PATIENCE = 120  # seconds; a cold cache compiles first
+
+# The command with one thing added: it says when the method has begun its steps.
+ANNOUNCED = """
+import sys, time
+from beliefs.inference.messages.bp import BP
+step = BP.step
+def announced(self, state):
+    residual = step(self, state)
+    if state.n_sweeps == 1:
+        print("stepping", file=sys.stderr, flush=True)
+        {then}
+    return residual
+BP.step = announced
+from beliefs.cli import main
+main()
+"""
+
+
+def environment(**more: str) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return clean | {"PYTHONPATH": str(SOURCE.parent)} | more
+
+
+def start(folder: Path, *arguments: str, code: str | None = None, **env: str) -> subprocess.Popen[str]:
+    program = ["-m", "beliefs"] if code is None else ["-c", code]
+    return subprocess.Popen(
+        [sys.executable, *program, *arguments],
+        cwd=folder,
+        env=environment(**env),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("grid")
+    bl.write(bl.datasets.make_ising_grid(60, 60, seed=0), folder / "grid.uai")
+    return folder
+
+
+ENDLESS = ["infer", "grid.uai", "--method", "bp", "--tol", "0", "--max-iters", "1000000000"]
+
+
+def started(folder: Path, *arguments: str, then: str = "pass") -> subprocess.Popen[str]:
+    """Start a run and wait for its first step."""
+    process = start(folder, *ENDLESS, *arguments, code=ANNOUNCED.format(then=then))
+    assert process.stderr is not None
+    assert process.stderr.readline() == "stepping\n"
+    return process
+
+
+def test_ctrl_c_prints_the_result_so_far(grid: Path) -> None:
+    process = started(grid, "--json")
+    process.send_signal(signal.SIGINT)
+    text, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert errors == "beliefs: stopping after this step; once more to abort\n"
+    found = json.loads(text)
+    assert found["status"] == "STOPPED"
+    assert found["n_iters"] >= 1
+    assert len(found["marginals"]) == 3600
+    assert all(abs(sum(p.values()) - 1) < 1e-9 for p in found["marginals"].values())
+
+
+def test_ctrl_c_writes_the_result_so_far_whole(grid: Path) -> None:
+    process = started(grid, "--output", "so-far.MAR")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    task, marginals = bl.io.uai.read_solution(grid / "so-far.MAR")
+    assert (task, len(marginals)) == ("MAR", 3600)  # type: ignore[arg-type]
+
+
+def test_second_ctrl_c_aborts_and_leaves_nothing(grid: Path) -> None:
+    before = sorted(grid.iterdir())
+    process = started(grid, "--output", "never.MAR", then="time.sleep(600)")
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    assert "once more to abort" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    text, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, text, errors) == (130, "", "beliefs: aborted\n")
+    assert sorted(grid.iterdir()) == before
+
+
+def test_ctrl_c_before_the_method_starts_ends_at_once(grid: Path) -> None:
+    code = (
+        "import time, beliefs.cli.names as names\n"
+        "names.read = lambda path: (print('reading', flush=True), time.sleep(600))\n"
+        "from beliefs.cli import main; main()"
+    )
+    process = start(grid, "infer", "grid.uai", code=code)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "reading\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert errors.strip() == "beliefs: interrupted"
+
+
+def test_terminated_competition_run_writes_its_answer(grid: Path) -> None:
+    code = ANNOUNCED.format(then="pass").replace(
+        "BP.step = announced", "BP.step, BP.default_tol, BP.default_max_iters = announced, 0.0, 10**9"
+    )
+    process = start(grid, "uai", "grid.uai", "", "", "MAR", code=code)
+    assert process.stderr is not None
+    assert process.stderr.readline() == "stepping\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 143
+    assert len(bl.io.uai.read_solution(grid / "grid.uai.MAR")[1]) == 3600  # type: ignore[arg-type]
+
+
+def test_a_closed_pipe_is_no_error(grid: Path) -> None:
+    process = start(grid, "sample", "asia", "--n", "20000", "--csv")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "asia,tub,smoke,lung,bronc,either,xray,dysp\n"
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=PATIENCE) == 141
+    process.stderr.close()
+
+
+def test_a_terminal_without_the_letters_is_no_error(tmp_path: Path) -> None:
+    graph = bl.FactorGraph.from_tables([2], [((0,), [1, 3])], names=["變數"])
+    bl.write(graph, tmp_path / "names.npz")
+    process = start(tmp_path, "infer", "names.npz", PYTHONIOENCODING="latin-1")
+    text, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors) == (0, "")
+    assert "\\u8b8a\\u6578" in text
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device that is always full")
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "beliefs", "methods"],
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (2, "beliefs: error: No space left on device\n")
+
+
+def test_errors_of_a_process(tmp_path: Path) -> None:
+    process = start(tmp_path, "info", "absent.uai")
+    text, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, text, errors) == (2, "", "beliefs: error: absent.uai: no such file\n")
+
+
+def entrances() -> set[tuple[str, str]]:
+    """Every name that the package takes from its kernels."""
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        if "kernels" in path.relative_to(SOURCE).parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("beliefs.kernels."):
+                found.update((str(node.module), alias.name) for alias in node.names)
+    return found
+
+
+def test_warmup_compiles_every_kernel_that_the_package_calls(tmp_path: Path) -> None:
+    code = (
+        "import json, importlib, sys\n"
+        "from beliefs.cli import commands\n"
+        "try: commands.main(['warmup'])\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "names = json.loads(sys.argv[1])\n"
+        "found = [(m, n, getattr(importlib.import_module(m), n)) for m, n in names]\n"
+        "print(json.dumps([[m, n] for m, n, k in found if hasattr(k, 'signatures') and not k.signatures]))\n"
+    )
+    process = start(tmp_path, json.dumps(sorted(entrances())), code=code)
+    text, errors = process.communicate(timeout=4 * PATIENCE)
+    assert (process.returncode, errors) == (0, "")
+    *_, said, cold = text.splitlines()
+    assert said.endswith(" s)")
+    assert json.loads(cold) == []
