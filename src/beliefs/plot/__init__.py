@@ -1,0 +1,18 @@
+"""Pictures of models and results; needs the extra ``beliefs[plot]``.
+
+Every function takes ``ax=None`` and returns the matplotlib Axes it drew on. Without ``ax`` it makes a figure of its
+own, outside pyplot: ``plot_network(bn).figure.savefig("network.svg")``.
+"""
+
+from beliefs.plot.charts import plot_grid, plot_marginals, plot_scatter, plot_trace
+from beliefs.plot.network import marginal_change, marginal_entropy, plot_network
+
+__all__ = [
+    "marginal_change",
+    "marginal_entropy",
+    "plot_grid",
+    "plot_marginals",
+    "plot_network",
+    "plot_scatter",
+    "plot_trace",
+]
