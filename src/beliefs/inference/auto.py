@@ -15,7 +15,7 @@ def choose(problem: Problem) -> tuple[Method, str]:
     """Return the method to run and the sentence why."""
     exact = JunctionTree()
     order = exact.planned(problem)
-    needed = 8.0 * order.total_cells
+    needed = exact.n_bytes(problem)
     cost = f"{order.total_cells:.3g} cells, width {order.width}"
     if needed <= problem.max_bytes:
         return exact, f"exact inference fits: {cost}"

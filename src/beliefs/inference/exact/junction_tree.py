@@ -74,15 +74,23 @@ class JunctionTree(Method):
         """Return the elimination order for a problem, kept on the layout; its cost is known before any work."""
         return planned_order(problem, self.order, self.restarts, self.plan_seconds)
 
+    def n_bytes(self, problem: Problem) -> float:
+        """Return the memory that a run would need; the tree is laid out only if its largest table fits the budget."""
+        order = self.planned(problem)
+        if 8 * order.largest_cells > problem.max_bytes:
+            return 8 * order.total_cells
+        return self._tree(problem, order).n_bytes
+
     def init(self, problem: Problem, warm: object = None) -> TreeRun:
         """Plan, or take the kept plan, and check the budget."""
         order = self.planned(problem)
-        check_budget(order, 8 * order.largest_cells, problem.max_bytes, self.name)
+        check_budget(order, self.n_bytes(problem), problem.max_bytes, self.name)
+        return TreeRun(problem, self._tree(problem, order), problem.tau)
+
+    def _tree(self, problem: Problem, order: Order) -> ClusterTree:
         key = ("junction_tree", repr(self), problem.task is Task.MAXIMIZE, problem.query.tobytes())
         layout = problem.graph.layout
-        tree = layout.plan(key, lambda: ClusterTree.build(layout, order, problem.tau, absorb=True))
-        tree.check_budget(problem.max_bytes, self.name)
-        return TreeRun(problem, tree, problem.tau)
+        return layout.plan(key, lambda: ClusterTree.build(layout, order, problem.tau, absorb=True))
 
     def step(self, state: TreeRun) -> float:
         """Collect to the roots."""
