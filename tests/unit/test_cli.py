@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,15 @@ def test_variables_choose_what_is_shown(folder: Path) -> None:
     assert list(answer("infer", "tree.bif", "--variables", "grass")["marginals"]) == ["grass"]
     assert answer("maximize", "tree.bif", "--variables", "grass")["assignment"] == {"grass": "dry"}
     assert answer("sample", "tree.bif", "--variables", "1")["variables"] == ["grass"]
+
+
+def test_a_question_from_another_thread(folder: Path) -> None:
+    """Signals belong to the main thread; elsewhere the question is asked without them."""
+    found: list[Result] = []
+    thread = threading.Thread(target=lambda: found.append(run("infer", "small.uai")))
+    thread.start()
+    thread.join()
+    assert "log Z   = 2.302585093" in found[0].stdout
 
 
 # -- for people -------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -140,6 +141,35 @@ def test_a_closed_pipe_is_no_error(grid: Path) -> None:
     assert process.stderr.read() == ""
     assert process.wait(timeout=PATIENCE) == 141
     process.stderr.close()
+
+
+def test_tables_are_drawn_on_a_terminal(tmp_path: Path) -> None:
+    pty = pytest.importorskip("pty")
+    graph = bl.FactorGraph.from_tables([2], [((0,), [1, 3])], names=["[red]"], states=[["[/b]", "no"]])
+    bl.write(graph, tmp_path / "m.npz")
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "beliefs", "infer", "m.npz"],
+        cwd=tmp_path,
+        env=environment(COLUMNS="60", TERM="xterm"),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while part := os.read(ours, 4096):
+                shown += part
+        except OSError:  # how Linux says that the other side has closed
+            pass
+    os.close(ours)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+    assert process.returncode == 0
+    assert "log Z   = 1.386294361 (EXACT)" in text
+    assert "────" in text
+    assert " [red]      0.25000   0.75000" in text
+    assert shown.count(b"\x1b[?25h") == shown.count(b"\x1b[?25l") > 0  # the progress line gave the cursor back
 
 
 def test_a_terminal_without_the_letters_is_no_error(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from beliefs.inference.base import Bound
 from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult
 
-__all__ = ["Answer", "csv_text", "document", "json_text", "labels_of"]
+__all__ = ["Answer", "best_states", "csv_text", "document", "json_text", "labels_of"]
 
 Answer = InferenceResult | MapResult | MarginalMapResult | SampleResult
 
@@ -82,11 +82,18 @@ def _states(result: Answer, shown: Sequence[int]) -> dict[str, Any]:
             "variables": [naming.name(v) for v in shown],
             "samples": [list(row) for row in zip(*columns)] if columns else [[] for _ in result.samples],
         }
-    states = result.states()
-    found: dict[str, Any] = {"assignment": {naming.name(v): states[naming.name(v)] for v in shown}}
+    found: dict[str, Any] = {"assignment": dict(best_states(result, shown))}
     if isinstance(result, MarginalMapResult):
         found["query"] = [naming.name(v) for v in result.query]
     return found
+
+
+def best_states(result: MapResult | MarginalMapResult, shown: Sequence[int]) -> list[tuple[str, str]]:
+    """Return names and best states of some variables, which of a marginal MAP are those of the query."""
+    naming = result.graph.naming
+    places = range(result.graph.n_vars) if isinstance(result, MapResult) else result.query
+    state = dict(zip(places, result.assignment.tolist(), strict=True))
+    return [(naming.name(v), naming.label(v, state[v])) for v in shown]
 
 
 def labels_of(result: SampleResult, v: int) -> list[str]:
@@ -128,5 +135,4 @@ def _csv_rows(result: Answer, shown: Sequence[int]) -> Iterator[Iterable[Any]]:
                 yield [naming.name(v), label, p]
     else:
         yield ["variable", "state"]
-        states = result.states()
-        yield from ([naming.name(v), states[naming.name(v)]] for v in shown)
+        yield from best_states(result, shown)

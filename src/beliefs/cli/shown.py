@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import click
 
-from beliefs.cli.documents import Answer, labels_of
-from beliefs.cli.table import Table, show_facts, show_table, width
+from beliefs.cli.documents import Answer, best_states, labels_of
+from beliefs.cli.table import Table, on_terminal, show_facts, show_table, width
 from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult
 
 __all__ = ["facts", "show_answer"]
@@ -97,21 +97,27 @@ def _in_words(result: InferenceResult, v: int) -> list[str]:
 
 
 def _aligned(rows: list[list[str]], room: int) -> list[str]:
-    """Join the words of each row, in columns where these fit."""
+    """Join the words of each row, in columns where these fit; a terminal breaks lines between words only."""
     widths = [max(len(row[k]) for row in rows if k < len(row)) for k in range(max(map(len, rows)))]
-    if sum(widths) + 2 * len(widths) > room:
-        return ["  ".join(row) for row in rows]
-    return ["  ".join(word.ljust(w) for word, w in zip(row, widths)).rstrip() for row in rows]
+    if sum(widths) + 2 * len(widths) <= room:
+        return ["  ".join(word.ljust(w) for word, w in zip(row, widths)).rstrip() for row in rows]
+    return [_broken(row, room) if on_terminal() else "  ".join(row) for row in rows]
+
+
+def _broken(words: list[str], room: int) -> str:
+    lines = [words[0]]
+    for word in words[1:]:
+        if len(lines[-1]) + 2 + len(word) <= room:
+            lines[-1] += f"  {word}"
+        else:
+            lines.append(word)
+    return "\n".join(lines)
 
 
 def _assignment(result: MapResult | MarginalMapResult, few: list[int]) -> Table:
-    naming, observed = result.graph.naming, result.graph.layout.observed
-    states = result.states()
-    names = [naming.name(v) for v in few]
-    return Table(
-        ("variable", "state"),
-        [(name, states[name] + (" (observed)" if observed[v] else "")) for name, v in zip(names, few, strict=True)],
-    )
+    observed = result.graph.layout.observed
+    pairs = zip(best_states(result, few), few, strict=True)
+    return Table(("variable", "state"), [(name, x + (" (observed)" if observed[v] else "")) for (name, x), v in pairs])
 
 
 def _show_samples(result: SampleResult, shown: Sequence[int], limit: int) -> None:
