@@ -76,14 +76,20 @@ class Limits:
     started: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
-        if not self.tol >= 0:
-            raise ModelError(f"tol must be at least 0, found {self.tol}")
-        if self.max_iters < 0:
-            raise ModelError(f"max_iters must be at least 0, found {self.max_iters}")
-        if not self.time_limit >= 0:
-            raise ModelError(f"time_limit must be at least 0 seconds, found {self.time_limit}")
-        if self.trace_every is not None and self.trace_every < 1:
-            raise ModelError(f"trace_every must be at least 1, found {self.trace_every}")
+        for name, kind, least in (
+            ("tol", "a number", 0),
+            ("max_iters", "an integer", 0),
+            ("time_limit", "a number", 0),
+            ("trace_every", "an integer", 1),
+        ):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            numbers = (int, np.integer) if kind == "an integer" else (int, float, np.integer, np.floating)
+            if isinstance(value, bool) or not isinstance(value, numbers):
+                raise ModelError(f"{name} must be {kind}, found {value!r}")
+            if not value >= least:
+                raise ModelError(f"{name} must be at least {least}, found {value}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

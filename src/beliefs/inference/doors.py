@@ -87,11 +87,11 @@ def infer(
     array([0.429, 0.571])
     """
     graph = _checked(model)
-    wanted = None if targets is None else np.unique(np.array([graph.index(v) for v in targets], np.int64))
+    wanted = None if targets is None else np.unique(_listed(graph, targets, "targets"))
     asked, pruned, kept_cells = graph, np.zeros(graph.n_vars, np.bool_), None
     if wanted is not None:
         asked, pruned, kept_cells = prune_barren(graph, wanted)
-    done = _ask(Problem(asked, Task.INFER, targets=wanted), method, options)
+    done = _ask(Problem(asked, Task.INFER, targets=wanted), method, options, graph, pruned)
     answer = done.answer
     assert isinstance(answer, Marginals)
     mu_factor = answer.mu_factor
@@ -218,7 +218,14 @@ class _Done:
         }
 
 
-def _ask(problem: Problem, method: Method | str, options: Options) -> _Done:
+def _ask(
+    problem: Problem,
+    method: Method | str,
+    options: Options,
+    model: FactorGraph | None = None,
+    pruned: Bools | None = None,
+) -> _Done:
+    """Check, choose, run. Where targets made ``problem.graph`` a part of ``model``, ``pruned`` says what it lacks."""
     started = time.perf_counter()
     _check_options(options)
     problem = replace(
@@ -231,7 +238,7 @@ def _ask(problem: Problem, method: Method | str, options: Options) -> _Done:
     if problem.task not in chosen.tasks:
         able = ", ".join(cls.name for cls in METHODS if problem.task in cls.tasks)
         raise UnsupportedError(f"{chosen.name} does not answer {problem.task.value}; use one of {able}")
-    state = chosen.init(problem, _warm(problem.graph, chosen, options.get("init")))
+    state = chosen.init(problem, _warm(model or problem.graph, chosen, options.get("init"), pruned))
     with reporter(options.get("progress", False), chosen, problem.task) as shown:
         callbacks = tuple(c for c in (options.get("callback"), shown) if c is not None)
         limits = _limits(chosen, options, callbacks, started)
@@ -283,10 +290,15 @@ def _checked(model: Model) -> FactorGraph:
     return graph
 
 
+def _listed(graph: FactorGraph, variables: Sequence[VariableRef], what: str) -> Ints:
+    """Resolve a list of variables to indices."""
+    if isinstance(variables, str):
+        raise ModelError(f"{what} must be a list of variables, found the string {variables!r}")
+    return np.array([graph.index(v) for v in variables], np.int64)
+
+
 def _query(graph: FactorGraph, query: Sequence[VariableRef]) -> Ints:
-    if isinstance(query, str):
-        raise ModelError(f"query must be a list of variables, found the string {query!r}")
-    asked = np.array([graph.index(v) for v in query], np.int64)
+    asked = _listed(graph, query, "query")
     if len(set(asked)) < len(asked):
         raise ModelError("the query names a variable twice")
     for v in asked:
@@ -303,14 +315,16 @@ def _method(problem: Problem, method: Method | str) -> tuple[Method, str]:
     return choose(problem) if method.strip() == "auto" else (parse_method(method, METHODS), "as asked")
 
 
-def _warm(graph: FactorGraph, method: Method, init: Any) -> Any:
+def _warm(graph: FactorGraph, method: Method, init: Any, pruned: Bools | None = None) -> Any:
+    """Return the state to start from: that of the same method on the same variables, else None."""
     if init is None:
         return None
     if not isinstance(init, _Result):
         raise ModelError(f"init must be an earlier result, found {type(init).__name__}")
     if not init.graph.layout.equals(graph.layout):
         raise ModelError("init is the result of a model with another layout; start without it")
-    return init.state if type(init.method) is type(method) else None
+    same_part = pruned is None or np.array_equal(getattr(init, "pruned", pruned), pruned)
+    return init.state if type(init.method) is type(method) and same_part else None
 
 
 def _joint(

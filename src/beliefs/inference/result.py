@@ -83,13 +83,15 @@ class InferenceResult(_Result):
     @cached_property
     def mu(self) -> Floats:
         """Expected statistics, ``(n_cells,)``: the gradient of log Z in theta; tied cells hold sums."""
+        self._check_whole("mu")
         layout = self.graph.layout
         if not layout.tied:
             return self.mu_factor
         starts = np.repeat(layout.cell_ptr - layout.table_ptr[:-1], layout.factor_size)
         cells = starts + np.arange(len(self.mu_factor))
-        sums = np.bincount(cells, weights=self.mu_factor, minlength=layout.n_cells)
-        return sums.astype(np.float64, copy=False)
+        sums = np.bincount(cells, weights=self.mu_factor, minlength=layout.n_cells).astype(np.float64, copy=False)
+        sums.setflags(write=False)
+        return sums
 
     def marginal(self, variables: VariableRef | Sequence[VariableRef]) -> Floats:
         """Return the marginal of one variable, or the joint of several with one axis each.
@@ -121,6 +123,10 @@ class InferenceResult(_Result):
             name = self.graph.naming.name(v)
             raise UnsupportedError(f"the marginal of {name!r} was not computed; add it to targets")
 
+    def _check_whole(self, what: str) -> None:
+        if self.pruned.any():
+            raise UnsupportedError(f"{what} needs the marginals of all variables; infer without targets")
+
     def _hidden_joint(self, scope: tuple[int, ...]) -> Floats:
         if not scope:
             return np.ones(())
@@ -130,7 +136,7 @@ class InferenceResult(_Result):
         for e in layout.var_edges[layout.var_ptr[scope[0]] : layout.var_ptr[scope[0] + 1]]:
             f = int(layout.edge_factor[e])
             axes = [int(v) for v in layout.scope(f)]
-            if set(scope) <= set(axes):
+            if set(scope) <= set(axes) and not self.pruned[axes].any():
                 table = self.factor_marginal(f).sum(axis=tuple(a for a, v in enumerate(axes) if v not in scope))
                 kept = [v for v in axes if v in scope]
                 return np.transpose(table, [kept.index(v) for v in scope])
@@ -145,15 +151,19 @@ class InferenceResult(_Result):
         """Return the normalised marginal of factor ``f`` with one axis per variable of its scope."""
         layout = self.graph.layout
         f = range(layout.n_factors)[f]
+        for v in layout.scope(f):
+            self._check_kept(int(v))
         return self.mu_factor[layout.table_ptr[f] : layout.table_ptr[f + 1]].reshape(layout.shape(f))
 
     def mpm(self) -> Ints:
         """Return the state of largest marginal for each variable, ties to the smallest index."""
+        self._check_whole("mpm")
         ptr = self.graph.layout.state_ptr
         return np.array([int(np.argmax(self.mu_var[a:b])) for a, b in zip(ptr[:-1], ptr[1:], strict=True)], np.int64)
 
     def mean(self) -> Floats:
         """Return the expected state index of each variable."""
+        self._check_whole("mean")
         ptr = self.graph.layout.state_ptr
         index = np.arange(len(self.mu_var)) - np.repeat(ptr[:-1], self.graph.layout.card)
         return np.add.reduceat(self.mu_var * index, ptr[:-1])

@@ -19,7 +19,17 @@ import numpy as np
 
 from beliefs.driver import Value
 from beliefs.errors import BudgetError
-from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, zero_probability
+from beliefs.inference.base import (
+    Bound,
+    Decoding,
+    Marginals,
+    Method,
+    Problem,
+    Samples,
+    Task,
+    observed_point_masses,
+    zero_probability,
+)
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Enumeration"]
@@ -125,13 +135,10 @@ class Enumeration(Method):
         p = np.exp(state.scores - log_z)
         p /= p.sum()
         joint = np.arange(p.size)
-        mu_var = np.zeros(layout.n_states)
-        for v in range(layout.n_vars):
+        mu_var = observed_point_masses(graph)
+        for v in np.flatnonzero(~layout.observed):
             run = mu_var[layout.state_ptr[v] : layout.state_ptr[v + 1]]
-            if layout.observed[v]:
-                run[graph.evidence_states[v]] = 1.0
-            else:
-                run[:] = np.bincount(joint // state.stride[v] % layout.card[v], weights=p, minlength=len(run))
+            run[:] = np.bincount(joint // state.stride[v] % layout.card[v], weights=p, minlength=len(run))
         mu = [np.bincount(self._cells(state, f), p, int(layout.factor_size[f])) for f in range(layout.n_factors)]
         return Marginals(log_z, Bound.EXACT, mu_var, np.concatenate([*mu, np.zeros(0)]), log_z, log_z)
 
