@@ -38,6 +38,8 @@ from beliefs.typing import Floats, Ints
 
 __all__ = ["dumps", "loads"]
 
+_CLOSE_BRACE = ord("}")
+
 
 def loads(data: str | bytes) -> BayesianNetwork:
     """Return the Bayesian network of a BIF text."""
@@ -95,20 +97,18 @@ class _Declarations:
 
     def _labels(self, name: str, t: int, closed: int) -> tuple[int, list[int], int]:
         """Return where ``type discrete [ K ] { state, .. }`` starts, its label tokens and its closing brace."""
-        tokens, words = self.tokens, self.tokens.raws(t, closed + 1)
-        k = words.index(b"type") if b"type" in words else len(words) - 1  # properties may come before
-        begin = t + k
-        for expected in (b"type", b"discrete", b"["):
+        tokens = self.tokens
+        begin = tokens.skip_properties(t, closed)
+        words = [*tokens.raws(begin, min(begin + 6, closed + 1)), b"", b"", b"", b"", b"", b""]
+        for k, expected in enumerate((b"type", b"discrete", b"[")):
             if words[k] != expected:
-                raise tokens.unexpected(f"{expected.decode()} in the declaration of variable {name!r}", t + k)
-            k = min(k + 1, len(words) - 1)
-        card = words[k].decode()
-        if not (words[k].isdigit() and words[k + 1 : k + 3] == [b"]", b"{"]):
-            raise tokens.unexpected(f"the number of states of variable {name!r} as [ K ] {{", t + k)
-        end = t + words.index(b"}", k)
-        labels = tokens.names(t + k + 3, end)
+                raise tokens.unexpected(f"{expected.decode()} in the declaration of variable {name!r}", begin + k)
+        if not (words[3].isdigit() and words[4:6] == [b"]", b"{"]):
+            raise tokens.unexpected(f"the number of states of variable {name!r} as [ K ] {{", begin + 3)
+        end = begin + 6 + tokens.kind[begin + 6 : closed + 1].tolist().index(_CLOSE_BRACE)
+        labels, card = tokens.names(begin + 6, end), words[3].decode()
         if not labels or str(len(labels)) != card.lstrip("0"):
-            raise tokens.error(f"variable {name!r} should have {card} states, found {len(labels)} labels", t + k)
+            raise tokens.error(f"variable {name!r} should have {card} states, found {len(labels)} labels", begin + 3)
         return begin, labels, end
 
     def keep(self, name: str, properties: dict[str, str]) -> None:

@@ -81,26 +81,28 @@ class BifTokens:
         found: dict[str, str] = {}
         if first >= last or b"property" not in self.data[self.span[first, 0] : self.span[last, 0]]:
             return found
-        t = first
-        while t < last:
-            if self.kind[t] == WORD and self.raw(t) == b"property":
-                stop = self._semicolon(t, last)
-                key, value = self._property(t, stop)
+        starts = first + 1 + np.flatnonzero(self.kind[first : last - 1] == _SEMICOLON)
+        for t in (first, *starts.tolist()):
+            if self._is_property(t):
+                key, value = self._property(t, self._semicolon(t, last))
                 found[key] = value
-                t = stop
-            t += 1
         return found
 
     def only_properties(self, first: int, last: int) -> dict[str, str]:
         """Return the properties of a range that must hold nothing else (but semicolons)."""
-        t = first
-        while t < last:
-            if self.kind[t] == WORD and self.raw(t) == b"property":
-                t = self._semicolon(t, last)
-            elif self.kind[t] != _SEMICOLON:
-                raise self.unexpected("property or }", t)
-            t += 1
+        t = self.skip_properties(first, last)
+        if t < last:
+            raise self.unexpected("property or }", t)
         return self.properties(first, last)
+
+    def skip_properties(self, t: int, last: int) -> int:
+        """Return the first token that belongs to no property."""
+        while t < last and (self.kind[t] == _SEMICOLON or self._is_property(t)):
+            t = self._semicolon(t, last) + 1
+        return t
+
+    def _is_property(self, t: int) -> bool:
+        return bool(self.kind[t] == WORD) and self.raw(t) == b"property"
 
     def _semicolon(self, t: int, last: int) -> int:
         while t < last and self.kind[t] != _SEMICOLON:

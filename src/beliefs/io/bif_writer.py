@@ -18,7 +18,7 @@ from beliefs.model.graph import Model
 __all__ = ["dumps", "split_properties"]
 
 _BARE = re.compile(r"(?!//|/\*)[^\s{}()\[\];,|\"]+")
-_OPEN_TEXT = re.compile(r"(?!/[/*])[^{};\"\s](?:[^{};\"\s]|\s+(?!/[/*]))*")  # no comment may start in it
+_OPEN_TEXT = re.compile(r"(?!\"[^\"]*\"$)(?:[^{};\"]|\"[^\"]*\")+")  # quotes in pairs, not around the whole
 
 
 def dumps(model: Model) -> str:
@@ -62,7 +62,7 @@ def _word(text: str) -> str:
 def _properties(properties: dict[str, str]) -> Iterator[str]:
     for key, value in properties.items():
         text = f"{key} = {value}" if value else key
-        if not _OPEN_TEXT.fullmatch(text):
+        if not _OPEN_TEXT.fullmatch(text) or "//" in text or "/*" in text:
             if '"' in text:
                 raise FormatError(f"BIF cannot hold the property {text!r}; write .npz instead")
             text = f'"{text}"'

@@ -17,6 +17,7 @@ from beliefs.typing import Floats
 
 __all__ = ["as_bayesian_network", "number_texts", "plain_graph", "potentials"]
 
+_TEN = np.array([float(10**k) for k in range(23)])  # the powers that float64 holds exactly
 _FAITHFUL = 1e-9  # how far a log potential may move by being written as a potential
 
 
@@ -43,15 +44,16 @@ def plain_graph(model: Model) -> FactorGraph:
 def potentials(graph: FactorGraph, model: Model) -> Floats:
     """Return the numbers to write for ``exp(theta)``: those given, for a Bayesian network, else the shortest.
 
-    Of the floats near ``exp(theta)`` whose logarithm is ``theta`` exactly, one with at most 15 digits is taken if there
-    is one, so that a file's 0.1 is written as 0.1 again. A log potential that no float64 can stand for is an error.
+    Of the floats near ``exp(theta)`` whose logarithm is ``theta`` exactly, one with few digits is taken if there is
+    one, so that a file's 0.1 is written as 0.1 again. (A float64 ``theta`` fixes 15 digits of its potential, and one
+    less for each power of ten in ``theta``.) A log potential that no float64 can stand for is an error.
     """
     if isinstance(model, BayesianNetwork):
         return model.probabilities
     logs, cell = np.unique(graph.theta, return_inverse=True)
     with np.errstate(all="ignore"):
         values = np.exp(logs)
-        near = np.array([float(f"{value:.15g}") for value in values.tolist()])
+        near = _few_digits(values, logs)
         candidates = [near, values, *(np.nextafter(values, bound) for bound in (0.0, np.inf))]
         best = values.copy()
         for candidate in reversed(candidates):
@@ -62,6 +64,18 @@ def potentials(graph: FactorGraph, model: Model) -> Floats:
         raise _unfaithful(graph, float(logs[off][0]))
     chosen: Floats = best[cell]
     return chosen
+
+
+def _few_digits(values: Floats, logs: Floats) -> Floats:
+    """Return each value rounded to the digits that its logarithm fixes, as the float64 nearest to that decimal."""
+    digits = 15 - (np.abs(logs) >= 4.5) - (np.abs(logs) >= 45.0) - (np.abs(logs) >= 450.0)
+    shift = digits - 1 - np.floor(logs / np.log(10.0))
+    exact = (shift >= 0) & (shift <= 22)  # both parts of the quotient below are exact then, so it is rounded once
+    power = _TEN[np.where(exact, shift, 0.0).astype(np.int64)]
+    near: Floats = np.rint(values * power) / power
+    for k in np.flatnonzero(~exact & (values > 0) & (values < np.inf)):
+        near[k] = float(f"{values[k]:.{digits[k]}g}")
+    return near
 
 
 def _unfaithful(graph: FactorGraph, log: float) -> FormatError:
@@ -76,7 +90,10 @@ def _unfaithful(graph: FactorGraph, log: float) -> FormatError:
 def number_texts(values: Floats) -> list[str]:
     """Return each number as the shortest text that reads back as the same float64, ``1`` rather than ``1.0``."""
     bits, index = np.unique(values.view(np.int64), return_inverse=True)  # by bits: -0.0 is not 0.0
-    texts = [repr(value).removesuffix(".0") for value in bits.view(np.float64).tolist()]
+    numbers = bits.view(np.float64)
+    texts = str(numbers.tolist())[1:-1].split(", ")
+    for k in np.flatnonzero(numbers == np.rint(numbers)):
+        texts[k] = texts[k].removesuffix(".0")
     written: list[str] = np.array(texts, dtype=object)[index].tolist()
     return written
 

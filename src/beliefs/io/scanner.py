@@ -67,6 +67,8 @@ class Scanner:
         Text without comments.
     first_line : int
         The number of its first line, for text cut out of a file.
+    ending : str
+        What its end is called in messages.
 
     Examples
     --------
@@ -75,8 +77,8 @@ class Scanner:
     [0.5, 0.001, 2.0]
     """
 
-    def __init__(self, data: bytes, first_line: int = 1) -> None:
-        self.data, self.first_line = data, first_line
+    def __init__(self, data: bytes, first_line: int = 1, ending: str = "the end of the file") -> None:
+        self.data, self.first_line, self.ending = data, first_line, ending
         self.at = 0
         self._buf = np.frombuffer(data, np.uint8)
 
@@ -106,7 +108,7 @@ class Scanner:
         """Return the error that one thing was expected and another found."""
         place = self.next_token() if at is None else at
         token = self.token(place)
-        return self.error(f"expected {expected}, found {shown(token) if token else 'the end of the file'}", place)
+        return self.error(f"expected {expected}, found {shown(token) if token else self.ending}", place)
 
     # -- tokens -------------------------------------------------------------------------------------------------
     def word(self, expected: str) -> str:
@@ -186,7 +188,7 @@ class Scanner:
     def end(self) -> None:
         """Raise unless everything has been read."""
         if self.next_token() < len(self.data):
-            raise self.unexpected("the end of the file")
+            raise self.unexpected(self.ending)
 
     def rest(self, expected: str) -> Ints:
         """Return all remaining integers."""

@@ -7,6 +7,7 @@ keyword and parameters                        cost
 ``disj`` cstx csty penalty                    penalty unless x >= y + csty or y >= x + cstx
 ``sdisj`` cstx csty xinf yinf costx costy     disj, hard, for x < xinf and y < yinf; costx at x = xinf, costy at yinf
 ``salldiff`` var|dec|decbi cost               cost a variable to change (var) or a pair that is equal (dec, decbi)
+``sgcc`` var|dec cost n (state low high)..     cost a variable to change (var), or a state too few or too many (dec)
 ``knapsack`` capacity weights..               UB unless the weighted sum of 0/1 variables reaches the capacity
 ``clique`` 1 (count states..)..               UB if two variables take a state of their lists
 ============================================  ==========================================================================
@@ -111,6 +112,23 @@ def _all_different(scan: Scanner, table: Table) -> list[Part]:
     return [(table.scope, repeats * cost)]
 
 
+def _cardinality(scan: Scanner, table: Table) -> list[Part]:
+    start = scan.next_token()
+    semantics = scan.word("var or dec")
+    if semantics not in ("var", "dec"):
+        raise scan.unexpected("var or dec", start)
+    cost = float(_cost(_integers(scan, "sgcc", 1)[0]))
+    rows = scan.integers(3 * scan.count("the number of limited states", "limits"), "state, low, high").reshape(-1, 3)
+    grids = np.array(table.grids()).reshape(len(table.scope), -1)
+    counts = (grids[:, None, :] == rows[:, 0, None]).sum(axis=0)  # of each limited state, for every cell
+    few = np.maximum(rows[:, 1, None] - counts, 0).sum(axis=0)
+    many = np.maximum(counts - rows[:, 2, None], 0).sum(axis=0)
+    if semantics == "var" and rows[:, 1].sum() > len(table.scope):
+        raise ModelError("the lower limits of sgcc are more than there are variables")
+    # a change moves a variable from a state that has too many to one that has too few
+    return [(table.scope, cost * (np.maximum(few, many) if semantics == "var" else few + many))]
+
+
 def _equal_pairs(table: Table, cost: float) -> list[Part]:
     parts: list[Part] = []
     for (u, k), (v, m) in combinations(zip(table.scope, table.shape), 2):
@@ -160,6 +178,7 @@ KEYWORDS: dict[str, Callable[[Scanner, Table], list[Part]]] = {
     "disj": _disjunction,
     "sdisj": _special_disjunction,
     "salldiff": _all_different,
+    "sgcc": _cardinality,
     "knapsack": _knapsack,
     "clique": _clique,
 }

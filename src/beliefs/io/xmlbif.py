@@ -113,9 +113,9 @@ def _parse(data: str | bytes) -> dict[str, list[_Element]]:
     except expat.ExpatError as error:
         message = expat.errors.messages.get(error.code, "not well-formed")
         raise FormatError(f"the XML is broken: {message}", line=error.lineno) from None
-    except ValueError as error:  # an encoding that the parser does not know
-        if isinstance(error, FormatError):
-            raise
+    except FormatError:
+        raise
+    except (LookupError, TypeError, ValueError) as error:  # an encoding that Python's codecs do not know or like
         raise FormatError(f"the XML is broken: {error}", line=parser.CurrentLineNumber) from None
     return found
 
@@ -158,7 +158,7 @@ def _definitions(
 
 def _table(element: _Element, shape: list[int], child: str) -> Floats:
     text, line = element.only("TABLE")
-    scan = Scanner(text.encode(), line)
+    scan = Scanner(text.encode(), line, "the end of the table")
     size = math.prod(shape)
     numbers = scan.numbers(size, f"{size} probabilities of {child!r}")
     scan.end()

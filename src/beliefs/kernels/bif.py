@@ -57,7 +57,7 @@ def bif_tokens(buf: Bytes, span: Ints, kind: Bytes) -> tuple[int, int, int]:
     """Cut the text into tokens; return their number, the state and, unless DONE, the position of the trouble.
 
     Equivalent to ``finditer(r'"[^"]*"|[{}()[\\];,|]|[^\\s{}()[\\];,|"]+', text)`` without comments: ``//`` to the end
-    of a line, ``/* */``. A comment starts only where a token could. Outputs have room for a token a byte. Cost: one pass.
+    of a line, ``/* */``. A comment starts only where a token could. Outputs have room for a token a byte. Cost: a pass.
     """
     n, i = 0, 0
     while i < buf.size:

@@ -3,11 +3,13 @@
 Evidence comes in two dialects, told apart by counting tokens:
 
 * ``k v_1 x_1 .. v_k x_k``, one sample (since 2014);
-* ``s``, then ``s`` times ``k v_1 x_1 .. v_k x_k`` (2010); ``s = 1`` is one sample, too.
+* ``s``, then ``s`` lines ``k v_1 x_1 .. v_k x_k`` (2010); ``s = 1`` is one sample, too.
 
-``0`` alone is no evidence. Where both readings use up the file exactly and say different things, a reading that
-contradicts itself or the model (a variable or state that does not exist) is dropped; if both survive, the file is
-ambiguous and a FormatError says so. A query file is ``q v_1 .. v_q``; lines that start with ``#`` are comments in it.
+``0`` alone is no evidence. Sometimes both readings use up the file exactly: ``2 0 1 3 2`` is x0 = 1 and x3 = 2, or no
+evidence and then x3 = 2. A reading that contradicts itself or the model (no such variable or state) is dropped; of two
+that are left, the one counts that fits the lines: a pair is never split, and a sample of several is a line. If that
+does not settle it either, a FormatError says so. A query file is ``q v_1 .. v_q``; in it, lines that start with ``#``
+are comments.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def loads_evidence(data: str | bytes, model: Model | None = None) -> Sample | li
     scan.at = 0
     if (numbers < 0).any():
         raise scan.unexpected("a non-negative integer", scan.next_token(int(np.argmax(numbers < 0))))
-    readings = [split for split in (_one_sample(numbers), _samples(numbers)) if split is not None]
+    readings = [starts for starts in (_one_sample(numbers), _samples(numbers)) if starts is not None]
     if not readings:
         raise _wrong_count(scan, numbers)
     return _choose(scan, numbers, readings, None if model is None else as_factor_graph(model))
@@ -71,25 +73,40 @@ def _samples(numbers: Ints) -> list[int] | None:
 def _choose(
     scan: Scanner, numbers: Ints, readings: list[list[int]], graph: FactorGraph | None
 ) -> Sample | list[Sample]:
-    legal: list[list[Sample]] = []
-    problem: FormatError | None = None
-    for starts in readings:
+    """Return the one reading that is legal and, if need be, fits the lines."""
+    lines = _lines(scan, numbers) if len(readings) == 2 else None
+    fits = [lines is None or _fits_lines(numbers, starts, lines) for starts in readings]
+    legal: list[tuple[bool, list[Sample]]] = []
+    problems: list[FormatError] = []
+    for fit, starts in sorted(zip(fits, readings), reverse=True):
         try:
             samples = [_sample(scan, numbers, start, graph) for start in starts] or [{}]
         except FormatError as error:
-            problem = problem or error
+            problems.append(error)
         else:
-            legal += [] if samples in legal else [samples]
+            legal.append((fit, samples))
     if not legal:
-        assert problem is not None
-        raise problem
-    if len(legal) > 1:
+        raise problems[0]
+    (fit, first), (other, second) = legal[0], legal[-1]
+    if fit == other and first != second:
         raise scan.error(
-            f"ambiguous evidence: it reads as one sample {legal[0][0]} and as {len(legal[1])} samples {legal[1]}; "
-            "write one sample a file"
+            f"ambiguous evidence: one sample or several, {first} or {second}; put each sample on a line of its own"
         )
-    samples = legal[0]
-    return samples[0] if len(samples) == 1 else samples
+    return first[0] if len(first) == 1 else first
+
+
+def _lines(scan: Scanner, numbers: Ints) -> list[int]:
+    """Return the line of each number."""
+    counts = [len(line.split()) for line in scan.data.split(b"\n")]
+    return [line for line, count in enumerate(counts) for _ in range(count)]
+
+
+def _fits_lines(numbers: Ints, starts: list[int], lines: list[int]) -> bool:
+    if starts == [0]:
+        return all(lines[k] == lines[k + 1] for k in range(1, numbers.size, 2))
+    begins = [0, *(lines[start] for start in starts)]
+    ends = [lines[start + 2 * int(numbers[start])] for start in starts]
+    return begins[1:] == ends and len(set(begins)) == len(begins)
 
 
 def _sample(scan: Scanner, numbers: Ints, start: int, graph: FactorGraph | None) -> Sample:
