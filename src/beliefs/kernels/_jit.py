@@ -4,36 +4,52 @@
 side; ``error_model="numpy"`` removes division checks (0/0 is nan, which kernels never let out). No ``fastmath``:
 flags that assume away infinities turn the log-sum-exp of an all-zero slice into nan. Linear-domain kernels, whose
 values are finite and non-negative by construction, use ``linear_kernel``: sums may be reassociated (SIMD), no more.
+
+Numba's cache asks whether a kernel's own file has changed. A kernel also contains the code of the kernels it calls, so
+here the files that those come from count too.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 
-__all__ = ["kernel", "inline_kernel", "linear_kernel", "kernels"]
+__all__ = ["kernel", "kernels", "linear_kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_COMPILED: list[Any] = []
+_STAMPS: dict[Any, str] = {}  # compiled kernel -> what its machine code depends on
 
 
 def _compile(function: F, **flags: Any) -> F:
     compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **flags)(function)
-    _COMPILED.append(compiled)
+    stamp = _source_stamp(function)
+    _STAMPS[compiled] = stamp
+    cache = compiled._cache
+    cache._source_stamp = cache._cache_file._source_stamp = stamp  # compared by equality when the index is read
     return compiled  # type: ignore[no-any-return]
+
+
+def _source_stamp(function: Callable[..., Any]) -> str:
+    """Return a digest of the kernel's file and of all files whose kernels its module has imported."""
+    source = Path(function.__code__.co_filename)
+    state = source.stat()
+    called = sorted({_STAMPS[value] for value in function.__globals__.values() if _is_kernel(value, function)})
+    return hashlib.sha256(repr((source.name, state.st_mtime_ns, state.st_size, called)).encode()).hexdigest()
+
+
+def _is_kernel(value: Any, function: Callable[..., Any]) -> bool:
+    code = getattr(getattr(value, "py_func", None), "__code__", None)
+    return code is not None and value in _STAMPS and code.co_filename != function.__code__.co_filename
 
 
 def kernel(function: F) -> F:
     """Compile a kernel: lazy signature, cached, without the interpreter lock."""
     return _compile(function)
-
-
-def inline_kernel(function: F) -> F:
-    """Compile a small kernel that is always inlined into its caller."""
-    return _compile(function, inline="always")
 
 
 def linear_kernel(function: F) -> F:
@@ -43,4 +59,4 @@ def linear_kernel(function: F) -> F:
 
 def kernels() -> list[Any]:
     """Return all compiled kernels that have been imported so far (Numba dispatchers)."""
-    return list(_COMPILED)
+    return list(_STAMPS)
