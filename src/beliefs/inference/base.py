@@ -164,6 +164,8 @@ def _is_default(method: Method, f: Any) -> bool:
 def _text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"<array {value.shape}>"
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, (tuple, list)):
         return f"<{len(value)} items>"
     return value if isinstance(value, str) else repr(value)
@@ -182,6 +184,12 @@ def check_option(ok: bool, name: str, expected: str, found: object) -> None:
     """Raise a ModelError for an option out of range."""
     if not ok:
         raise ModelError(f"{name} must be {expected}, found {found!r}")
+
+
+def is_number(value: object, *, whole: bool = False) -> bool:
+    """Whether an option's value is a real number (an integer if ``whole``); booleans and words are not."""
+    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def observed_point_masses(graph: FactorGraph) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -98,7 +98,7 @@ class InferenceResult(_Result):
 
         Exact methods answer for any set within the budget; others where a factor covers it, else UnsupportedError.
         """
-        if isinstance(variables, (str, int, np.integer)):
+        if isinstance(variables, str) or not isinstance(variables, Iterable):
             return self._single(self.graph.index(variables))
         scope = tuple(self.graph.index(v) for v in variables)
         if len(set(scope)) < len(scope):

@@ -36,6 +36,8 @@ def parse_method(text: str, known: Sequence[type[Method]]) -> Method:
         if keyword.arg not in options:
             hint = suggestion(keyword.arg or "", options)
             raise ModelError(f"{cls.name} has no option {keyword.arg!r}{hint or '; it has ' + _listed(options)}")
+        if keyword.arg in values:
+            raise ModelError(f"option {keyword.arg!r} of {cls.name} is given twice")
         values[keyword.arg] = _literal(keyword.value, keyword.arg)
     return cls(**values)
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from beliefs.errors import ModelError
 from beliefs.kernels.layout import condition_cells, log_scores
 from beliefs.model.factor import Factor, check_logs, log_table, numeric
-from beliefs.model.layout import Layout
+from beliefs.model.layout import Layout, frozen_ints
 from beliefs.model.naming import Naming
 from beliefs.model.variable import Variable
 from beliefs.model.views import Factors, Variables
@@ -163,7 +163,7 @@ class FactorGraph:
         if table.shape not in {(m, k, k), (k, k)}:
             raise ModelError(f"tables must have shape ({m}, {k}, {k}) or ({k}, {k}), found {table.shape}")
         tied = table.ndim == 2 and m > 0
-        scopes = np.concatenate([np.arange(n), pairs.ravel().astype(np.int64, casting="same_kind")])
+        scopes = np.concatenate([np.arange(n), frozen_ints(pairs, "edges").ravel()])
         ptr = np.concatenate([np.arange(n), n + 2 * np.arange(m + 1)])
         starts = np.concatenate([k * np.arange(n), np.full(m, n * k)]) if tied else None
         layout = Layout.build(np.full(n, k), ptr, scopes, starts)

@@ -109,7 +109,8 @@ class Naming:
             found = self._position.get(name, -1)
         else:
             digits = name[1:]
-            found = int(digits) if name[:1] == "x" and digits.isdecimal() and digits.isascii() else -1
+            short = len(digits) < 20 and digits.isdecimal() and digits.isascii()
+            found = int(digits) if name[:1] == "x" and short else -1
             if found >= len(self.card) or (found >= 0 and name != f"x{found}"):
                 found = -1
         if found < 0:
@@ -127,13 +128,25 @@ class Naming:
             raise ModelError(f"evidence must map variables to states, found {type(evidence).__name__}")
         found: dict[int, int] = {}
         for ref, value in evidence.items():
-            if value is None or value != value:
+            if _missing(value):
                 continue
             v = self.index(ref)
             x = self.state(v, value)
             if found.setdefault(v, x) != x:
                 raise ModelError(f"evidence gives two states for variable {self.name(v)!r}")
         return found
+
+
+def _missing(value: Any) -> bool:
+    """Whether a value stands for no observation: None, nan, or pandas' NA, which is neither equal nor unequal."""
+    if value is None or isinstance(value, str):
+        return value is None
+    try:
+        return bool(value != value)
+    except TypeError:
+        return True
+    except ValueError:  # an array: let the state's own check refuse it
+        return False
 
 
 def _check_names(names: tuple[str, ...], n_vars: int) -> None:

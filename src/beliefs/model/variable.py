@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import SupportsIndex
+
+import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.typing import StateRef
@@ -43,13 +45,13 @@ class Variable:
     def __init__(self, name: str, states: int | Sequence[str]) -> None:
         if not isinstance(name, str) or not name:
             raise ModelError(f"a variable's name must be a non-empty string, found {name!r}")
-        if isinstance(states, SupportsIndex):
-            count = states.__index__()
+        count = as_index(states)
+        if count is not None:
             if count < 1:
                 raise ModelError(f"variable {name!r} needs at least one state, found cardinality {count}")
             labels = tuple(map(str, range(count)))
         else:
-            if isinstance(states, str):
+            if isinstance(states, str) or not isinstance(states, Iterable):
                 raise ModelError(f"the states of {name!r} must be a number or a list of labels, found {states!r}")
             labels = tuple(states)
             check_labels(name, labels)
@@ -98,9 +100,10 @@ def state_index(name: str, labels: Sequence[str] | None, card: int, state: objec
 
 
 def as_index(value: object) -> int | None:
-    """Return an int for anything that is one (a float like 2.0, as in a pandas row, included), else None."""
-    if isinstance(value, SupportsIndex):
-        return value.__index__()
-    if isinstance(value, float) and value.is_integer():
+    """Return an int for anything that is one (True, or 2.0 as in a pandas row, included), else None."""
+    if isinstance(value, np.bool_) or (isinstance(value, (float, np.floating)) and float(value).is_integer()):
         return int(value)
-    return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None

@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, check_option
+from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, check_option, is_number
 from beliefs.inference.exact.cluster_tree import ClusterTree, check_budget
 from beliefs.inference.exact.tree_run import TreeRun
 from beliefs.inference.orders import ORDERS, Order, plan_order
@@ -66,9 +66,9 @@ class JunctionTree(Method):
 
     def __post_init__(self) -> None:
         check_option(self.order in ORDERS, "order", f"one of {', '.join(ORDERS)}", self.order)
-        check_option(self.restarts is None or self.restarts >= 0, "restarts", "None or at least 0", self.restarts)
-        seconds = self.plan_seconds
-        check_option(seconds is None or seconds >= 0, "plan_seconds", "None or at least 0", seconds)
+        for name, value, whole in (("restarts", self.restarts, True), ("plan_seconds", self.plan_seconds, False)):
+            ok = value is None or (is_number(value, whole=whole) and value >= 0)
+            check_option(ok, name, f"None or {'an integer' if whole else 'a number'} of at least 0", value)
 
     def planned(self, problem: Problem) -> Order:
         """Return the elimination order for a problem, kept on the layout; its cost is known before any work."""

@@ -36,6 +36,7 @@ from beliefs.inference.base import (
     Problem,
     Task,
     check_option,
+    is_number,
     observed_point_masses,
     zero_probability,
 )
@@ -135,7 +136,7 @@ class BP(Method):
     fixed_point: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_option(0 <= self.damping < 1, "damping", "in [0, 1)", self.damping)
+        check_option(is_number(self.damping) and 0 <= self.damping < 1, "damping", "in [0, 1)", self.damping)
 
     def init(self, problem: Problem, warm: Floats | None = None) -> BPState:
         """Start from uniform messages, or from those of an earlier result."""
