@@ -161,9 +161,11 @@ class _Tables:
             v = self.declared.position.get(name)
             if v is None:
                 raise tokens.error(f"no variable {name!r} is declared{suggestion(name, self.declared.names)}", t)
-            if v in scope:
-                raise tokens.error(f"variable {name!r} occurs twice among child and parents", t)
             scope.append(v)
+        if len(set(scope)) < len(scope):
+            k = next(k for k, v in enumerate(scope) if v in scope[:k])
+            name = self.declared.names[scope[k]]
+            raise tokens.error(f"variable {name!r} occurs twice among child and parents", found[k])
         return [*scope[1:], scope[0]]
 
     def _table(self, scope: list[int], size: int, opened: int, closed: int) -> Floats:

@@ -126,8 +126,10 @@ class _Reader:
         scan = self.scan
         begin = scan.at
         scope: list[int] = scan.integers(arity, f"a variable in the scope of cost function {f}").tolist()
+        seen: set[int] = set()
         for k, v in enumerate(scope):
-            if not 0 <= v < self.n_vars or v in scope[:k]:
+            seen.add(v)
+            if not 0 <= v < self.n_vars or len(seen) <= k:
                 scan.at = begin
                 expected = f"a new variable 0..{self.n_vars - 1} in the scope of cost function {f}"
                 raise scan.unexpected(expected, scan.next_token(k))

@@ -32,6 +32,7 @@ __all__ = ["KEYWORDS", "Part", "Table", "unsupported"]
 
 Part = tuple[list[int], Floats]
 _MOST = 2**20  # cells of a table made from a rule
+_MOST_PAIRS = 2**17  # tables made from one rule on pairs
 
 
 @dataclass(frozen=True)
@@ -118,18 +119,26 @@ def _cardinality(scan: Scanner, table: Table) -> list[Part]:
     if semantics not in ("var", "dec"):
         raise scan.unexpected("var or dec", start)
     cost = float(_cost(_integers(scan, "sgcc", 1)[0]))
-    rows = scan.integers(3 * scan.count("the number of limited states", "limits"), "state, low, high").reshape(-1, 3)
-    grids = np.array(table.grids()).reshape(len(table.scope), -1)
-    counts = (grids[:, None, :] == rows[:, 0, None]).sum(axis=0)  # of each limited state, for every cell
-    few = np.maximum(rows[:, 1, None] - counts, 0).sum(axis=0)
-    many = np.maximum(counts - rows[:, 2, None], 0).sum(axis=0)
-    if semantics == "var" and rows[:, 1].sum() > len(table.scope):
-        raise ModelError("the lower limits of sgcc are more than there are variables")
+    limits = scan.integers(3 * scan.count("the number of limited states", "limits"), "state, low, high").reshape(-1, 3)
+    state, low, high = limits.T
+    if (low < 0).any() or (low > high).any() or sum(low.tolist()) > len(table.scope):
+        raise ModelError("the limits of sgcc cannot be met by so many variables")
+    if len(set(state.tolist())) < state.size or state.max(initial=0) >= max(table.shape, default=1):
+        raise ModelError("sgcc needs different states, each of a variable's")
+    grids = table.grids()
+    few, many = np.zeros(math.prod(table.shape)), np.zeros(math.prod(table.shape))
+    for x, least, most in limits.tolist():
+        count = np.zeros(few.size, np.int64)
+        for grid in grids:
+            count += grid == x
+        few += np.maximum(least - count, 0)
+        many += np.maximum(count - most, 0)
     # a change moves a variable from a state that has too many to one that has too few
     return [(table.scope, cost * (np.maximum(few, many) if semantics == "var" else few + many))]
 
 
 def _equal_pairs(table: Table, cost: float) -> list[Part]:
+    _check_pairs(table)
     parts: list[Part] = []
     for (u, k), (v, m) in combinations(zip(table.scope, table.shape), 2):
         x, y = Table([u, v], [k, m], table.top).grids()
@@ -137,10 +146,17 @@ def _equal_pairs(table: Table, cost: float) -> list[Part]:
     return parts
 
 
+def _check_pairs(table: Table) -> None:
+    if math.comb(len(table.scope), 2) > _MOST_PAIRS:
+        raise ModelError(f"it would become more than {_MOST_PAIRS} tables, one a pair of variables")
+
+
 def _knapsack(scan: Scanner, table: Table) -> list[Part]:
     capacity, *weights = _integers(scan, "knapsack", 1 + len(table.scope))
     if any(k > 2 for k in table.shape):
         raise ModelError("knapsack needs variables with states 0 and 1")
+    if sum(map(abs, weights)) >= 2**62:
+        raise ModelError("the weights of knapsack are too large")
     total = sum((w * grid for w, grid in zip(weights, table.grids())), start=np.zeros(1, np.int64))
     return [(table.scope, np.where(total >= capacity, 0.0, table.top))]
 
@@ -149,6 +165,7 @@ def _clique(scan: Scanner, table: Table) -> list[Part]:
     start = scan.next_token()
     if scan.integer("1, the most variables of a clique") != 1:
         raise scan.unexpected("1, the most variables of a clique", start)
+    _check_pairs(table)
     listed: list[Floats] = []
     for v, k in zip(table.scope, table.shape):
         inside = np.zeros(k)

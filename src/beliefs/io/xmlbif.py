@@ -143,9 +143,11 @@ def _definitions(
         for name in map(str.strip, [*element.texts("GIVEN"), child]):
             if name not in names:
                 raise FormatError(f"no variable {name!r} is declared{suggestion(name, names)}", line=line)
-            if names[name] in scope:
-                raise FormatError(f"variable {name!r} occurs twice among child and parents", line=line)
             scope.append(names[name])
+        if len(set(scope)) < len(scope):
+            twice = next(v for k, v in enumerate(scope) if v in scope[:k])
+            name = list(names)[twice]
+            raise FormatError(f"variable {name!r} occurs twice among child and parents", line=line)
         if scope[-1] in scopes:
             raise FormatError(f"variable {child.strip()!r} has two definitions", line=line)
         scopes[scope[-1]] = scope

@@ -122,6 +122,17 @@ def test_what_is_written_reads_back_within_the_resolution() -> None:
     assert np.allclose(coarse.log_scores(states), graph.log_scores(states), rtol=0, atol=4 * 0.05)
 
 
+def test_rules_too_large_to_write_out_are_refused() -> None:
+    scope = " ".join(map(str, range(600)))
+    header = f"p 600 1 1 9\n{'1 ' * 600}\n600 {scope} -1"
+    for rule in ("salldiff dec 1", "clique 1 " + "0 " * 600):
+        with pytest.raises(FormatError, match="it would become more than 131072 tables"):
+            wcsp.loads(f"{header} {rule}")
+    weights = " ".join(["9" * 18] * 6)
+    with pytest.raises(FormatError, match="the weights of knapsack are too large"):
+        wcsp.loads(f"p 6 2 1 9\n2 2 2 2 2 2\n6 0 1 2 3 4 5 -1 knapsack 1 {weights}")
+
+
 def test_feasible_sums_stay_below_the_bound_and_zeros_reach_it() -> None:
     graph = FactorGraph.from_tables([2, 2], [((0,), [-INF, -3.0]), ((0, 1), [[0.0, -1.0], [-2.0, -INF]])], log=True)
     header, _, *lines = wcsp.dumps(graph, multiplier=1).splitlines()
@@ -168,7 +179,12 @@ def test_costs_beyond_exact_integers_are_refused() -> None:
         ("p 2 2 1 9\n2 2\n2 0 1 -1 salldiff\nall 1", 4, "expected var, dec or decbi, found 'all'"),
         ("p 2 2 1 9\n2 2\n2 0 1 -1 salldiff var -1", 3, "costs must be non-negative, found -1"),
         ("p 2 2 1 9\n2 2\n2 0 1 -1 sgcc wdec 1 0", 3, "expected var or dec, found 'wdec'"),
-        ("p 2 2 1 9\n2 2\n2 0 1 -1 sgcc var 1 2 0 1 1 1 2 2", 3, "the lower limits of sgcc are more than"),
+        (
+            "p 2 2 1 9\n2 2\n2 0 1 -1 sgcc var 1 2 0 1 1 1 2 2",
+            3,
+            "the limits of sgcc cannot be met",
+        ),
+        ("p 2 2 1 9\n2 2\n2 0 1 -1 sgcc var 1 1 7 0 1", 3, "sgcc needs different states"),
         ("p 2 3 1 9\n2 3\n2 0 1 -1 knapsack 1 1 1", 3, "knapsack needs variables with states 0 and 1"),
         ("p 2 2 1 9\n2 2\n2 0 1 -1 clique 2", 3, "expected 1, the most variables of a clique, found '2'"),
         ("p 2 2 1 9\n2 2\n2 0 1 -1 clique 1 1 0\n1 7", 4, "expected a state of variable 1, below 2, found '7'"),
