@@ -106,10 +106,12 @@ def plot_trace(
     for bound, word in ((lower, "lower bound"), (upper, "upper bound")):
         if np.isfinite(bound).any() and not np.array_equal(lower, upper):
             ax.plot(steps, bound, color=LINE, linewidth=1, label=word)
-    ax.plot(steps, trace.log_z, color=STRONG, marker="o", markersize=3, linewidth=1.4, label=str(result.method))
+    dots = "o" if len(trace) <= 50 else ""
+    ax.plot(steps, trace.log_z, color=STRONG, marker=dots, markersize=3, linewidth=1.2, label=str(result.method))
     if exact is not None:
         ax.axhline(exact, color=INK, linewidth=1, linestyle=(0, (4, 3)), label="exact")
     ax.set(xlabel=against, ylabel="log Z" if isinstance(result, InferenceResult) else "log value")
+    ax.ticklabel_format(axis="y", useOffset=False)
     ax.legend(frameon=False, fontsize=8)
     plain(ax)
     return ax

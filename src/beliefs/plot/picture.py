@@ -68,12 +68,16 @@ def _outlines(labels: Sequence[str]) -> list[Path]:
     from matplotlib.transforms import Affine2D
 
     paths = [TextPath((0, 0), label, size=1) for label in labels]
-    middles = [(np.max(p.vertices[:, 0]) + np.min(p.vertices[:, 0])) / 2 for p in paths]
+    middles = [(_across(path).max() + _across(path).min()) / 2 for path in paths]
     return [Affine2D().translate(-x, -_CAPITAL / 2).transform_path(p) for x, p in zip(middles, paths, strict=True)]
 
 
+def _across(path: Path) -> Floats:
+    return np.asarray(path.vertices, float)[:, 0]
+
+
 def _sizes(outlines: Sequence[Path]) -> Floats:
-    return np.array([(np.ptp(p.vertices[:, 0]) + _PADDING, _HEIGHT) for p in outlines])
+    return np.array([(np.ptp(_across(path)) + _PADDING, _HEIGHT) for path in outlines])
 
 
 # -- Bayesian networks --------------------------------------------------------------------------------------------
@@ -157,7 +161,8 @@ def _part_places(nx: Any, graph: Any, part: list[int]) -> Floats:
     few = len(part) <= _KAMADA_KAWAI_LIMIT
     found = nx.kamada_kawai_layout(graph) if few else nx.spring_layout(graph, seed=0)
     lengths = [np.hypot(*(found[u] - found[v])) for u, v in graph.edges]
-    return np.array([found[v] for v in part]) / np.mean(lengths)
+    places: Floats = np.array([found[v] for v in part]) / np.mean(lengths)
+    return places
 
 
 def _square(n: int) -> Floats:
