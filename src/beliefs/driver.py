@@ -150,6 +150,7 @@ def run(step: Callable[[], float], value: Callable[[], Value], limits: Limits, *
             status = Status.TIME_LIMIT
             break
         residual = step()
+        residual = math.inf if math.isnan(residual) else residual  # the trace never holds nan
         n_iters += 1
         recent.append(residual)
         seconds = time.perf_counter() - limits.started
