@@ -53,7 +53,7 @@ def test_parents_come_before_children_in_its_order() -> None:
     "cpts, message",
     [
         ({"a": ([], [0.5, 0.6])}, "probabilities of 'a' must sum to 1, found 1.1"),
-        ({"a": ([], [0.5, 0.5]), "b": (["a"], [[0.2, 0.3, 0.5], [0.3, 0.3, 0.3]])}, "of 'b' given a=yes must .*, found 0.9"),
+        ({"a": ([], [0.5, 0.5]), "b": (["a"], [[0.2, 0.3, 0.5], [0.3, 0.3, 0.3]])}, "'b' given a=yes must .*found 0.9"),
         ({"a": ([], [1.5, -0.5])}, "non-negative entries, found -0.5"),
         ({"a": ([], [np.nan, 0.5])}, "found nan"),
         ({"a": ([], [0.2, 0.3, 0.5])}, r"conditional table of 'a' must have shape \(2,\), found \(3,\)"),
