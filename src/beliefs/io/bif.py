@@ -230,6 +230,6 @@ class _Tables:
         naming = Naming.of(declared.names, declared.states, layout.card)
         numbers = np.concatenate([self.tables[v] for v in range(len(scopes))])
         try:
-            return BayesianNetwork._checked(layout, numbers, naming, declared.properties)
+            return BayesianNetwork.build(layout, numbers, naming, declared.properties)
         except ModelError as error:  # a cycle: no single line is to blame
             raise FormatError(str(error)) from None

@@ -215,7 +215,7 @@ def _network(graph: FactorGraph, probabilities: np.ndarray | None, properties: d
         raise FormatError("a BayesianNetwork needs one table a variable, in order, with the variable last in its scope")
     if probabilities is None or probabilities.shape != graph.theta.shape:
         raise FormatError("the array 'probabilities' must be as long as 'theta'")
-    network = BayesianNetwork._checked(layout, probabilities.copy(), graph.naming, properties)
+    network = BayesianNetwork.build(layout, probabilities.copy(), graph.naming, properties)
     if not np.allclose(np.exp(graph.theta), probabilities, rtol=1e-9, atol=0):
         raise FormatError("the arrays 'theta' and 'probabilities' disagree")
     return replace(network, graph=replace(network.graph, theta=graph.theta))

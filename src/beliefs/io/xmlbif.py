@@ -71,7 +71,7 @@ def loads(data: str | bytes) -> BayesianNetwork:
     try:
         naming = Naming.of(list(names), states, layout.card)
         numbers = np.concatenate([tables[v] for v in order])
-        return BayesianNetwork._checked(layout, numbers, naming, _properties(elements))
+        return BayesianNetwork.build(layout, numbers, naming, _properties(elements))
     except ModelError as error:
         raise FormatError(str(error)) from None
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.typing import Floats, Ints
+from beliefs.typing import BlockMaps, Floats, Ints
 
 __all__ = ["absorb_clusters", "choose_blocks", "eliminate_symbolic", "factor_cells", "lay_operands"]
 
 
 @kernel
-def eliminate_symbolic(scope_ptr: Ints, scope_vars: Ints, order: Ints, position: Ints):  # type: ignore[no-untyped-def]
+def eliminate_symbolic(scope_ptr: Ints, scope_vars: Ints, order: Ints, position: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """Play the elimination game; return cluster offsets, cluster scopes, parents and each factor's bucket.
 
     Bucket ``i`` belongs to ``order[i]``; its scope is that variable and everything it meets when eliminated, by
@@ -79,7 +79,7 @@ def eliminate_symbolic(scope_ptr: Ints, scope_vars: Ints, order: Ints, position:
 
 
 @kernel
-def absorb_clusters(ptr: Ints, parent: Ints, temperature: Floats, enabled: bool):  # type: ignore[no-untyped-def]
+def absorb_clusters(ptr: Ints, parent: Ints, temperature: Floats, enabled: bool) -> tuple[Ints, Ints, Ints, Ints]:
     """Merge each bucket that is contained in one child into that child; return owner, eliminated counts and ranks.
 
     Bucket ``j`` lies inside its child ``i`` when ``|C_j| = |C_i| - eliminated_i``; merged buckets must have one
@@ -223,7 +223,7 @@ def lay_operands(
     op_map: Ints,
     op_inner: Ints,
     op_stride: Ints,
-):  # type: ignore[no-untyped-def]
+) -> BlockMaps:
     """Describe how each operand of each cluster is read, block by block; return the index maps.
 
     ``op_axes`` lists each operand's variables by position (its table is in that order). For every outer axis its
@@ -296,8 +296,8 @@ def lay_operands(
                 op_inner[o] = count
                 seen[:count] = 0
                 for i in range(block[c]):
-                    at = np.int64(maps[used - block[c] + i])
-                    maps[used + seen[at] * count + at] = i
-                    seen[at] += 1
+                    cell = np.int64(maps[used - block[c] + i])
+                    maps[used + seen[cell] * count + cell] = i
+                    seen[cell] += 1
                 used += block[c]
     return maps[:used].copy()

@@ -11,7 +11,7 @@ __all__ = ["group_operands"]
 
 
 @kernel
-def group_operands(  # type: ignore[no-untyped-def]
+def group_operands(
     axes_ptr: Ints,
     axes: Ints,
     card: Ints,
@@ -20,7 +20,7 @@ def group_operands(  # type: ignore[no-untyped-def]
     slot_axes_ptr: Ints,
     slot_axes: Ints,
     gain: float,
-):
+) -> tuple[Ints, Ints, Ints, Ints]:
     """Choose groups of operands to multiply together before they meet a large table.
 
     Multiplying an operand into a table of ``N`` cells costs ``N``; multiplying two first into a table over the union

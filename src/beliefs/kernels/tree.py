@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beliefs.kernels._jit import kernel, linear_kernel
-from beliefs.typing import Floats, Ints
+from beliefs.typing import BlockMaps, Floats, Ints
 
 __all__ = ["Tree", "add_block", "advance", "odometer", "rewind"]
 
@@ -35,12 +35,12 @@ class Tree(NamedTuple):
     op_inner: Ints  # (n_ops,) how many of its cells fall into one block, where mapped
     stride_ptr: Ints  # (n_ops,) start of its outer strides
     op_stride: Ints  # strides over the outer axes
-    maps: Ints  # uint32, for reading and for adding
+    maps: BlockMaps  # for reading and for adding
     slot_ptr: Ints  # (n_slots+1,) factors with a scope first, then one separator a cluster
 
 
 @kernel
-def odometer(tree: Tree):  # type: ignore[no-untyped-def]
+def odometer(tree: Tree) -> tuple[Ints, Ints]:
     """Return scratch for the widest cluster: operand offsets and outer digits."""
     widest = 1
     deepest = 1
@@ -79,7 +79,7 @@ def advance(extents: Ints, n_outer: int, strides: Ints, n_ops: int, offset: Ints
 
 
 @linear_kernel
-def add_block(mode: int, cells: Ints, inner: int, block: Floats, total: float, at: int, target: Floats) -> None:
+def add_block(mode: int, cells: BlockMaps, inner: int, block: Floats, total: float, at: int, target: Floats) -> None:
     """Add a block of linear values to an operand's slot at offset ``at``: a sum-out, block by block.
 
     Equivalent to ``np.add.at(target, at + map, block)``. ``cells`` is the operand's map for adding, ``inner`` how many

@@ -18,7 +18,7 @@ import numpy as np
 
 from beliefs.kernels._jit import linear_kernel
 from beliefs.kernels.tree import Tree, add_block, advance, odometer, rewind
-from beliefs.typing import Floats, Ints
+from beliefs.typing import BlockMaps, Floats, Ints
 
 __all__ = ["DONE", "OUT_OF_RANGE", "ZERO", "collect_linear", "distribute_linear"]
 
@@ -26,9 +26,9 @@ DONE, ZERO, OUT_OF_RANGE = 0, 1, 2
 
 
 @linear_kernel
-def multiply_block(  # type: ignore[no-untyped-def]
-    modes: Ints, starts: Ints, maps: Ints, n_ops: int, offset: Ints, tables: Floats, out: Floats
-):
+def multiply_block(
+    modes: Ints, starts: Ints, maps: BlockMaps, n_ops: int, offset: Ints, tables: Floats, out: Floats
+) -> bool:
     """Write the product of ``n_ops`` operands over one block to ``out``; return whether it may be non-zero.
 
     Equivalent to ``out[:] = prod(broadcast(t_o))``. Scalars are multiplied first; a zero among them skips the rest.
@@ -79,9 +79,7 @@ def sum_block(block: Floats) -> float:
 
 
 @linear_kernel
-def collect_linear(  # type: ignore[no-untyped-def]
-    tree: Tree, tables: Floats, ranges: Floats, limit: float, phi: Floats, tops: Floats
-):
+def collect_linear(tree: Tree, tables: Floats, ranges: Floats, limit: float, phi: Floats, tops: Floats) -> int:
     """Compute all clusters' products ``phi`` and messages, leaves to roots; return DONE, ZERO or OUT_OF_RANGE.
 
     ``tables`` holds the factors' slots, scaled to a maximum of one; separator slots are overwritten with messages of
@@ -131,7 +129,7 @@ def collect_linear(  # type: ignore[no-untyped-def]
 
 
 @linear_kernel
-def scale_block(mode: int, where: Ints, phi: Floats, ratio: Floats, at: int, out: Floats) -> float:
+def scale_block(mode: int, where: BlockMaps, phi: Floats, ratio: Floats, at: int, out: Floats) -> float:
     """Write ``phi`` times the separator's quotient, broadcast over one block, to ``out``; return its sum."""
     if mode == 0:
         for i in range(out.size):

@@ -16,13 +16,15 @@ import numpy as np
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.tree import Tree, add_block, advance, odometer, rewind
 from beliefs.kernels.tree_linear import DONE, ZERO, sum_block
-from beliefs.typing import Floats, Ints
+from beliefs.typing import BlockMaps, Floats, Ints
 
 __all__ = ["collect_log", "distribute_log"]
 
 
 @kernel
-def add_operands(modes: Ints, starts: Ints, maps: Ints, n_ops: int, offset: Ints, tables: Floats, out: Floats) -> None:
+def add_operands(
+    modes: Ints, starts: Ints, maps: BlockMaps, n_ops: int, offset: Ints, tables: Floats, out: Floats
+) -> None:
     """Write the sum of ``n_ops`` log operands over one block to ``out``; equivalent to ``sum(broadcast(t_o))``."""
     size = out.size
     scalar = 0.0
@@ -44,7 +46,7 @@ def add_operands(modes: Ints, starts: Ints, maps: Ints, n_ops: int, offset: Ints
 
 
 @kernel
-def fill_columns(mode: int, where: Ints, at: int, column: Ints) -> None:
+def fill_columns(mode: int, where: BlockMaps, at: int, column: Ints) -> None:
     """Write the column of each cell of a block: ``at``, ``at + i`` or ``at + where[i]``."""
     for i in range(column.size):
         if mode == 0:

@@ -86,7 +86,7 @@ class BayesianNetwork:
         ends = np.cumsum([len(s) for s in scopes], dtype=np.int64)
         flat = np.array([u for s in scopes for u in s], np.int64)
         layout = Layout.build(naming.card, np.concatenate([[0], ends]), flat)
-        return cls._checked(layout, np.concatenate([*tables, np.zeros(0)]), naming, properties)
+        return cls.build(layout, np.concatenate([*tables, np.zeros(0)]), naming, properties)
 
     @classmethod
     def from_factor_graph(cls, graph: FactorGraph) -> BayesianNetwork:
@@ -110,9 +110,13 @@ class BayesianNetwork:
         return cls.from_cpts(list(graph.variables), cpts)
 
     @classmethod
-    def _checked(
-        cls, layout: Layout, probabilities: Floats, naming: Naming, properties: Mapping[str, str] | None
+    def build(
+        cls, layout: Layout, probabilities: Floats, naming: Naming, properties: Mapping[str, str] | None = None
     ) -> BayesianNetwork:
+        """Check a layout whose factor ``v`` is the conditional table of variable ``v``, child last, and its numbers.
+
+        ``probabilities`` is taken over, not copied, and made read-only.
+        """
         theta = log_table(probabilities, what="conditional tables")
         for v in range(layout.n_vars):
             _check_columns(probabilities[layout.cells(v)], layout, v, naming)
