@@ -64,12 +64,15 @@ def test_the_default_budget_is_half_of_what_is_available_and_kept_for_a_moment(m
 
 
 def test_a_containers_limit_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert available_bytes() > 0
-    monkeypatch.setattr("beliefs.inference.budget._number", lambda path: 10**6 if "max" in path else 2 * 10**6)
-    assert available_bytes() == 0
-    monkeypatch.setattr("beliefs.inference.budget._number", lambda path: 10**6 if "max" in path else 10**5)
-    assert available_bytes() == 900_000
-    monkeypatch.setattr("beliefs.inference.budget._number", lambda path: None)
+    def files(used: int | None) -> None:
+        limited = ("memory.max", "limit_in_bytes")
+        answer = {True: None if used is None else 10**6, False: used}
+        monkeypatch.setattr("beliefs.inference.budget._number", lambda path: answer[path.endswith(limited)])
+
+    for used, left in ((2 * 10**6, 0), (10**5, 900_000)):
+        files(used)
+        assert available_bytes() == left
+    files(None)  # no such files: the machine's own memory
     assert available_bytes() > 900_000
 
 
