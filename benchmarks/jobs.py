@@ -1,0 +1,80 @@
+"""One case, one fresh process: nothing is inherited, memory is given back, and a cap can be kept.
+
+A request is a JSON file; the process writes its answer to another file after every phase, so that what was measured
+before a cap or a crash is kept. Standard library only, because the processes that run the peers import it too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Answer = dict[str, Any]
+Report = Callable[..., None]
+
+# One thread for everybody, whatever library is inside.
+ONE_THREAD = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "NUMEXPR_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+    ),
+    "1",
+)  # fmt: skip
+HERE = Path(__file__).parent
+SLACK = 240.0  # seconds for imports and for building the model, which are not timed
+
+
+def ask(script: str, request: Answer, folder: Path, python: str = sys.executable) -> Answer:
+    """Run ``script`` on a request; the answer has ``"failed"`` with the reason if it did not end well."""
+    asked, answered = folder / "request.json", folder / "answer.json"
+    asked.write_text(json.dumps(request))
+    answered.unlink(missing_ok=True)
+    cap = float(request.get("cap", 0.0))
+    command = [python, str(HERE / script), str(asked), str(answered)]
+    try:
+        done = subprocess.run(
+            command,
+            env=os.environ | ONE_THREAD,
+            capture_output=True,
+            text=True,
+            timeout=(6 * cap + SLACK) if cap else None,
+            check=False,
+        )
+        code, errors = done.returncode, done.stderr
+    except subprocess.TimeoutExpired:
+        code, errors = -int(signal.SIGALRM) if hasattr(signal, "SIGALRM") else -1, ""
+    answer: Answer = json.loads(answered.read_text()) if answered.exists() else {}
+    if code:
+        answer["failed"] = _reason(code, errors, cap)
+    return answer
+
+
+def _reason(code: int, errors: str, cap: float) -> str:
+    if hasattr(signal, "SIGALRM") and code == -signal.SIGALRM:
+        return f"over {cap:g} s"
+    if code < 0:
+        return f"ended by signal {-code}"
+    lines = [line for line in errors.splitlines() if line.strip()]
+    last = lines[-1] if lines else f"exit code {code}"
+    return "out of memory" if "MemoryError" in last or "bad_alloc" in last else last[:200]
+
+
+def serve(handlers: dict[str, Callable[[Answer, Report], None]]) -> None:
+    """Answer the request named on the command line; ``report(name=value)`` adds to the answer and saves it."""
+    asked, answered = Path(sys.argv[1]), Path(sys.argv[2])
+    request: Answer = json.loads(asked.read_text())
+    answer: Answer = {}
+
+    def report(**found: Any) -> None:
+        answer.update(found)
+        whole = answered.with_suffix(".part")
+        whole.write_text(json.dumps(answer))
+        whole.replace(answered)
+
+    handlers[request["task"]](request, report)
