@@ -41,6 +41,11 @@ def size(n_bytes: float) -> str:
     return f"{n_bytes:.0f} B"
 
 
+def brief(reason: str) -> str:
+    """Return why there is no figure, if that fits into a table."""
+    return reason if len(reason) <= 16 else "failed"
+
+
 def count(value: float | None) -> str:
     """Return a number of cells."""
     return "-" if value is None else f"{value:.2e}" if value >= 1e5 else f"{value:.0f}"
@@ -65,21 +70,23 @@ def ratio(case: Case, peer: str, phase: str) -> float | None:
 
 def _peer_cells(case: Case, peer: str, phase: str) -> list[str]:
     """Return a peer's time, its ratio to ours and the largest difference of a marginal, or why there is none."""
-    answer = case.get(peer)
-    if answer is None:
-        return ["absent", "-", "-"]
+    answer = case[peer]
     if phase not in answer:
         failed = answer.get("failed")
         over = failed is not None and failed.startswith("over ")
         ours = case["ours"].get(phase)
         least = f"> {times(float(answer['cap']) / ours['best'])}" if over and ours is not None else "-"
-        return [failed or "not asked", least, "-"]
+        return [brief(failed or "not asked"), least, "-"]
     difference = answer.get("difference", {}).get(phase)
     return [
         seconds(answer[phase]["best"]),
         times(ratio(case, peer, phase)),
         "-" if difference is None else f"{difference:.0e}",
     ]
+
+
+def _peer_header(result: Result) -> list[str]:
+    return [cell for peer in result["peers"] for cell in (PEER_NAMES[peer], "ratio", "differ")]
 
 
 # -- tables -------------------------------------------------------------------------------------------------------
@@ -101,7 +108,7 @@ def _rows(result: Result, row: Callable[[Case], list[str]]) -> list[list[str]]:
 
 
 def _failed(case: Case, row: Callable[[Case], list[str]]) -> list[str]:
-    return [case["name"], str(case["ours"].get("failed", "not measured"))]
+    return [case["name"], brief(case["ours"].get("failed", "not measured"))]
 
 
 def _padded(header: Sequence[str], rows: list[list[str]]) -> str:
@@ -110,15 +117,14 @@ def _padded(header: Sequence[str], rows: list[list[str]]) -> str:
 
 def marginals(result: Result) -> str:
     """All marginals, planning included."""
-    header = ["model", "variables", "width", "cells", "ours", "plan", "pyAgrum", "ratio", "differ", "pgmpy", "ratio",
-              "differ"]  # fmt: skip
+    header = ["model", "variables", "width", "cells", "ours", "plan", *_peer_header(result)]
 
     def row(case: Case) -> list[str]:
         ours = case["ours"]
         return [
             case["name"], str(ours["n_vars"]), str(ours["width"]), count(ours["cells"]),
             seconds(ours["marginals"]["best"]), seconds(ours.get("plan", {}).get("best")),
-            *_peer_cells(case, "pyagrum", "marginals"), *_peer_cells(case, "pgmpy", "marginals"),
+            *(cell for peer in result["peers"] for cell in _peer_cells(case, peer, "marginals")),
         ]  # fmt: skip
 
     return _padded(header, _rows(result, row))
@@ -126,8 +132,7 @@ def marginals(result: Result) -> str:
 
 def evidence(result: Result) -> str:
     """New evidence on a kept plan, against the limit of memory and against the peers."""
-    header = ["model", "cells", "memory", "ours", "ns/cell", "limit", "ours/limit", "pyAgrum", "ratio", "differ",
-              "pgmpy", "ratio", "differ"]  # fmt: skip
+    header = ["model", "cells", "memory", "ours", "ns/cell", "limit", "ours/limit", *_peer_header(result)]
 
     def row(case: Case) -> list[str]:
         if "evidence" not in case["ours"]:
@@ -138,7 +143,7 @@ def evidence(result: Result) -> str:
         return [
             case["name"], count(again["cells"]), size(again["bytes"]), seconds(again["best"]),
             f"{1e9 * again['best'] / again['cells']:.2f}" if again["cells"] > LARGE else "-", seconds(least), above,
-            *_peer_cells(case, "pyagrum", "evidence"), *_peer_cells(case, "pgmpy", "evidence"),
+            *(cell for peer in result["peers"] for cell in _peer_cells(case, peer, "evidence")),
         ]  # fmt: skip
 
     return _padded(header, _rows(result, row))
@@ -173,15 +178,15 @@ def first_calls(result: Result) -> str:
 
 def reading(result: Result) -> str:
     """Files, ours beside the peers'."""
-    header = ["file", "size", "ours", "MB/s", "pyAgrum", "ratio", "pgmpy", "ratio"]
+    header = ["file", "size", "ours", "MB/s", *(h for peer in result["peers"] for h in (PEER_NAMES[peer], "ratio"))]
     rows = []
     for name, case in result["files"].items():
         n_bytes = float(case["bytes"])
         if "read" not in case["ours"]:
-            rows.append([name, size(n_bytes), str(case["ours"].get("failed"))])
+            rows.append([name, size(n_bytes), brief(case["ours"].get("failed", ""))])
             continue
         best = float(case["ours"]["read"]["best"])
-        peers = [cell for peer in PEER_NAMES for cell in _peer_cells(case, peer, "read")[:2]]
+        peers = [cell for peer in result["peers"] for cell in _peer_cells(case, peer, "read")[:2]]
         rows.append([name, size(n_bytes), seconds(best), f"{n_bytes / best / 1e6:.3g}", *peers])
     return _padded(header, rows)
 
@@ -245,7 +250,8 @@ def setting(result: Result) -> str:
     """The machine and the versions."""
     machine, speed, peers = result["machine"], result["speed"], result["peers"]
     libraries = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    theirs = ", ".join(f"{PEER_NAMES[peer]} {text}" for peer, text in peers.items()) or "left out"
+    theirs = ", ".join(f"{PEER_NAMES[peer]} {text}" for peer, text in peers.items())
+    theirs = f"Peers: {theirs}; stopped after {result['cap']:g} s." if peers else "No peers."
     return "\n".join(
         [
             f"- Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
@@ -254,7 +260,7 @@ def setting(result: Result) -> str:
             f"a cell of 8 bytes is written in {speed['write_ns_per_cell']:.2f} ns, "
             f"in {speed['first_write_ns_per_cell']:.1f} ns when its page is touched for the first time.",
             f"- `exp`: {speed['exp_ns']:.1f} ns in a compiled loop, {speed['numpy_exp_ns']:.1f} ns in NumPy.",
-            f"- Ours: {libraries}; method `{result['method']}`. Peers: {theirs}.",
+            f"- Ours: {libraries}; method `{result['method']}`. {theirs}",
         ]
     )
 
