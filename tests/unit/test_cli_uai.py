@@ -97,11 +97,9 @@ def test_compressed_models_name_their_answer_without_the_compression(folder: Pat
 def test_limits_become_keywords_of_the_doors() -> None:
     call = Call.of_2014(("m.uai", "", "", "pr"), {"INF_TIME": "1000", "INF_MEMORY": "2"})
     assert (call.task, call.result) == ("PR", "m.uai.PR")
-    assert call.options["max_bytes"] == 1_600_000_000
-    time_limit = call.options["time_limit"]
-    assert time_limit is not None
-    assert 0 <= time_limit <= 950
-    assert Call.of_2014(("m.uai", "", "", "PR"), {}).options == {}
+    assert call.options(spent=100.0) == {"max_bytes": 1_600_000_000, "time_limit": 850.0}
+    assert call.options(spent=2000.0)["time_limit"] == 0.0
+    assert Call.of_2014(("m.uai", "", "", "PR"), {}).options(spent=1.0) == {}
 
 
 @pytest.mark.parametrize(("name", "text"), [("INF_TIME", "soon"), ("INF_TIME", "-1"), ("INF_MEMORY", "nan")])

@@ -12,11 +12,13 @@ from beliefs.cli.documents import json_text
 from beliefs.cli.names import load_graph, parse_query
 from beliefs.cli.options import evidence_option, json_flag, limit_option, max_bytes_option, model_argument
 from beliefs.cli.table import Table, show_facts, show_table
+from beliefs.errors import BudgetError
+from beliefs.inference.auto import choose
 from beliefs.inference.base import Problem, Task
 from beliefs.inference.budget import default_budget, readable_bytes
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.messages.bp import Schedule
-from beliefs.inference.orders import Order
+from beliefs.inference.orders import CostReport
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Ints
 
@@ -43,14 +45,16 @@ def info_command(
     """Tell the size of MODEL and the cost of exact inference."""
     graph = load_graph(model, evidence)
     asked = np.array(sorted(parse_query(graph, query)) if query else [], np.int64)
-    order, budget = _order(graph, asked), default_budget() if max_bytes is None else max_bytes
-    found = {"model": model, **_contents(graph), "exact": _cost(order, budget)}
+    budget = default_budget() if max_bytes is None else max_bytes
+    problem = Problem(graph, Task.MARGINAL_MAP if asked.size else Task.INFER, query=asked, max_bytes=budget)
+    report = JunctionTree().planned(problem).report()
+    found = {"model": model, **_contents(graph), "exact": _cost(report, budget, _fits(problem, report))}
     if as_json:
         listed = {"variables": {v.name: list(v.states) for v in graph.variables}} if states else {}
         click.echo(json_text(found | listed), nl=False)
         return
     show_facts(_facts(found))
-    _show_cost(order, budget, "marginal MAP" if asked.size else "inference")
+    _show_cost(report, found["exact"], "marginal MAP" if asked.size else "inference")
     if states:
         _show_states(graph, limit)
 
@@ -77,13 +81,16 @@ def _counts(values: Ints) -> dict[int, int]:
     return {int(value): int(count) for value, count in zip(*np.unique(values, return_counts=True), strict=True)}
 
 
-def _order(graph: FactorGraph, query: Ints) -> Order:
-    task = Task.MARGINAL_MAP if query.size else Task.INFER
-    return JunctionTree().planned(Problem(graph, task, query=query))
+def _fits(problem: Problem, report: CostReport) -> bool:
+    """Tell whether auto would run exact inference; what fits by the coarse estimate needs no closer look."""
+    try:
+        return report.fits(problem.max_bytes) or isinstance(choose(problem)[0], JunctionTree)
+    except BudgetError:
+        return False
 
 
-def _cost(order: Order, budget: int) -> dict[str, Any]:
-    report = order.report()
+def _cost(report: CostReport, budget: int, fits: bool) -> dict[str, Any]:
+    order = report.plan
     return {
         "order": order.method,
         "width": order.width,
@@ -92,7 +99,7 @@ def _cost(order: Order, budget: int) -> dict[str, Any]:
         "bytes": _finite(report.n_bytes),
         "seconds": _finite(report.seconds),
         "budget_bytes": budget,
-        "fits": report.fits(budget),
+        "fits": fits,
     }
 
 
@@ -114,10 +121,10 @@ def _facts(found: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _show_cost(order: Order, budget: int, asked: str) -> None:
-    report = order.report()
+def _show_cost(report: CostReport, cost: dict[str, Any], asked: str) -> None:
     click.echo(f"\n{click.style(f'Exact {asked} would take', bold=True)}\n{report}")
-    click.echo(f"budget         {readable_bytes(budget)}: {'it fits' if report.fits(budget) else 'it does not fit'}")
+    verdict = "it fits" if cost["fits"] else "it does not fit"
+    click.echo(f"budget         {readable_bytes(cost['budget_bytes'])}: {verdict}")
 
 
 def _histogram(counts: dict[int, int], word: str) -> str:

@@ -12,9 +12,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import click
 
@@ -24,11 +23,8 @@ from beliefs.cli.names import load_graph
 from beliefs.cli.shown import facts
 from beliefs.cli.stopping import Stoppable
 from beliefs.cli.table import show_facts
-from beliefs.driver import Progress
 from beliefs.errors import ModelError
-from beliefs.inference.base import Problem
 from beliefs.inference.doors import Options, infer, marginal_map, maximize
-from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.io import read_query
 from beliefs.io.files import plain_name
 from beliefs.io.uai import write_solution
@@ -97,12 +93,10 @@ class Call:
             None if memory is None else 1e3 * memory,
         )
 
-    @property
-    def options(self) -> Options:
-        """The doors' keywords that keep the call within its limits."""
+    def options(self, spent: float) -> Options:
+        """Return the doors' keywords that keep the call within its limits, ``spent`` seconds being gone."""
         options: Options = {}
         if self.seconds is not None:
-            spent = time.process_time()  # since the process began: importing and reading count
             kept = max(_LEAST_KEPT, _TIME_KEPT * self.seconds)
             options["time_limit"] = max(0.0, self.seconds - spent - kept)
         if self.n_bytes is not None:
@@ -139,9 +133,11 @@ def uai_command(arguments: tuple[str, ...]) -> None:
     """
     if len(arguments) not in (0, 1, 4):
         raise click.UsageError(f"expected MODEL EVID QUERY TASK, found {len(arguments)} arguments")
+    entered = time.perf_counter()
     call = (Call.of_2014 if len(arguments) == 4 else Call.of_2022)(arguments, os.environ)
     graph = load_graph(call.model, [] if call.evidence in ("", os.devnull) else [_evidence(call.evidence)])
-    run = Stoppable(lambda stop: _answer(graph, call, stop), (signal.SIGINT, signal.SIGTERM))
+    options = call.options(time.perf_counter() - entered)
+    run = Stoppable(lambda stop: _answer(graph, call, {**options, "callback": stop}), (signal.SIGINT, signal.SIGTERM))
     result = run.run()
     write_solution(call.result, call.task, solution_values(result, call.task))
     show_facts([*facts(result), ("written", call.result)])
@@ -155,17 +151,9 @@ def _evidence(path: str) -> str:
     return path
 
 
-def _answer(graph: FactorGraph, call: Call, stop: Callable[[Progress], Any]) -> Answer:
-    options: Options = {**call.options, "callback": stop}
+def _answer(graph: FactorGraph, call: Call, options: Options) -> Answer:
     if call.task in ("PR", "MAR"):
-        return infer(graph, _in_time(graph, options.get("time_limit")), **options)
+        return infer(graph, **options)
     if call.task == "MMAP":
         return marginal_map(graph, read_query(call.query, graph), **options)
     return maximize(graph, **options)
-
-
-def _in_time(graph: FactorGraph, seconds: float | None) -> str:
-    """Return ``auto``, or ``bp`` where an exact answer would come too late."""
-    if seconds is None:
-        return "auto"
-    return "auto" if JunctionTree().planned(Problem(graph)).report().seconds <= seconds else "bp"

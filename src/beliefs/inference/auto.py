@@ -10,18 +10,29 @@ from beliefs.inference.messages.bp import BP
 
 __all__ = ["choose"]
 
+_PATIENCE = 600.0  # seconds that auto lets an exact method take when no time limit was given
+
 
 def choose(problem: Problem) -> tuple[Method, str]:
-    """Return the method to run and the sentence why."""
+    """Return the method to run and the sentence why.
+
+    Exact inference is chosen if its memory fits the budget and its time, by prediction, the time limit (ten minutes if
+    none was given).
+    """
     exact = JunctionTree()
-    order = exact.planned(problem)
-    needed = exact.n_bytes(problem)
-    cost = f"{order.total_cells:.3g} cells, width {order.width}"
-    if needed <= problem.max_bytes:
-        return exact, f"exact inference fits: {cost}"
+    report = exact.planned(problem).report()
+    patience = min(problem.time_limit, _PATIENCE)
+    if report.seconds > patience:
+        obstacle = f"would take {report.duration}, over the time budget of {patience:.3g} s ({report.size})"
+    else:
+        needed = exact.n_bytes(problem)
+        if needed <= problem.max_bytes:
+            return exact, f"exact inference fits: {report.size}"
+        limit = readable_bytes(problem.max_bytes)
+        obstacle = f"needs {readable_bytes(needed)}, over the budget of {limit} ({report.size})"
     if problem.task is Task.INFER:
-        return BP(), f"exact inference needs {readable_bytes(needed)} ({cost}), over the budget: an estimate instead"
+        return BP(), f"exact inference {obstacle}: an estimate instead"
     raise BudgetError(
-        f"{problem.task.value} needs {readable_bytes(needed)} ({cost}); the limit is "
-        f"{readable_bytes(problem.max_bytes)}. Raise max_bytes or observe more variables"
+        f"{problem.task.value}: exact inference {obstacle}. Observe more variables, raise max_bytes, or ask for "
+        "junction_tree by name to wait for it"
     )

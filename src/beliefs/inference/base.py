@@ -68,6 +68,7 @@ class Problem:
     max_bytes: int = 2**62
     seed: int = 0
     threads: int = 1
+    time_limit: float = math.inf
 
     @property
     def tau(self) -> Floats:

@@ -233,6 +233,7 @@ def _ask(
         max_bytes=_given(options.get("max_bytes"), default_budget),
         seed=_given(options.get("seed"), lambda: 0),
         threads=_given(options.get("threads"), lambda: os.cpu_count() or 1),
+        time_limit=_given(options.get("time_limit"), lambda: math.inf),
     )
     chosen, reason = _method(problem, method)
     if problem.task not in chosen.tasks:

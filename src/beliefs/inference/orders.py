@@ -96,7 +96,7 @@ class CostReport:
     width          1
     cells          10 in 3 cliques, 8 in the maximal ones
     largest table  4 cells, 32 B
-    memory         80 B
+    memory         at most 80 B
     time           about 5e-08 s
     """
 
@@ -104,8 +104,18 @@ class CostReport:
 
     @property
     def n_bytes(self) -> float:
-        """Bytes of all clique tables together, at 8 a cell."""
+        """Bytes of all clique tables together, at 8 a cell; messages and their beliefs take less."""
         return 8.0 * self.plan.total_cells
+
+    @property
+    def size(self) -> str:
+        """Cells and width in a few words, for messages."""
+        return f"{_count(self.plan.log2_cells)} cells, width {self.plan.width}"
+
+    @property
+    def duration(self) -> str:
+        """The estimated time in words."""
+        return f"about {self.seconds:.2g} s" if self.plan.log2_cells < 60 else "more than a century"
 
     @property
     def seconds(self) -> float:
@@ -124,8 +134,8 @@ class CostReport:
             ("width", f"{plan.width}"),
             ("cells", f"{_count(plan.log2_cells)} in {plan.order.size} cliques{self._maximal()}"),
             ("largest table", f"{_count(plan.log2_largest)} cells, {largest}"),
-            ("memory", readable_bytes(self.n_bytes) if plan.log2_cells < 1000 else "no memory holds it"),
-            ("time", f"about {self.seconds:.2g} s" if plan.log2_cells < 60 else "more than a century"),
+            ("memory", f"at most {readable_bytes(self.n_bytes)}" if plan.log2_cells < 1000 else "no memory holds it"),
+            ("time", self.duration),
         )
         return "\n".join(f"{name:<13}  {text}" for name, text in lines)
 

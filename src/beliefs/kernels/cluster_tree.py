@@ -226,11 +226,11 @@ def lay_operands(
 ) -> BlockMaps:
     """Describe how each operand of each cluster is read, block by block; return the index maps.
 
-    ``op_axes`` lists each operand's variables by position (its table is in that order). For every outer axis its
-    stride goes to ``op_stride`` (0: the operand lacks it). Within a block its cells are one scalar (``op_mode`` 0), a
-    run of the whole block (1), or mapped (2): ``op_map`` says where ``2 * block`` numbers start. The first half is for
-    reading: cell ``i`` of the block reads ``map[i]``. The second half is for adding: ``op_inner`` cells of the operand
-    fall into the block, and row ``t`` of ``map.reshape(-1, op_inner)`` lists one cell of the block for each of them.
+    ``op_axes`` lists each operand's variables by position (its table is in that order). Its stride along every axis of
+    the cluster goes to ``op_stride`` (0: the operand lacks it). Within a block its cells are one scalar (``op_mode``
+    0), a run of the whole block (1), or mapped (2): ``op_map`` says where ``2 * block`` numbers start. The first half
+    is for reading: cell ``i`` of the block reads ``map[i]``. The second half is for adding: ``op_inner`` cells of the
+    operand fall into the block, and row ``t`` of ``map.reshape(-1, op_inner)`` lists one cell of the block for each.
     Equivalent to ``np.broadcast_to`` of the operand over the cluster's axes. Cost: operands times block size.
     """
     total = 0
@@ -266,7 +266,7 @@ def lay_operands(
             for a in range(n_outer[c], width):
                 if card[start + a] > 1:
                     inner += 1
-            for a in range(n_outer[c]):
+            for a in range(width):
                 op_stride[stride_ptr[o] + a] = stride[a]
             if shared == 0:
                 op_mode[o] = 0

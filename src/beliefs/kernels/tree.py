@@ -33,20 +33,20 @@ class Tree(NamedTuple):
     op_mode: Ints  # (n_ops,) 0 scalar, 1 run, 2 mapped
     op_map: Ints  # (n_ops,) start of its maps
     op_inner: Ints  # (n_ops,) how many of its cells fall into one block, where mapped
-    stride_ptr: Ints  # (n_ops,) start of its outer strides
-    op_stride: Ints  # strides over the outer axes
+    stride_ptr: Ints  # (n_ops,) start of its strides
+    op_stride: Ints  # strides over the cluster's axes
     maps: BlockMaps  # for reading and for adding
     slot_ptr: Ints  # (n_slots+1,) factors with a scope first, then one separator a cluster
 
 
 @kernel
 def odometer(tree: Tree) -> tuple[Ints, Ints]:
-    """Return scratch for the widest cluster: operand offsets and outer digits."""
+    """Return scratch for the widest cluster: operand offsets and axis digits."""
     widest = 1
     deepest = 1
     for c in range(tree.block.size):
         widest = max(widest, tree.op_ptr[c + 1] - tree.op_ptr[c])
-        deepest = max(deepest, tree.n_outer[c])
+        deepest = max(deepest, tree.axes_ptr[c + 1] - tree.axes_ptr[c])
     return np.empty(widest, np.int64), np.empty(deepest, np.int64)
 
 
@@ -60,21 +60,28 @@ def rewind(slots: Ints, slot_ptr: Ints, n_outer: int, offset: Ints, digit: Ints)
 
 
 @kernel
-def advance(extents: Ints, n_outer: int, strides: Ints, n_ops: int, offset: Ints, digit: Ints) -> None:
-    """Move every operand to the next block: one step of the outer odometer, last axis fastest.
+def advance(extents: Ints, n_fast: int, n_axes: int, strides: Ints, n_ops: int, offset: Ints, digit: Ints) -> None:
+    """Move every operand by one step of the odometer over the first ``n_axes`` axes of a cluster.
 
-    ``extents`` are the cluster's cardinalities, ``strides (n_ops x n_outer)`` those of its operands.
+    The first ``n_fast`` of them turn fastest: with the eliminated axes there, all blocks that go to one piece of the
+    message follow one another, and it stays in cache. ``extents`` are the cluster's cardinalities, ``strides (n_ops x
+    axes of the cluster)`` those of its operands.
     """
-    a = n_outer - 1
-    while a >= 0:
+    width = extents.size
+    a, slow = n_fast - 1, False
+    while True:
+        if a < 0 and not slow:  # the fast axes have wrapped: on to the slow ones, last first
+            a, slow = n_axes - 1, True
+        if slow and a < n_fast:
+            return
         digit[a] += 1
         if digit[a] < extents[a]:
             for k in range(n_ops):
-                offset[k] += strides[k * n_outer + a]
+                offset[k] += strides[k * width + a]
             return
         digit[a] = 0
         for k in range(n_ops):
-            offset[k] -= strides[k * n_outer + a] * (extents[a] - 1)
+            offset[k] -= strides[k * width + a] * (extents[a] - 1)
         a -= 1
 
 

@@ -1,4 +1,8 @@
-"""Reading assignments off a collected cluster tree, roots to leaves: the maximiser, or random draws."""
+"""Reading assignments off a collected cluster tree, roots to leaves: the maximiser, or random draws.
+
+A cluster's eliminated variables depend on the rest only through its separator: given those states, one column of its
+table decides. Only that column is made.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.tree import Tree
+from beliefs.kernels.tree import Tree, advance, odometer
 from beliefs.typing import Floats, Ints
 
 __all__ = ["decode_maximum", "draw_samples"]
@@ -23,6 +27,45 @@ def column_of(tree: Tree, c: int, row: Ints) -> int:
 
 
 @kernel
+def n_rows_of(tree: Tree, c: int) -> int:
+    """Return the number of rows of cluster ``c``'s table, the states of its eliminated variables."""
+    rows = 1
+    for a in range(tree.axes_ptr[c], tree.axes_ptr[c] + tree.n_eliminated[c]):
+        rows *= tree.axes_card[a]
+    return rows
+
+
+@kernel
+def fill_column(
+    tree: Tree, c: int, row: Ints, tables: Floats, logs: bool, offset: Ints, digit: Ints, column: Floats
+) -> None:
+    """Write one column of cluster ``c``'s table: products of its operands, or sums of their ``logs``.
+
+    Equivalent to ``table.reshape(rows, columns)[:, column_of(row)]``. ``offset`` and ``digit`` are scratch.
+    Cost: rows times operands.
+    """
+    first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
+    begin, end = tree.axes_ptr[c], tree.axes_ptr[c + 1]
+    extents, strides = tree.axes_card[begin:end], tree.op_stride[tree.stride_ptr[first] :]
+    width, n_rows = end - begin, column.size
+    for k in range(n_ops):
+        offset[k] = tree.slot_ptr[tree.op_slot[first + k]]
+        for a in range(tree.n_eliminated[c], width):
+            offset[k] += strides[k * width + a] * row[tree.axes_var[begin + a]]
+    for a in range(tree.n_eliminated[c]):
+        digit[a] = 0
+    for r in range(n_rows):
+        value = 0.0 if logs else 1.0
+        for k in range(n_ops):
+            if logs:
+                value += tables[offset[k]]
+            else:
+                value *= tables[offset[k]]
+        column[r] = value
+        advance(extents, tree.n_eliminated[c], tree.n_eliminated[c], strides, n_ops, offset, digit)
+
+
+@kernel
 def assign_row(tree: Tree, c: int, r: int, row: Ints) -> None:
     """Write the states of cluster ``c``'s eliminated variables that row ``r`` of its table stands for."""
     for a in range(tree.axes_ptr[c] + tree.n_eliminated[c] - 1, tree.axes_ptr[c] - 1, -1):
@@ -31,57 +74,60 @@ def assign_row(tree: Tree, c: int, r: int, row: Ints) -> None:
 
 
 @kernel
-def decode_maximum(tree: Tree, phi: Floats, row: Ints) -> None:
+def decode_maximum(tree: Tree, tables: Floats, row: Ints) -> None:
     """Assign the variables of all clusters of temperature 0, each its first maximiser given its separator.
 
-    Equivalent to ``unravel_index(argmax(phi_c.reshape(R, S)[:, s]), ...)`` cluster by cluster. ``phi`` are logs.
+    Equivalent to ``unravel_index(argmax(column), ...)`` cluster by cluster. ``tables`` are logs.
     """
+    offset, digit = odometer(tree)
     for c in range(tree.block.size - 1, -1, -1):
-        if tree.temperature[c] > 0.0:
+        if tree.temperature[c] > 0.0 or tree.n_eliminated[c] == 0:
             continue
-        slot = tree.op_slot[tree.op_ptr[c + 1] - 1]
-        n_columns = tree.slot_ptr[slot + 1] - tree.slot_ptr[slot]
-        start = tree.cell_ptr[c] + column_of(tree, c, row)
-        best, best_row = -math.inf, 0
-        r = 0
-        for k in range(start, tree.cell_ptr[c + 1], n_columns):
-            if phi[k] > best:
-                best, best_row = phi[k], r
-            r += 1
-        assign_row(tree, c, best_row, row)
+        column = np.empty(n_rows_of(tree, c))
+        fill_column(tree, c, row, tables, True, offset, digit, column)
+        best = 0
+        for r in range(column.size):
+            if column[r] > column[best]:
+                best = r
+        assign_row(tree, c, best, row)
 
 
 @kernel
-def draw_samples(tree: Tree, phi: Floats, logs: bool, uniform: Floats, samples: Ints) -> None:
+def draw_samples(tree: Tree, tables: Floats, logs: bool, uniform: Floats, samples: Ints) -> None:
     """Draw every row of ``samples (n, n_vars)`` from the distribution of a collected tree.
 
-    Given its separator a cluster's eliminated variables have probabilities proportional to one column of ``phi``
+    Given its separator a cluster's eliminated variables have probabilities proportional to one column of its table
     (exponentiated when ``logs``). ``uniform (n, n_clusters)`` gives one number a draw. Cost: n times the rows of
-    each cluster; a root's cumulative sums are made once, then searched.
+    each cluster; columns that follow one another unchanged, as those of roots, are made once.
     """
+    offset, digit = odometer(tree)
     for c in range(tree.block.size - 1, -1, -1):
         if tree.n_eliminated[c] == 0:
             continue
-        slot = tree.op_slot[tree.op_ptr[c + 1] - 1]
-        n_columns = tree.slot_ptr[slot + 1] - tree.slot_ptr[slot]
-        n_rows = (tree.cell_ptr[c + 1] - tree.cell_ptr[c]) // n_columns
-        cumulative = np.empty(n_rows)
+        cumulative = np.empty(n_rows_of(tree, c))
+        n_rows = cumulative.size
         known = -1
         for i in range(samples.shape[0]):
             s = column_of(tree, c, samples[i])
             if s != known:
                 known = s
-                top = -math.inf
-                if logs:
-                    for r in range(n_rows):
-                        top = max(top, phi[tree.cell_ptr[c] + r * n_columns + s])
-                total = 0.0
-                for r in range(n_rows):
-                    weight = phi[tree.cell_ptr[c] + r * n_columns + s]
-                    total += math.exp(weight - top) if logs else weight
-                    cumulative[r] = total
+                fill_column(tree, c, samples[i], tables, logs, offset, digit, cumulative)
+                accumulate(cumulative, logs)
             r = np.searchsorted(cumulative, uniform[i, c] * cumulative[n_rows - 1], side="right")
             r = min(r, n_rows - 1)
             while r > 0 and cumulative[r] == cumulative[r - 1]:  # rounding at the very end: never a zero row
                 r -= 1
             assign_row(tree, c, r, samples[i])
+
+
+@kernel
+def accumulate(weights: Floats, logs: bool) -> None:
+    """Replace weights, or their ``logs``, by their cumulative sums; logs are shifted by their maximum first."""
+    top = -math.inf
+    if logs:
+        for r in range(weights.size):
+            top = max(top, weights[r])
+    total = 0.0
+    for r in range(weights.size):
+        total += math.exp(weights[r] - top) if logs else weights[r]
+        weights[r] = total

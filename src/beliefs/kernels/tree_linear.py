@@ -42,30 +42,49 @@ def multiply_block(
         for i in range(size):
             out[i] = 0.0
         return False
-    fresh = True
+    first, second = -1, -1
     for k in range(n_ops):
+        if modes[k] != 0:
+            if first < 0:
+                first = k
+            elif second < 0:
+                second = k
+    if first < 0:
+        for i in range(size):
+            out[i] = scalar
+        return True
+    if second < 0:
+        second = first  # alone: read once, below
+    if modes[first] == 2 and modes[second] == 1:
+        first, second = second, first
+    a, b = tables[offset[first] :], tables[offset[second] :]
+    at_a, at_b = maps[starts[first] : starts[first] + size], maps[starts[second] : starts[second] + size]
+    if first == second:
+        if modes[first] == 1:
+            for i in range(size):
+                out[i] = scalar * a[i]
+        else:
+            for i in range(size):
+                out[i] = scalar * a[at_a[i]]
+    elif modes[second] == 1:
+        for i in range(size):
+            out[i] = scalar * a[i] * b[i]
+    elif modes[first] == 1:
+        for i in range(size):
+            out[i] = scalar * a[i] * b[at_b[i]]
+    else:
+        for i in range(size):
+            out[i] = scalar * a[at_a[i]] * b[at_b[i]]
+    for k in range(max(first, second) + 1, n_ops):
         if modes[k] == 1:
             run = tables[offset[k] : offset[k] + size]
-            if fresh:
-                for i in range(size):
-                    out[i] = scalar * run[i]
-            else:
-                for i in range(size):
-                    out[i] *= run[i]
-            fresh = False
+            for i in range(size):
+                out[i] *= run[i]
         elif modes[k] == 2:
             rest = tables[offset[k] :]
             where = maps[starts[k] : starts[k] + size]
-            if fresh:
-                for i in range(size):
-                    out[i] = scalar * rest[where[i]]
-            else:
-                for i in range(size):
-                    out[i] *= rest[where[i]]
-            fresh = False
-    if fresh:
-        for i in range(size):
-            out[i] = scalar
+            for i in range(size):
+                out[i] *= rest[where[i]]
     return True
 
 
@@ -79,16 +98,17 @@ def sum_block(block: Floats) -> float:
 
 
 @linear_kernel
-def collect_linear(tree: Tree, tables: Floats, ranges: Floats, limit: float, phi: Floats, tops: Floats) -> int:
-    """Compute all clusters' products ``phi`` and messages, leaves to roots; return DONE, ZERO or OUT_OF_RANGE.
+def collect_linear(tree: Tree, tables: Floats, ranges: Floats, limit: float, tops: Floats) -> int:
+    """Compute all messages, leaves to roots; return DONE, ZERO or OUT_OF_RANGE.
 
     ``tables`` holds the factors' slots, scaled to a maximum of one; separator slots are overwritten with messages of
     maximum one, ``ranges (n_slots,)`` likewise, and ``tops (n_clusters,)`` gets what each message was divided by:
     ``log Z = sum(log(tops))`` plus the logs of the factors' own scales.
-    Cost: (operands + 1) passes over each block while it is in cache, one write of ``phi`` to memory.
+    Cost: (operands + 1) passes over each block while it is in cache; only messages go to memory.
     """
     offset, digit = odometer(tree)
     maps, slot_ptr = tree.maps, tree.slot_ptr
+    scratch = np.empty(np.max(tree.block))
     for c in range(tree.block.size):
         first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
         slots = tree.op_slot[first : first + n_ops + 1]
@@ -102,16 +122,17 @@ def collect_linear(tree: Tree, tables: Floats, ranges: Floats, limit: float, phi
         size, n_outer = tree.block[c], tree.n_outer[c]
         modes, starts = tree.op_mode[first : first + n_ops + 1], tree.op_map[first : first + n_ops + 1]
         extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
+        n_fast = min(tree.n_eliminated[c], n_outer)
         strides = tree.op_stride[tree.stride_ptr[first] :]
         inner = tree.op_inner[first + n_ops]
         own = maps[starts[n_ops] + size : starts[n_ops] + 2 * size]
         rewind(slots, slot_ptr, n_outer, offset, digit)
-        for start in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
-            out = phi[start : start + size]
+        out = scratch[:size]
+        for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
             if multiply_block(modes, starts, maps, n_ops, offset, tables, out):
                 total = sum_block(out) if modes[n_ops] == 0 else 0.0
                 add_block(modes[n_ops], own, inner, out, total, offset[n_ops], tables)
-            advance(extents, n_outer, strides, n_ops + 1, offset, digit)
+            advance(extents, n_fast, n_outer, strides, n_ops + 1, offset, digit)
         top = 0.0
         least = math.inf
         for i in range(message.size):
@@ -129,28 +150,28 @@ def collect_linear(tree: Tree, tables: Floats, ranges: Floats, limit: float, phi
 
 
 @linear_kernel
-def scale_block(mode: int, where: BlockMaps, phi: Floats, ratio: Floats, at: int, out: Floats) -> float:
-    """Write ``phi`` times the separator's quotient, broadcast over one block, to ``out``; return its sum."""
+def scale_block(mode: int, where: BlockMaps, ratio: Floats, at: int, block: Floats) -> float:
+    """Multiply a block by the separator's quotient, broadcast over it; return its sum."""
     if mode == 0:
-        for i in range(out.size):
-            out[i] = phi[i] * ratio[at]
+        for i in range(block.size):
+            block[i] *= ratio[at]
     elif mode == 1:
-        run = ratio[at : at + out.size]
-        for i in range(out.size):
-            out[i] = phi[i] * run[i]
+        run = ratio[at : at + block.size]
+        for i in range(block.size):
+            block[i] *= run[i]
     else:
         rest = ratio[at:]
-        for i in range(out.size):
-            out[i] = phi[i] * rest[where[i]]
-    return sum_block(out)
+        for i in range(block.size):
+            block[i] *= rest[where[i]]
+    return sum_block(block)
 
 
 @linear_kernel
-def distribute_linear(tree: Tree, tables: Floats, phi: Floats, tops: Floats, beliefs: Floats) -> None:
+def distribute_linear(tree: Tree, tables: Floats, tops: Floats, beliefs: Floats) -> None:
     """Compute the marginal of every slot, roots to leaves, into ``beliefs`` (same layout as ``tables``, zeroed).
 
-    Messages in ``tables`` are overwritten with the quotients. Cost: one read of ``phi`` from memory and one pass per
-    operand over each block in cache.
+    Messages in ``tables`` are overwritten with the quotients; a cluster's product is made again, block by block, which
+    costs less than keeping it. Cost: two passes per operand over each block in cache.
     """
     offset, digit = odometer(tree)
     maps, slot_ptr = tree.maps, tree.slot_ptr
@@ -168,14 +189,15 @@ def distribute_linear(tree: Tree, tables: Floats, phi: Floats, tops: Floats, bel
         modes, starts = tree.op_mode[first : first + n_ops + 1], tree.op_map[first : first + n_ops + 1]
         inner = tree.op_inner[first : first + n_ops + 1]
         extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
+        n_fast = min(tree.n_eliminated[c], n_outer)
         strides = tree.op_stride[tree.stride_ptr[first] :]
         own = maps[starts[n_ops] : starts[n_ops] + size]
         block = scratch[:size]
         rewind(slots, slot_ptr, n_outer, offset, digit)
-        for start in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
-            total = scale_block(modes[n_ops], own, phi[start : start + size], tables, offset[n_ops], block)
-            if total > 0.0:
+        for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
+            if multiply_block(modes, starts, maps, n_ops, offset, tables, block):
+                total = scale_block(modes[n_ops], own, tables, offset[n_ops], block)
                 for k in range(n_ops):
                     cells = maps[starts[k] + size : starts[k] + 2 * size]
                     add_block(modes[k], cells, inner[k], block, total, offset[k], beliefs)
-            advance(extents, n_outer, strides, n_ops + 1, offset, digit)
+            advance(extents, n_fast, n_outer, strides, n_ops + 1, offset, digit)

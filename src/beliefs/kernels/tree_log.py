@@ -58,14 +58,15 @@ def fill_columns(mode: int, where: BlockMaps, at: int, column: Ints) -> None:
 
 
 @kernel
-def collect_log(tree: Tree, tables: Floats, phi: Floats) -> int:
-    """Compute all clusters' log products ``phi`` and log messages, leaves to roots; return DONE or ZERO.
+def collect_log(tree: Tree, tables: Floats) -> int:
+    """Compute all log messages, leaves to roots; return DONE or ZERO.
 
     ``tables`` holds the factors' log slots; separator slots are overwritten. ``log Z`` is the sum of the roots'
-    messages. Cost: as in the linear domain for maxima; two more passes and one ``exp`` a cell for sums.
+    messages. Cost: as in the linear domain for maxima; the products a second time and one ``exp`` a cell for sums.
     """
     offset, digit = odometer(tree)
-    scratch = np.empty(np.max(tree.block), np.int64)
+    largest = np.max(tree.block)
+    column_scratch, scratch = np.empty(largest, np.int64), np.empty(largest)
     maps, slot_ptr = tree.maps, tree.slot_ptr
     for c in range(tree.block.size):
         first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
@@ -76,27 +77,27 @@ def collect_log(tree: Tree, tables: Floats, phi: Floats) -> int:
         size, n_outer, tau = tree.block[c], tree.n_outer[c], tree.temperature[c]
         modes, starts = tree.op_mode[first : first + n_ops + 1], tree.op_map[first : first + n_ops + 1]
         extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
+        n_fast = min(tree.n_eliminated[c], n_outer)
         strides = tree.op_stride[tree.stride_ptr[first] :]
         own = maps[starts[n_ops] : starts[n_ops] + size]
-        column = scratch[:size]
+        column, out = column_scratch[:size], scratch[:size]
         rewind(slots, slot_ptr, n_outer, offset, digit)
-        for start in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
-            out = phi[start : start + size]
+        for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
             add_operands(modes, starts, maps, n_ops, offset, tables, out)
             fill_columns(modes[n_ops], own, offset[n_ops] - base, column)
             for i in range(size):
                 message[column[i]] = max(message[column[i]], out[i])
-            advance(extents, n_outer, strides, n_ops + 1, offset, digit)
+            advance(extents, n_fast, n_outer, strides, n_ops + 1, offset, digit)
         if tau > 0.0:
             total = np.zeros(message.size)
             rewind(slots, slot_ptr, n_outer, offset, digit)
-            for start in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
-                out = phi[start : start + size]
+            for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
+                add_operands(modes, starts, maps, n_ops, offset, tables, out)
                 fill_columns(modes[n_ops], own, offset[n_ops] - base, column)
                 for i in range(size):
                     if out[i] > -math.inf:
                         total[column[i]] += math.exp((out[i] - message[column[i]]) / tau)
-                advance(extents, n_outer, strides, n_ops + 1, offset, digit)
+                advance(extents, n_fast, n_outer, strides, n_ops + 1, offset, digit)
             for s in range(message.size):
                 if message[s] > -math.inf:
                     message[s] += tau * math.log(total[s])
@@ -106,11 +107,11 @@ def collect_log(tree: Tree, tables: Floats, phi: Floats) -> int:
 
 
 @kernel
-def distribute_log(tree: Tree, tables: Floats, phi: Floats, beliefs: Floats) -> None:
+def distribute_log(tree: Tree, tables: Floats, beliefs: Floats) -> None:
     """Compute the belief of every slot, roots to leaves, into ``beliefs`` (linear, zeroed on entry)."""
     offset, digit = odometer(tree)
     largest = np.max(tree.block)
-    column_scratch, scratch = np.empty(largest, np.int64), np.empty(largest)
+    column_scratch, scratch, score = np.empty(largest, np.int64), np.empty(largest), np.empty(largest)
     maps, slot_ptr = tree.maps, tree.slot_ptr
     for c in range(tree.block.size - 1, -1, -1):
         first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
@@ -123,13 +124,14 @@ def distribute_log(tree: Tree, tables: Floats, phi: Floats, beliefs: Floats) -> 
         modes, starts = tree.op_mode[first : first + n_ops + 1], tree.op_map[first : first + n_ops + 1]
         inner = tree.op_inner[first : first + n_ops + 1]
         extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
+        n_fast = min(tree.n_eliminated[c], n_outer)
         strides = tree.op_stride[tree.stride_ptr[first] :]
         own = maps[starts[n_ops] : starts[n_ops] + size]
-        column, block = column_scratch[:size], scratch[:size]
+        column, block, out = column_scratch[:size], scratch[:size], score[:size]
         taken = np.zeros(message.size, np.bool_)
         rewind(slots, slot_ptr, n_outer, offset, digit)
-        for start in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
-            out = phi[start : start + size]
+        for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
+            add_operands(modes, starts, maps, n_ops, offset, tables, out)
             fill_columns(modes[n_ops], own, offset[n_ops] - base, column)
             for i in range(size):
                 s = column[i]
@@ -145,4 +147,4 @@ def distribute_log(tree: Tree, tables: Floats, phi: Floats, beliefs: Floats) -> 
                 for k in range(n_ops):
                     cells = maps[starts[k] + size : starts[k] + 2 * size]
                     add_block(modes[k], cells, inner[k], block, total, offset[k], beliefs)
-            advance(extents, n_outer, strides, n_ops + 1, offset, digit)
+            advance(extents, n_fast, n_outer, strides, n_ops + 1, offset, digit)

@@ -9,7 +9,7 @@ and all evidence on the same observed set, and is kept on the layout.
 symbol                    array
 ========================  =====================================================================================
 :math:`C`, :math:`R, S`   axes of a cluster: the eliminated ones :math:`R` first, then its separator :math:`S`
-:math:`\phi_C` or logs    ``phi[cell_ptr[c]:cell_ptr[c+1]]``, an R x S matrix in C order
+:math:`\phi_C`            an R x S matrix in C order; made block by block where it is needed, never kept
 :math:`m_{C\to pa(C)}`    ``tables`` at the separator's slot
 :math:`b`                 ``beliefs``, laid out as ``tables``
 ========================  =====================================================================================
@@ -32,6 +32,7 @@ from beliefs.typing import Floats, Ints
 
 __all__ = ["ClusterTree"]
 
+_MOST_SECONDS = 86400.0  # a day: nothing beyond is meant seriously, and cell counts stay far below 2**63
 _LEAST_BLOCK, _MOST_BLOCK = 512, 4096  # cells: long enough to hide a block's fixed cost, short enough for the L1 cache
 
 
@@ -67,10 +68,14 @@ class ClusterTree:
         """Cells of all clusters' tables."""
         return int(self.tree.cell_ptr[-1])
 
-    @property
-    def n_bytes(self) -> int:
-        """Memory of one run: cluster tables, operand slots and their beliefs, and the plan's own arrays."""
-        return 8 * (self.n_cells + 2 * int(self.tree.slot_ptr[-1])) + sum(a.nbytes for a in self.tree)
+    def n_bytes(self, *, sampling: bool = False) -> int:
+        """Memory of one run: factors, messages and their beliefs, and the plan's own arrays.
+
+        ``sampling`` adds the longest column, that of the largest root.
+        """
+        columns = np.diff(self.tree.slot_ptr)[self.factors.size :]
+        rows = int((np.diff(self.tree.cell_ptr) // columns).max(initial=0)) if sampling else 0
+        return 8 * (rows + 2 * int(self.tree.slot_ptr[-1])) + sum(a.nbytes for a in self.tree)
 
     @classmethod
     def build(cls, layout: Layout, order: Order, temperature: Floats, *, absorb: bool) -> ClusterTree:
@@ -92,17 +97,22 @@ class ClusterTree:
         tree = _lay(clusters, operands, (scope_ptr, scope), layout.factor_size[factors], card, order.order)
         return cls(order, tree, factors, source, target, factors.size + np.flatnonzero(clusters.parent < 0))
 
-    def check_budget(self, max_bytes: int, method: str) -> None:
-        """Raise BudgetError unless one run fits."""
-        check_budget(self.order, self.n_bytes, max_bytes, method)
+
+def check_work(order: Order, method: str) -> None:
+    """Raise BudgetError for an order that no machine would finish, before anything is laid out."""
+    if order.report().seconds > _MOST_SECONDS:
+        raise BudgetError(
+            f"{method} would take more than a day: {order.report().size} (order {order.method}), "
+            f"up to {readable_bytes(8.0 * order.total_cells)}. Observe more variables, or use bp for an estimate"
+        )
 
 
-def check_budget(order: Order, n_bytes: float, max_bytes: int, method: str) -> None:
+def check_memory(order: Order, n_bytes: float, max_bytes: int, method: str) -> None:
     """Raise BudgetError with width, bytes and what to try."""
     if n_bytes > max_bytes:
         raise BudgetError(
-            f"{method} needs {readable_bytes(n_bytes)} ({order.total_cells:.3g} cells, width {order.width}, "
-            f"order {order.method}); the limit is {readable_bytes(max_bytes)}. "
+            f"{method} needs {readable_bytes(n_bytes)}: {order.report().size} (order {order.method}); "
+            f"the limit is {readable_bytes(max_bytes)}. "
             "Raise max_bytes, observe more variables, or use bp for an estimate"
         )
 
@@ -136,10 +146,10 @@ def _lay(
     op_cluster, op_slot = operands.with_separators(n_clusters, sizes.size)
     op_axes_ptr, op_axes = gather_rows(slot_axes_ptr, slot_axes, op_slot)
     op_ptr = np.searchsorted(op_cluster, np.arange(n_clusters + 1))
-    outer_of = n_outer[op_cluster]
-    stride_ptr = np.cumsum(outer_of) - outer_of
+    width_of = np.diff(clusters.axes_ptr)[op_cluster]
+    stride_ptr = np.cumsum(width_of) - width_of
     op_mode, op_map, op_inner = np.zeros((3, op_slot.size), np.int64)
-    op_stride = np.empty(int(outer_of.sum()), np.int64)
+    op_stride = np.empty(int(width_of.sum()), np.int64)
     maps = lay_operands(
         clusters.axes_ptr, clusters.axes, axes_card, n_outer, block, op_ptr, op_axes_ptr, op_axes, stride_ptr,
         op_mode, op_map, op_inner, op_stride,

@@ -30,7 +30,7 @@ import numpy as np
 from beliefs.driver import Value
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, check_option
-from beliefs.inference.exact.cluster_tree import ClusterTree, check_budget
+from beliefs.inference.exact.cluster_tree import ClusterTree, check_memory, check_work
 from beliefs.inference.exact.junction_tree import planned_order
 from beliefs.inference.exact.tree_run import TreeRun
 from beliefs.inference.orders import ORDERS, Order, order_cost
@@ -76,13 +76,13 @@ class Elimination(Method):
         """Fix order and temperatures, check the budget, lay out the buckets."""
         tau = self._temperatures(problem)
         order = self._order(problem)
-        check_budget(order, 8 * order.largest_cells, problem.max_bytes, self.name)
+        check_work(order, self.name)
         layout = problem.graph.layout
         tree = layout.plan(
             ("elimination", order.order.tobytes(), tau.tobytes()),
             lambda: ClusterTree.build(layout, order, tau, absorb=False),
         )
-        tree.check_budget(problem.max_bytes, self.name)
+        check_memory(order, tree.n_bytes(), problem.max_bytes, self.name)
         return TreeRun(problem, tree, tau)
 
     def step(self, state: TreeRun) -> float:

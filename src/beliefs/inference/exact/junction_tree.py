@@ -11,8 +11,9 @@ sum variables before all max variables (a constrained order, usually wider); ``s
 variables given its separator.
 
 Guarantee: exact to rounding, for any tables: linear arithmetic where no product can underflow, else the log domain.
-Cost: 3 passes over the cells of all clusters, exponential in the width of the order; predicted and checked against the
-budget before anything is allocated. Failure: BudgetError, ZeroProbabilityError.
+Cost: time in proportion to the cells of all clusters, exponential in the width of the order; memory for factors and
+messages only, since clusters' tables are made block by block in cache. Both are predicted before anything is allocated.
+Failure: BudgetError, ZeroProbabilityError.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 
 from beliefs.driver import Value
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, check_option, is_number
-from beliefs.inference.exact.cluster_tree import ClusterTree, check_budget
+from beliefs.inference.exact.cluster_tree import ClusterTree, check_memory, check_work
 from beliefs.inference.exact.tree_run import TreeRun
 from beliefs.inference.orders import ORDERS, Order, plan_order
 
@@ -74,17 +75,16 @@ class JunctionTree(Method):
         """Return the elimination order for a problem, kept on the layout; its cost is known before any work."""
         return planned_order(problem, self.order, self.restarts, self.plan_seconds)
 
-    def n_bytes(self, problem: Problem) -> float:
-        """Return the memory that a run would need; the tree is laid out only if its largest table fits the budget."""
+    def n_bytes(self, problem: Problem) -> int:
+        """Return the memory that a run needs; raises BudgetError for work beyond all measure."""
         order = self.planned(problem)
-        if 8 * order.largest_cells > problem.max_bytes:
-            return 8 * order.total_cells
-        return self._tree(problem, order).n_bytes
+        check_work(order, self.name)
+        return self._tree(problem, order).n_bytes(sampling=problem.task is Task.SAMPLE)
 
     def init(self, problem: Problem, warm: object = None) -> TreeRun:
         """Plan, or take the kept plan, and check the budget."""
         order = self.planned(problem)
-        check_budget(order, self.n_bytes(problem), problem.max_bytes, self.name)
+        check_memory(order, self.n_bytes(problem), problem.max_bytes, self.name)
         return TreeRun(problem, self._tree(problem, order), problem.tau)
 
     def _tree(self, problem: Problem, order: Order) -> ClusterTree:

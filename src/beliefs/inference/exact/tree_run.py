@@ -25,7 +25,7 @@ class TreeRun:
         self.problem, self.plan, self.tau = problem, plan, tau
         self.log_z = 0.0
         self.in_logs = False
-        self.tables = self.phi = self.tops = np.zeros(0)
+        self.tables = self.tops = np.zeros(0)
 
     def collect(self, *, log_domain: bool) -> None:
         """Send all messages to the roots, in the log domain if asked or if linear numbers might underflow."""
@@ -35,7 +35,6 @@ class TreeRun:
         isolated = ~layout.observed & (np.diff(layout.var_ptr) == 0)
         self.log_z = float(constants.sum() + (self.tau[isolated] * np.log(layout.card[isolated])).sum())
         self.tables = np.empty(int(plan.tree.slot_ptr[-1]))
-        self.phi = np.empty(plan.n_cells)
         if self.log_z == -np.inf:
             raise zero_probability(graph)
         if plan.tree.block.size == 0:  # constants, observed and isolated variables only: nothing to send
@@ -55,7 +54,7 @@ class TreeRun:
         if not factor_spans(theta, plan.source, plan.tree.slot_ptr, self.tables, tops, ranges):
             return ZERO
         self.tops = np.empty(plan.tree.block.size)
-        code = int(collect_linear(plan.tree, self.tables, ranges, _LINEAR_RANGE, self.phi, self.tops))
+        code = int(collect_linear(plan.tree, self.tables, ranges, _LINEAR_RANGE, self.tops))
         if code == DONE:
             self.log_z += float(tops.sum() + np.log(self.tops).sum())
         return code
@@ -63,7 +62,7 @@ class TreeRun:
     def _collect_log(self) -> int:
         self.in_logs = True
         self.tables[: self.plan.source.size] = self.problem.graph.theta[self.plan.source]
-        code = int(collect_log(self.plan.tree, self.tables, self.phi))
+        code = int(collect_log(self.plan.tree, self.tables))
         if code == DONE:
             self.log_z += float(self.tables[self.plan.tree.slot_ptr[self.plan.roots]].sum())
         return code
@@ -74,9 +73,9 @@ class TreeRun:
         layout = graph.layout
         beliefs = np.zeros(self.tables.size)
         if self.in_logs:
-            distribute_log(plan.tree, self.tables, self.phi, beliefs)
+            distribute_log(plan.tree, self.tables, beliefs)
         elif plan.tree.block.size:
-            distribute_linear(plan.tree, self.tables, self.phi, self.tops, beliefs)
+            distribute_linear(plan.tree, self.tables, self.tops, beliefs)
         mu_factor = np.ones(int(layout.table_ptr[-1]))  # constants have mu 1
         mu_factor[plan.target] = beliefs[: plan.target.size]
         mu_var = observed_point_masses(graph)
@@ -89,7 +88,7 @@ class TreeRun:
     def decode(self) -> Ints:
         """Return the maximiser: all variables of temperature 0, given a collected log-domain tree; others are 0."""
         row = np.maximum(self.problem.graph.evidence_states, 0)
-        decode_maximum(self.plan.tree, self.phi, row)
+        decode_maximum(self.plan.tree, self.tables, row)
         return row
 
     def draw(self, n: int, seed: int) -> Ints:
@@ -104,5 +103,5 @@ class TreeRun:
         for start in range(0, n, chunk):
             part = samples[start : start + chunk]
             uniform = rng.random((len(part), self.plan.tree.block.size))
-            draw_samples(self.plan.tree, self.phi, self.in_logs, uniform, part)
+            draw_samples(self.plan.tree, self.tables, self.in_logs, uniform, part)
         return samples
