@@ -209,6 +209,31 @@ def factor_cells(
 
 
 @kernel
+def same_pattern(
+    ptr: Ints, card: Ints, n_outer: Ints, stride_ptr: Ints, op_stride: Ints, c: int, o: int, d: int, q: int
+) -> bool:
+    """Tell whether operand ``o`` of cluster ``c`` and ``q`` of ``d`` lie alike in their blocks: the same map will do.
+
+    They do if the blocks' axes of more than one state agree in size and in whether the operand has them.
+    """
+    a, b = ptr[c + 1] - ptr[c] - 1, ptr[d + 1] - ptr[d] - 1
+    while True:
+        while a >= n_outer[c] and card[ptr[c] + a] == 1:
+            a -= 1
+        while b >= n_outer[d] and card[ptr[d] + b] == 1:
+            b -= 1
+        ended = (a < n_outer[c]) + (b < n_outer[d])
+        if ended > 0:
+            return bool(ended == 2)
+        if card[ptr[c] + a] != card[ptr[d] + b]:
+            return False
+        if (op_stride[stride_ptr[o] + a] > 0) != (op_stride[stride_ptr[q] + b] > 0):
+            return False
+        a -= 1
+        b -= 1
+
+
+@kernel
 def lay_operands(
     ptr: Ints,
     axes: Ints,
@@ -231,73 +256,88 @@ def lay_operands(
     0), a run of the whole block (1), or mapped (2): ``op_map`` says where ``2 * block`` numbers start. The first half
     is for reading: cell ``i`` of the block reads ``map[i]``. The second half is for adding: ``op_inner`` cells of the
     operand fall into the block, and row ``t`` of ``map.reshape(-1, op_inner)`` lists one cell of the block for each.
-    Equivalent to ``np.broadcast_to`` of the operand over the cluster's axes. Cost: operands times block size.
+    Equivalent to ``np.broadcast_to`` of the operand over the cluster's axes. Equal maps are shared. Cost: operands
+    times axes, and the block size for each new map.
     """
-    total = 0
-    for c in range(ptr.size - 1):
-        total += 2 * (op_ptr[c + 1] - op_ptr[c]) * block[c]
-    maps = np.empty(total, np.uint32)
+    maps = np.empty(4096, np.uint32)
     used = 0
-    widest = 1
+    widest, largest = 1, 1
     for c in range(ptr.size - 1):
         widest = max(widest, ptr[c + 1] - ptr[c])
+        largest = max(largest, block[c])
     stride = np.zeros(widest, np.int64)
     digit = np.zeros(widest, np.int64)
-    largest = 1
-    for c in range(ptr.size - 1):
-        largest = max(largest, block[c])
     seen = np.empty(largest, np.int64)
+    n_places = 2
+    while n_places < 2 * op_mode.size:
+        n_places *= 2
+    place = np.full(n_places, -1, np.int64)  # hash table of mapped operands; clusters repeat, and so do their maps
+    place_cluster = np.empty(n_places, np.int64)
     for c in range(ptr.size - 1):
         start, width = ptr[c], ptr[c + 1] - ptr[c]
         for o in range(op_ptr[c], op_ptr[c + 1]):
             k = op_axes_ptr[o + 1] - 1
             step = 1
             shared = 0
+            inner = 0
+            key = 0
             for a in range(width - 1, -1, -1):  # both lists ascend by position: one backward merge
+                stride[a] = 0
                 if k >= op_axes_ptr[o] and op_axes[k] == axes[start + a]:
                     stride[a] = step
                     step *= card[start + a]
                     k -= 1
-                    if a >= n_outer[c] and card[start + a] > 1:
-                        shared += 1
-                else:
-                    stride[a] = 0
-            inner = 0
-            for a in range(n_outer[c], width):
-                if card[start + a] > 1:
-                    inner += 1
-            for a in range(width):
                 op_stride[stride_ptr[o] + a] = stride[a]
+                if a >= n_outer[c] and card[start + a] > 1:
+                    inner += 1
+                    shared += stride[a] > 0
+                    key = (key * 1000003 + 2 * card[start + a] + (stride[a] > 0)) & 0x7FFFFFFFFFFF
             if shared == 0:
                 op_mode[o] = 0
-            elif shared == inner:
+                continue
+            if shared == inner:
                 op_mode[o] = 1
-            else:
-                op_mode[o] = 2
-                op_map[o] = used
-                digit[:] = 0
-                at = 0
-                for i in range(block[c]):
-                    maps[used + i] = at
-                    a = width - 1
-                    while a >= n_outer[c]:
-                        digit[a] += 1
-                        at += stride[a]
-                        if digit[a] < card[start + a]:
-                            break
-                        at -= stride[a] * card[start + a]
-                        digit[a] = 0
-                        a -= 1
-                used += block[c]
-                count = 1
-                for a in range(n_outer[c], width):
-                    if stride[a] > 0:
-                        count *= card[start + a]
-                op_inner[o] = count
-                seen[:count] = 0
-                for i in range(block[c]):
-                    cell = np.int64(maps[used - block[c] + i])
-                    maps[used + seen[cell] * count + cell] = i
-                    seen[cell] += 1
-                used += block[c]
+                continue
+            op_mode[o] = 2
+            h = key & (n_places - 1)
+            while place[h] >= 0 and not same_pattern(
+                ptr, card, n_outer, stride_ptr, op_stride, c, o, place_cluster[h], place[h]
+            ):
+                h = (h + 1) & (n_places - 1)
+            if place[h] >= 0:
+                op_map[o] = op_map[place[h]]
+                op_inner[o] = op_inner[place[h]]
+                continue
+            place[h] = o
+            place_cluster[h] = c
+            op_map[o] = used
+            if used + 2 * block[c] > maps.size:
+                grown = np.empty(2 * (maps.size + block[c]), np.uint32)
+                grown[:used] = maps[:used]
+                maps = grown
+            digit[:] = 0
+            at = 0
+            for i in range(block[c]):
+                maps[used + i] = at
+                a = width - 1
+                while a >= n_outer[c]:
+                    digit[a] += 1
+                    at += stride[a]
+                    if digit[a] < card[start + a]:
+                        break
+                    at -= stride[a] * card[start + a]
+                    digit[a] = 0
+                    a -= 1
+            used += block[c]
+            count = 1
+            for a in range(n_outer[c], width):
+                if stride[a] > 0:
+                    count *= card[start + a]
+            op_inner[o] = count
+            seen[:count] = 0
+            for i in range(block[c]):
+                cell = np.int64(maps[used - block[c] + i])
+                maps[used + seen[cell] * count + cell] = i
+                seen[cell] += 1
+            used += block[c]
     return maps[:used].copy()

@@ -150,23 +150,6 @@ def collect_linear(tree: Tree, tables: Floats, ranges: Floats, limit: float, top
 
 
 @linear_kernel
-def scale_block(mode: int, where: BlockMaps, ratio: Floats, at: int, block: Floats) -> float:
-    """Multiply a block by the separator's quotient, broadcast over it; return its sum."""
-    if mode == 0:
-        for i in range(block.size):
-            block[i] *= ratio[at]
-    elif mode == 1:
-        run = ratio[at : at + block.size]
-        for i in range(block.size):
-            block[i] *= run[i]
-    else:
-        rest = ratio[at:]
-        for i in range(block.size):
-            block[i] *= rest[where[i]]
-    return sum_block(block)
-
-
-@linear_kernel
 def distribute_linear(tree: Tree, tables: Floats, tops: Floats, beliefs: Floats) -> None:
     """Compute the marginal of every slot, roots to leaves, into ``beliefs`` (same layout as ``tables``, zeroed).
 
@@ -191,12 +174,14 @@ def distribute_linear(tree: Tree, tables: Floats, tops: Floats, beliefs: Floats)
         extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
         n_fast = min(tree.n_eliminated[c], n_outer)
         strides = tree.op_stride[tree.stride_ptr[first] :]
-        own = maps[starts[n_ops] : starts[n_ops] + size]
+        sums = False  # whether some operand is constant within a block
+        for k in range(n_ops):
+            sums = sums or modes[k] == 0
         block = scratch[:size]
         rewind(slots, slot_ptr, n_outer, offset, digit)
         for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
-            if multiply_block(modes, starts, maps, n_ops, offset, tables, block):
-                total = scale_block(modes[n_ops], own, tables, offset[n_ops], block)
+            if multiply_block(modes, starts, maps, n_ops + 1, offset, tables, block):  # the quotient comes last
+                total = sum_block(block) if sums else 0.0
                 for k in range(n_ops):
                     cells = maps[starts[k] + size : starts[k] + 2 * size]
                     add_block(modes[k], cells, inner[k], block, total, offset[k], beliefs)

@@ -53,6 +53,8 @@ class TreeRun:
         tops = np.empty(n_factors)
         if not factor_spans(theta, plan.source, plan.tree.slot_ptr, self.tables, tops, ranges):
             return ZERO
+        factors = self.tables[: plan.source.size]
+        np.exp(factors, out=factors)
         self.tops = np.empty(plan.tree.block.size)
         code = int(collect_linear(plan.tree, self.tables, ranges, _LINEAR_RANGE, self.tops))
         if code == DONE:
