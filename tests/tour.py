@@ -1,0 +1,81 @@
+"""A walk through every door with every mix of arrays that users can bring about, to see what gets compiled.
+
+Run as a program it prints, as JSON, the kernels that have more than one signature: each one is seconds of compilation
+that a user would wait for twice. Signatures that differ only in Numba's literal types count as one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+
+import numpy as np
+
+import beliefs as bl
+from beliefs.kernels._jit import kernels
+from families import evidence, family, sprinkler
+
+FAMILIES = ["grid", "higher_order", "tied_tables", "isolated_variables", "hard_zeros", "huge_range", "no_factors"]
+QUESTIONS = ((bl.infer, ()), (bl.maximize, ()), (bl.marginal_map, ([0],)), (bl.sample, (3,)))
+
+
+def variants(name: str) -> list[bl.FactorGraph]:
+    """One model with its arrays made in every way there is."""
+    graph = family(name)
+    return [
+        graph,
+        graph.condition(evidence(name, 1)),
+        graph.with_theta(np.array(graph.theta)),
+        graph.with_theta(list(graph.theta)),
+        graph.condition({}).condition({}),
+        graph.with_likelihood({0: np.ones(int(graph.layout.card[0]))}),
+        family("single_variable").union(graph),
+    ]
+
+
+def ask_everything(graph: bl.FactorGraph) -> None:
+    for cls in bl.METHODS:
+        for door, args in QUESTIONS:
+            if bl.inference.Task(door.__name__) in cls.tasks:
+                result = door(graph, *args, method=cls())  # type: ignore[operator]
+                door(graph, *args, method=cls(), init=result, seed=np.int64(3), threads=1)  # type: ignore[operator]
+    bl.infer(graph).marginal([0, graph.n_vars - 1])
+    graph.log_scores(np.zeros((2, graph.n_vars), np.int32)[:, ::-1])
+
+
+def tour() -> None:
+    """Ask everything of everything."""
+    for name in FAMILIES:
+        for graph in variants(name):
+            ask_everything(graph)
+        n = family(name).n_vars
+        bl.infer(family(name), bl.Elimination(order=np.arange(n)[::-1], tau=[0.5] * n))
+        bl.infer(family(name), bl.Elimination(order=list(range(n)), tau=np.ones(n, np.float32)))
+        bl.infer(family(name), bl.JunctionTree(order="min_fill", restarts=2))
+    network = sprinkler()
+    network.sample(5, seed=np.random.default_rng(1))
+    for cls in bl.METHODS:
+        bl.infer(network.condition({"Cloudy": 0}), cls(), targets=["Rain"])
+
+
+def plain(signature: object) -> str:
+    """A signature without literal types, and with one spelling of each array type."""
+    text = re.sub(r"Literal\[int\]\(-?\d+\)", "int64", str(signature))
+    text = re.sub(r"Literal\[bool\]\(\w+\)", "bool", text)
+    return re.sub(r"Array\((\w+), (\d), '(\w)', False, aligned=True\)", r"array(\1, \2d, \3)", text)
+
+
+def repeated() -> dict[str, list[str]]:
+    """The kernels with several signatures, and these."""
+    found = {
+        f"{k.py_func.__module__}.{k.py_func.__name__}": sorted({plain(s) for s in k.signatures}) for k in kernels()
+    }
+    return {name: signatures for name, signatures in found.items() if len(signatures) > 1}
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", bl.ConvergenceWarning)
+    tour()
+    called = sum(bool(k.signatures) for k in kernels())
+    print(json.dumps({"called": called, "repeated": repeated()}))
