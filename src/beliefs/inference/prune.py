@@ -61,6 +61,6 @@ def prune_barren(graph: FactorGraph, targets: Ints) -> tuple[FactorGraph, Bools,
 
 def _normalised(graph: FactorGraph, f: int, v: int) -> bool:
     layout = graph.layout
-    axis = int(np.flatnonzero(layout.scope(f) == v)[0])
-    sums = np.exp(graph.theta[layout.cells(f)]).reshape(layout.shape(f)).sum(axis=axis)
+    after = int(np.prod(layout.card[layout.scope(f)[np.flatnonzero(layout.scope(f) == v)[0] + 1 :]]))
+    sums = np.exp(graph.theta[layout.cells(f)]).reshape(-1, int(layout.card[v]), after).sum(axis=1)
     return bool(np.abs(sums - 1).max() < _ROUNDING)

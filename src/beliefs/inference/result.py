@@ -13,6 +13,7 @@ import numpy as np
 from beliefs.driver import Status, Trace
 from beliefs.errors import ModelError, NotConvergedError, UnsupportedError
 from beliefs.inference.base import Bound, Method
+from beliefs.model.factor import check_axes
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints, VariableRef
 
@@ -103,6 +104,7 @@ class InferenceResult(_Result):
         scope = tuple(self.graph.index(v) for v in variables)
         if len(set(scope)) < len(scope):
             raise ModelError("a joint marginal must not name a variable twice")
+        check_axes(len(scope), "ask for fewer variables")
         for v in scope:
             self._check_kept(v)
         hidden = tuple(v for v in scope if not self.graph.layout.observed[v])
@@ -137,9 +139,7 @@ class InferenceResult(_Result):
             f = int(layout.edge_factor[e])
             axes = [int(v) for v in layout.scope(f)]
             if set(scope) <= set(axes) and not self.pruned[axes].any():
-                table = self.factor_marginal(f).sum(axis=tuple(a for a, v in enumerate(axes) if v not in scope))
-                kept = [v for v in axes if v in scope]
-                return np.transpose(table, [kept.index(v) for v in scope])
+                return self._sum_out(f, scope)
         if self.joint is None:
             names = ", ".join(self.graph.naming.name(v) for v in scope)
             raise UnsupportedError(
@@ -147,12 +147,28 @@ class InferenceResult(_Result):
             )
         return self.joint(scope)
 
+    def _sum_out(self, f: int, scope: tuple[int, ...]) -> Floats:
+        """Return the marginal of some of a factor's variables; by flat index, for the factor may have many axes."""
+        layout = self.graph.layout
+        table = self.mu_factor[layout.table_ptr[f] : layout.table_ptr[f + 1]]
+        place = np.arange(table.size)
+        digit: dict[int, Ints] = {}
+        for v in layout.scope(f)[::-1]:
+            place, digit[int(v)] = np.divmod(place, layout.card[v])
+        shape = tuple(int(layout.card[v]) for v in scope)
+        cell = np.zeros(table.size, np.int64)
+        for v in scope:
+            cell = cell * layout.card[v] + digit[v]
+        summed = np.bincount(cell, weights=table, minlength=math.prod(shape)).astype(np.float64, copy=False)
+        return summed.reshape(shape)
+
     def factor_marginal(self, f: int) -> Floats:
         """Return the normalised marginal of factor ``f`` with one axis per variable of its scope."""
         layout = self.graph.layout
         f = range(layout.n_factors)[f]
         for v in layout.scope(f):
             self._check_kept(int(v))
+        check_axes(layout.scope(f).size, "read result.mu_factor")
         return self.mu_factor[layout.table_ptr[f] : layout.table_ptr[f + 1]].reshape(layout.shape(f))
 
     def mpm(self) -> Ints:

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from beliefs.errors import ModelError
+from beliefs.errors import ModelError, UnsupportedError
 from beliefs.model.variable import Variable
 from beliefs.typing import Floats
 
 __all__ = ["Factor", "log_table"]
+
+_MOST_AXES = 64  # of a NumPy array
 
 
 def log_table(values: ArrayLike, *, what: str = "table") -> Floats:
@@ -37,6 +39,12 @@ def numeric(values: ArrayLike, what: str) -> Floats:
         return np.array(values, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise ModelError(f"{what} must be an array of numbers ({error})") from None
+
+
+def check_axes(n_axes: int, instead: str) -> None:
+    """Raise unless a NumPy array can have so many axes. Inference has no such limit: it works on flat tables."""
+    if n_axes > _MOST_AXES:
+        raise UnsupportedError(f"a NumPy array has at most {_MOST_AXES} axes, this one needs {n_axes}: {instead}")
 
 
 def check_logs(logs: Floats, what: str) -> None:
@@ -75,6 +83,7 @@ class Factor:
         if len(set(names)) < len(names):
             raise ModelError(f"factor ({', '.join(names)}) has a variable twice in its scope")
         shape = tuple(v.card for v in variables)
+        check_axes(len(shape), "build the graph from flat tables, and read graph.theta[graph.layout.cells(f)]")
         table = numeric(log_table, label)
         if table.shape != shape:
             if table.ndim > 1 or table.size != np.prod([float(k) for k in shape]):
