@@ -187,6 +187,19 @@ def test_clusters_of_more_axes_than_numpy_has(method: str, width: int) -> None:
         assert value == pytest.approx(float(reference.query_values(joint, [0]).max()))
 
 
+def test_what_needs_more_axes_than_numpy_has_is_refused_and_the_rest_answered() -> None:
+    card = np.ones(70, int)
+    card[[0, 30, 69]] = 2
+    graph = bl.FactorGraph.from_tables(card, [(range(70), np.arange(1.0, 9.0))])
+    result = bl.infer(graph)
+    table = np.arange(1.0, 9.0).reshape(2, 2, 2) / 36
+    np.testing.assert_allclose(result.marginal([69, 0]), table.sum(axis=1).T)
+    np.testing.assert_allclose(result.marginal([5, 30, 0])[0], table.sum(axis=2).T)
+    for refused in (lambda: result.factor_marginal(0), lambda: graph.factors[0], lambda: result.marginal(range(70))):
+        with pytest.raises(bl.UnsupportedError, match="at most 64 axes, this one needs 70"):
+            refused()
+
+
 def test_a_pairwise_clique_of_100_variables_of_which_most_have_one_state() -> None:
     card = np.ones(100, int)
     card[[3, 50, 77, 99]] = 3

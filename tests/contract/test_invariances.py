@@ -5,6 +5,7 @@ Each property holds for every method that claims an exact answer; Hypothesis dra
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 import beliefs as bl
 import reference
-from strategies import examples, factor_graphs, possible_evidence, subsets, tied_graphs
+from strategies import examples, factor_graphs, possible_evidence, structures, subsets, tied_graphs
 
 EXACT = [pytest.param(cls(), id=cls.name) for cls in bl.METHODS if cls.guarantee.startswith("exact")]
 each_exact_method = pytest.mark.parametrize("method", EXACT)
@@ -210,6 +211,37 @@ def test_tied_tables_answer_as_their_copies_do(method: bl.Method, graph: bl.Fact
     for f in range(graph.n_factors):
         scattered[graph.layout.cells(f)] += free.factor_marginal(f).ravel()
     np.testing.assert_allclose(tied.mu, scattered, atol=1e-10)
+
+
+@pytest.mark.parametrize("cls", bl.METHODS, ids=lambda cls: cls.name)
+@given(data=st.data(), structure=structures())
+@examples(120)
+def test_every_answer_is_a_number_and_impossible_models_are_errors(
+    cls: type[bl.Method], data: st.DataObject, structure: tuple[list[int], list[list[int]]]
+) -> None:
+    """Hard zeros anywhere, ranges of hundreds of nats, evidence that may be impossible: never nan, never a lie."""
+    card, scopes = structure
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    share, scale = data.draw(st.sampled_from([0.0, 0.3, 0.6])), data.draw(st.sampled_from([1.0, 300.0]))
+    tables = []
+    for scope in scopes:
+        table = scale * rng.normal(size=[card[v] for v in scope])
+        tables.append((tuple(scope), np.where(rng.random(table.shape) < share, -np.inf, table)))
+    graph = rebuilt(card, tables)
+    seen = {v: int(rng.integers(card[v])) for v in data.draw(subsets(len(card)))}
+    truth = reference.log_z(reference.joint_table(graph, seen))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        try:
+            result = bl.infer(graph.condition(seen), cls())
+        except bl.ZeroProbabilityError:
+            assert truth == -np.inf
+            return
+    assert not np.isnan(result.log_z) and not np.isnan(result.mu_var).any() and not np.isnan(result.mu).any()
+    room = 1e-9 * max(1.0, abs(truth)) if truth > -np.inf else 0.0
+    assert result.log_lower <= truth + room and truth - room <= result.log_upper
+    if truth == -np.inf:
+        assert result.bound is not bl.Bound.EXACT and cls.iterative
 
 
 @given(data=st.data(), graph=factor_graphs())

@@ -32,11 +32,14 @@ graphs = st.one_of(factor_graphs(), tied_graphs())
     "cache", ["warm", pytest.param("cold", marks=pytest.mark.long)]
 )  # kernels called by kernels show their signatures only where they are compiled, and that takes a minute
 def test_every_kernel_is_compiled_once(cache: str, tmp_path: Path) -> None:
-    """In a fresh interpreter, where no test has called a kernel with arrays of its own."""
+    """In a fresh interpreter, where no test has called a kernel with arrays of its own.
+
+    The cold run also checks every index against the bounds of its array.
+    """
     tests = Path(reference.__file__).parent
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(tests), *sys.path]))
     if cache == "cold":
-        environment["NUMBA_CACHE_DIR"] = str(tmp_path)
+        environment |= {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_BOUNDSCHECK": "1"}
     done = subprocess.run(
         [sys.executable, str(tests / "tour.py")], env=environment, capture_output=True, text=True, check=False
     )

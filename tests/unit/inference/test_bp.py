@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -89,6 +91,17 @@ def test_damping_does_not_move_the_fixed_point(data: st.DataObject, graph: bl.Fa
     damped = bl.infer(graph, bl.BP(damping=data.draw(st.sampled_from([0.1, 0.5, 0.8]))), tol=1e-12, max_iters=5000)
     if plain.converged and damped.converged:
         np.testing.assert_allclose(damped.mu_var, plain.mu_var, atol=1e-6)
+
+
+def test_the_residual_is_the_largest_change_of_a_variable_marginal() -> None:
+    graph = family("grid")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        steps = [bl.infer(graph, "bp", max_iters=k, tol=0.0) for k in range(6)]
+    for before, after in pairwise(steps):
+        assert after.trace.residual[-1] == np.abs(after.mu_var - before.mu_var).max()
+    settled = bl.infer(graph, "bp", tol=1e-3, trace_every=1)
+    assert settled.trace.residual[-1] <= 1e-3 and (settled.trace.residual[:-1] > 1e-3).all()
 
 
 @pytest.mark.parametrize("damping", [-0.1, 1.0, 1.5, math.nan, "half", None])
