@@ -10,7 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import kernel
+from beliefs.kernels.tree import MAPPED, REPEATED, RUN, SCALAR, TILED
 from beliefs.typing import BlockMaps, Floats, Ints
+
+_LONG_RUN = 16  # cells: shorter runs are quicker gathered
 
 __all__ = ["absorb_clusters", "choose_blocks", "eliminate_symbolic", "factor_cells", "lay_operands"]
 
@@ -252,8 +255,9 @@ def lay_operands(
     """Describe how each operand of each cluster is read, block by block; return the index maps.
 
     ``op_axes`` lists each operand's variables by position (its table is in that order). Its stride along every axis of
-    the cluster goes to ``op_stride`` (0: the operand lacks it). Within a block its cells are one scalar (``op_mode``
-    0), a run of the whole block (1), or mapped (2): ``op_map`` says where ``2 * block`` numbers start. The first half
+    the cluster goes to ``op_stride`` (0: the operand lacks it). Within a block its cells are one scalar, a run
+    of the whole block, a shorter run tiled over it, cells that are each repeated, or anything else: ``op_mode``. For
+    the last three there are maps: ``op_map`` says where ``2 * block`` numbers start. The first half
     is for reading: cell ``i`` of the block reads ``map[i]``. The second half is for adding: ``op_inner`` cells of the
     operand fall into the block, and row ``t`` of ``map.reshape(-1, op_inner)`` lists one cell of the block for each.
     Equivalent to ``np.broadcast_to`` of the operand over the cluster's axes. Equal maps are shared. Cost: operands
@@ -280,6 +284,9 @@ def lay_operands(
             step = 1
             shared = 0
             inner = 0
+            changes = 0
+            last_has = False
+            previous = False
             key = 0
             for a in range(width - 1, -1, -1):  # both lists ascend by position: one backward merge
                 stride[a] = 0
@@ -289,16 +296,32 @@ def lay_operands(
                     k -= 1
                 op_stride[stride_ptr[o] + a] = stride[a]
                 if a >= n_outer[c] and card[start + a] > 1:
+                    has = stride[a] > 0
+                    if inner == 0:
+                        last_has = has
+                    elif has != previous:
+                        changes += 1
+                    previous = has
                     inner += 1
-                    shared += stride[a] > 0
+                    shared += has
                     key = (key * 1000003 + 2 * card[start + a] + (stride[a] > 0)) & 0x7FFFFFFFFFFF
+            count = 1
+            for a in range(n_outer[c], width):
+                if stride[a] > 0:
+                    count *= card[start + a]
+            op_inner[o] = count
             if shared == 0:
-                op_mode[o] = 0
+                op_mode[o] = SCALAR
                 continue
             if shared == inner:
-                op_mode[o] = 1
+                op_mode[o] = RUN
                 continue
-            op_mode[o] = 2
+            op_mode[o] = MAPPED
+            if changes == 1:  # the axes it has are together at one end of the block
+                if last_has and count >= _LONG_RUN:
+                    op_mode[o] = TILED
+                elif not last_has and block[c] // count >= _LONG_RUN:
+                    op_mode[o] = REPEATED
             h = key & (n_places - 1)
             while place[h] >= 0 and not same_pattern(
                 ptr, card, n_outer, stride_ptr, op_stride, c, o, place_cluster[h], place[h]
@@ -306,7 +329,6 @@ def lay_operands(
                 h = (h + 1) & (n_places - 1)
             if place[h] >= 0:
                 op_map[o] = op_map[place[h]]
-                op_inner[o] = op_inner[place[h]]
                 continue
             place[h] = o
             place_cluster[h] = c
@@ -329,11 +351,6 @@ def lay_operands(
                     digit[a] = 0
                     a -= 1
             used += block[c]
-            count = 1
-            for a in range(n_outer[c], width):
-                if stride[a] > 0:
-                    count *= card[start + a]
-            op_inner[o] = count
             seen[:count] = 0
             for i in range(block[c]):
                 cell = np.int64(maps[used - block[c] + i])

@@ -17,6 +17,9 @@ from beliefs.typing import BlockMaps, Floats, Ints
 __all__ = ["Tree", "add_block", "advance", "odometer", "rewind"]
 
 
+SCALAR, RUN, MAPPED, TILED, REPEATED = 0, 1, 2, 3, 4
+
+
 class Tree(NamedTuple):
     """Flat arrays of a cluster tree, clusters ordered children first."""
 
@@ -30,9 +33,9 @@ class Tree(NamedTuple):
     temperature: Floats  # (n_clusters,) 1 sums, 0 maximises
     op_ptr: Ints  # (n_clusters+1,) operands of each cluster, its separator last
     op_slot: Ints  # (n_ops,) slot each operand reads
-    op_mode: Ints  # (n_ops,) 0 scalar, 1 run, 2 mapped
+    op_mode: Ints  # (n_ops,) SCALAR, RUN, MAPPED, TILED or REPEATED
     op_map: Ints  # (n_ops,) start of its maps
-    op_inner: Ints  # (n_ops,) how many of its cells fall into one block, where mapped
+    op_inner: Ints  # (n_ops,) how many of its cells fall into one block
     stride_ptr: Ints  # (n_ops,) start of its strides
     op_stride: Ints  # strides over the cluster's axes
     maps: BlockMaps  # for reading and for adding
@@ -94,9 +97,23 @@ def add_block(mode: int, cells: BlockMaps, inner: int, block: Floats, total: flo
     mapped sum gathers, target by target, rather than scatters: no store waits for another.
     """
     size = block.size
-    if mode == 0:
+    if mode == SCALAR:
         target[at] += total
-    elif mode == 1:
+    elif mode == TILED:
+        run = target[at : at + inner]
+        for t in range(0, size, inner):
+            part = block[t : t + inner]
+            for i in range(inner):
+                run[i] += part[i]
+    elif mode == REPEATED:
+        times = size // inner
+        for j in range(inner):
+            part = block[j * times : (j + 1) * times]
+            total = 0.0
+            for i in range(times):
+                total += part[i]
+            target[at + j] += total
+    elif mode == RUN:
         run = target[at : at + size]
         for i in range(size):
             run[i] += block[i]

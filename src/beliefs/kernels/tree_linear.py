@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import linear_kernel
-from beliefs.kernels.tree import Tree, add_block, advance, odometer, rewind
+from beliefs.kernels.tree import MAPPED, REPEATED, RUN, SCALAR, TILED, Tree, add_block, advance, odometer, rewind
 from beliefs.typing import BlockMaps, Floats, Ints
 
 __all__ = ["DONE", "OUT_OF_RANGE", "ZERO", "collect_linear", "distribute_linear"]
@@ -27,7 +27,7 @@ DONE, ZERO, OUT_OF_RANGE = 0, 1, 2
 
 @linear_kernel
 def multiply_block(
-    modes: Ints, starts: Ints, maps: BlockMaps, n_ops: int, offset: Ints, tables: Floats, out: Floats
+    modes: Ints, starts: Ints, inner: Ints, maps: BlockMaps, n_ops: int, offset: Ints, tables: Floats, out: Floats
 ) -> bool:
     """Write the product of ``n_ops`` operands over one block to ``out``; return whether it may be non-zero.
 
@@ -36,56 +36,71 @@ def multiply_block(
     size = out.size
     scalar = 1.0
     for k in range(n_ops):
-        if modes[k] == 0:
+        if modes[k] == SCALAR:
             scalar *= tables[offset[k]]
     if scalar == 0.0:
         for i in range(size):
             out[i] = 0.0
         return False
-    first, second = -1, -1
-    for k in range(n_ops):
-        if modes[k] != 0:
-            if first < 0:
-                first = k
-            elif second < 0:
-                second = k
-    if first < 0:
-        for i in range(size):
-            out[i] = scalar
-        return True
-    if second < 0:
-        second = first  # alone: read once, below
-    if modes[first] == 2 and modes[second] == 1:
-        first, second = second, first
-    a, b = tables[offset[first] :], tables[offset[second] :]
-    at_a, at_b = maps[starts[first] : starts[first] + size], maps[starts[second] : starts[second] + size]
-    if first == second:
-        if modes[first] == 1:
-            for i in range(size):
-                out[i] = scalar * a[i]
-        else:
-            for i in range(size):
-                out[i] = scalar * a[at_a[i]]
-    elif modes[second] == 1:
-        for i in range(size):
-            out[i] = scalar * a[i] * b[i]
-    elif modes[first] == 1:
-        for i in range(size):
-            out[i] = scalar * a[i] * b[at_b[i]]
-    else:
+    fresh = True
+    done = -1  # two gathered operands at the start are multiplied in one pass
+    if n_ops > 1 and modes[0] == MAPPED and modes[1] == MAPPED:
+        a, at_a = tables[offset[0] :], maps[starts[0] : starts[0] + size]
+        b, at_b = tables[offset[1] :], maps[starts[1] : starts[1] + size]
         for i in range(size):
             out[i] = scalar * a[at_a[i]] * b[at_b[i]]
-    for k in range(max(first, second) + 1, n_ops):
-        if modes[k] == 1:
-            run = tables[offset[k] : offset[k] + size]
-            for i in range(size):
-                out[i] *= run[i]
-        elif modes[k] == 2:
-            rest = tables[offset[k] :]
-            where = maps[starts[k] : starts[k] + size]
-            for i in range(size):
-                out[i] *= rest[where[i]]
+        fresh, done = False, 1
+    for k in range(done + 1, n_ops):
+        if modes[k] == RUN:
+            multiply_run(fresh, scalar, tables[offset[k] : offset[k] + size], out)
+        elif modes[k] == TILED:
+            run = tables[offset[k] : offset[k] + inner[k]]
+            for t in range(0, size, inner[k]):
+                multiply_run(fresh, scalar, run, out[t : t + inner[k]])
+        elif modes[k] == REPEATED:
+            times = size // inner[k]
+            for j in range(inner[k]):
+                multiply_constant(fresh, scalar, tables[offset[k] + j], out[j * times : (j + 1) * times])
+        elif modes[k] == MAPPED:
+            multiply_mapped(fresh, scalar, tables[offset[k] :], maps[starts[k] : starts[k] + size], out)
+        fresh = fresh and modes[k] == SCALAR
+    if fresh:
+        for i in range(size):
+            out[i] = scalar
     return True
+
+
+@linear_kernel
+def multiply_run(fresh: bool, scalar: float, run: Floats, out: Floats) -> None:
+    """Set ``out = scalar * run`` where ``fresh``, else ``out *= run``."""
+    if fresh:
+        for i in range(out.size):
+            out[i] = scalar * run[i]
+    else:
+        for i in range(out.size):
+            out[i] *= run[i]
+
+
+@linear_kernel
+def multiply_constant(fresh: bool, scalar: float, value: float, out: Floats) -> None:
+    """Set ``out = scalar * value`` where ``fresh``, else ``out *= value``."""
+    if fresh:
+        for i in range(out.size):
+            out[i] = scalar * value
+    else:
+        for i in range(out.size):
+            out[i] *= value
+
+
+@linear_kernel
+def multiply_mapped(fresh: bool, scalar: float, rest: Floats, where: BlockMaps, out: Floats) -> None:
+    """Set ``out = scalar * rest[where]`` where ``fresh``, else ``out *= rest[where]``."""
+    if fresh:
+        for i in range(out.size):
+            out[i] = scalar * rest[where[i]]
+    else:
+        for i in range(out.size):
+            out[i] *= rest[where[i]]
 
 
 @linear_kernel
@@ -124,14 +139,14 @@ def collect_linear(tree: Tree, tables: Floats, ranges: Floats, limit: float, top
         extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
         n_fast = min(tree.n_eliminated[c], n_outer)
         strides = tree.op_stride[tree.stride_ptr[first] :]
-        inner = tree.op_inner[first + n_ops]
+        inner = tree.op_inner[first : first + n_ops + 1]
         own = maps[starts[n_ops] + size : starts[n_ops] + 2 * size]
         rewind(slots, slot_ptr, n_outer, offset, digit)
         out = scratch[:size]
         for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
-            if multiply_block(modes, starts, maps, n_ops, offset, tables, out):
-                total = sum_block(out) if modes[n_ops] == 0 else 0.0
-                add_block(modes[n_ops], own, inner, out, total, offset[n_ops], tables)
+            if multiply_block(modes, starts, inner, maps, n_ops, offset, tables, out):
+                total = sum_block(out) if modes[n_ops] == SCALAR else 0.0
+                add_block(modes[n_ops], own, inner[n_ops], out, total, offset[n_ops], tables)
             advance(extents, n_fast, n_outer, strides, n_ops + 1, offset, digit)
         top = 0.0
         least = math.inf
@@ -176,11 +191,11 @@ def distribute_linear(tree: Tree, tables: Floats, tops: Floats, beliefs: Floats)
         strides = tree.op_stride[tree.stride_ptr[first] :]
         sums = False  # whether some operand is constant within a block
         for k in range(n_ops):
-            sums = sums or modes[k] == 0
+            sums = sums or modes[k] == SCALAR
         block = scratch[:size]
         rewind(slots, slot_ptr, n_outer, offset, digit)
         for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
-            if multiply_block(modes, starts, maps, n_ops + 1, offset, tables, block):  # the quotient comes last
+            if multiply_block(modes, starts, inner, maps, n_ops + 1, offset, tables, block):  # the quotient comes last
                 total = sum_block(block) if sums else 0.0
                 for k in range(n_ops):
                     cells = maps[starts[k] + size : starts[k] + 2 * size]

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.tree import Tree, add_block, advance, odometer, rewind
+from beliefs.kernels.tree import MAPPED, RUN, SCALAR, Tree, add_block, advance, odometer, rewind
 from beliefs.kernels.tree_linear import DONE, ZERO, sum_block
 from beliefs.typing import BlockMaps, Floats, Ints
 
@@ -29,16 +29,16 @@ def add_operands(
     size = out.size
     scalar = 0.0
     for k in range(n_ops):
-        if modes[k] == 0:
+        if modes[k] == SCALAR:
             scalar += tables[offset[k]]
     for i in range(size):
         out[i] = scalar
     for k in range(n_ops):
-        if modes[k] == 1:
+        if modes[k] == RUN:
             run = tables[offset[k] : offset[k] + size]
             for i in range(size):
                 out[i] += run[i]
-        elif modes[k] == 2:
+        elif modes[k] >= MAPPED:
             rest = tables[offset[k] :]
             where = maps[starts[k] : starts[k] + size]
             for i in range(size):
@@ -49,9 +49,9 @@ def add_operands(
 def fill_columns(mode: int, where: BlockMaps, at: int, column: Ints) -> None:
     """Write the column of each cell of a block: ``at``, ``at + i`` or ``at + where[i]``."""
     for i in range(column.size):
-        if mode == 0:
+        if mode == SCALAR:
             column[i] = at
-        elif mode == 1:
+        elif mode == RUN:
             column[i] = at + i
         else:
             column[i] = at + np.int64(where[i])
