@@ -178,10 +178,16 @@ class TestPlanning:
                 strides = t.op_stride[t.stride_ptr[o] : t.stride_ptr[o] + len(cluster.shape)]
                 starts = np.array([np.dot(d, strides[:n_outer]) for d in np.ndindex(*cluster.shape[:n_outer])])
                 read = t.maps[t.op_map[o] : t.op_map[o] + size].astype(np.int64)
-                within = {0: np.zeros(size, np.int64), 1: np.arange(size), 2: read}[int(t.op_mode[o])]
+                inner, mode = int(t.op_inner[o]), int(t.op_mode[o])
+                within = {
+                    walking.SCALAR: np.zeros(size, np.int64),
+                    walking.RUN: np.arange(size),
+                    walking.TILED: np.arange(size) % inner,
+                    walking.REPEATED: np.arange(size) // (size // inner),
+                    walking.MAPPED: read,
+                }[mode]
                 np.testing.assert_array_equal(starts[:, None] + within, wanted)
-                if t.op_mode[o] == 2:  # the map for adding lists every cell of the block once, by operand cell
-                    inner = int(t.op_inner[o])
+                if mode >= walking.MAPPED:  # the map for adding lists every cell of the block once, by operand cell
                     rows = t.maps[t.op_map[o] + size : t.op_map[o] + 2 * size].astype(np.int64).reshape(-1, inner)
                     assert sorted(rows.ravel().tolist()) == list(range(size))
                     np.testing.assert_array_equal(read[rows], np.broadcast_to(np.arange(inner), rows.shape))
@@ -205,12 +211,13 @@ class TestWalking:
             walking.advance(np.array(extents), n_fast, n_axes, strides.ravel(), 3, offset, digit)
         assert offset.tolist() == [40, 10, 20]  # a full turn
 
-    @pytest.mark.parametrize("mode", [0, 1, 2])
+    @pytest.mark.parametrize("mode", [walking.SCALAR, walking.RUN, walking.MAPPED, walking.TILED, walking.REPEATED])
     def test_blocks_are_added_and_operands_combined(self, mode: int) -> None:
         rng = np.random.default_rng(mode)
         size, inner, at = 12, 4, 3
-        cell = np.arange(size) % inner  # which cell of the operand each cell of the block belongs to
-        read = {0: np.zeros(size, np.int64), 1: np.arange(size), 2: cell}[mode]
+        # which cell of the operand each cell of the block belongs to
+        cell = np.arange(size) // (size // inner) if mode == walking.REPEATED else np.arange(size) % inner
+        read = {walking.SCALAR: np.zeros(size, np.int64), walking.RUN: np.arange(size)}.get(mode, cell)
         maps = np.concatenate([cell, np.argsort(cell, kind="stable").reshape(inner, -1).T.ravel()]).astype(np.uint32)
         block, target = rng.random(size), rng.random(30)
         expected = target.copy()
@@ -218,11 +225,12 @@ class TestWalking:
         walking.add_block(mode, maps[size:], inner, block, float(block.sum()), at, target)
         np.testing.assert_allclose(target, expected, rtol=1e-14)
 
-        modes, starts = np.array([mode, 2, 1, 0]), np.zeros(4, np.int64)
+        modes, starts = np.array([mode, walking.MAPPED, walking.RUN, walking.SCALAR]), np.zeros(4, np.int64)
+        inners = np.full(4, inner)
         offset, tables, out = np.array([at, 0, 10, 25]), rng.random(40) + 0.1, np.empty(size)
         parts = [tables[at + read], tables[cell], tables[10 : 10 + size], np.full(size, tables[25])]
         for n_ops in (1, 2, 3, 4):
-            assert tree_linear.multiply_block(modes, starts, maps, n_ops, offset, tables, out)
+            assert tree_linear.multiply_block(modes, starts, inners, maps, n_ops, offset, tables, out)
             np.testing.assert_allclose(out, np.prod(parts[:n_ops], axis=0), rtol=1e-14)
             tree_log.add_operands(modes, starts, maps, n_ops, offset, tables, out)
             np.testing.assert_allclose(out, np.sum(parts[:n_ops], axis=0), rtol=1e-14)
@@ -232,10 +240,10 @@ class TestWalking:
         assert tree_linear.sum_block(block) == pytest.approx(block.sum(), rel=1e-14)
 
     def test_a_zero_scalar_skips_the_block(self) -> None:
-        modes, starts, maps = np.array([1, 0]), np.zeros(2, np.int64), np.zeros(0, np.uint32)
+        modes, starts, maps = np.array([walking.RUN, walking.SCALAR]), np.zeros(2, np.int64), np.zeros(0, np.uint32)
         out = np.ones(3)
         zero = np.array([1.0, 2.0, 3.0, 0.0])
-        assert not tree_linear.multiply_block(modes, starts, maps, 2, np.array([0, 3]), zero, out)
+        assert not tree_linear.multiply_block(modes, starts, np.ones(2, np.int64), maps, 2, np.array([0, 3]), zero, out)
         assert out.tolist() == [0.0, 0.0, 0.0]
 
 

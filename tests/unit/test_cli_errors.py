@@ -63,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["infer", "m.uai", "--max-bytes", "lots"], "2GB"),
         (["infer", "m.uai", "--max-bytes", "2 QB"], "2GB"),
         (["infer", "m.uai", "--max-bytes", "-1"], "2GB"),
-        (["infer", "m.uai", "--method", "junction_tree", "--max-bytes", "1"], "the budget of 1 B"),
+        (["infer", "m.uai", "--method", "junction_tree", "--max-bytes", "1"], "the limit is 1 B"),
         (["maximize", "m.uai", "--max-bytes", "1"], "the budget of 1 B"),
         (["infer", "m.uai", "--seed", "-1"], "seed"),
         (["infer", "m.uai", "--threads", "0"], "threads"),

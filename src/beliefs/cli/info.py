@@ -47,8 +47,8 @@ def info_command(
     asked = np.array(sorted(parse_query(graph, query)) if query else [], np.int64)
     budget = default_budget() if max_bytes is None else max_bytes
     problem = Problem(graph, Task.MARGINAL_MAP if asked.size else Task.INFER, query=asked, max_bytes=budget)
-    report = JunctionTree().planned(problem).report()
-    found = {"model": model, **_contents(graph), "exact": _cost(report, budget, _fits(problem, report))}
+    report = JunctionTree().report(problem)
+    found = {"model": model, **_contents(graph), "exact": _cost(report, budget, _fits(problem))}
     if as_json:
         listed = {"variables": {v.name: list(v.states) for v in graph.variables}} if states else {}
         click.echo(json_text(found | listed), nl=False)
@@ -81,10 +81,10 @@ def _counts(values: Ints) -> dict[int, int]:
     return {int(value): int(count) for value, count in zip(*np.unique(values, return_counts=True), strict=True)}
 
 
-def _fits(problem: Problem, report: CostReport) -> bool:
-    """Tell whether auto would run exact inference; what fits by the coarse estimate needs no closer look."""
+def _fits(problem: Problem) -> bool:
+    """Tell whether auto would run exact inference."""
     try:
-        return report.fits(problem.max_bytes) or isinstance(choose(problem)[0], JunctionTree)
+        return isinstance(choose(problem)[0], JunctionTree)
     except BudgetError:
         return False
 
@@ -96,8 +96,8 @@ def _cost(report: CostReport, budget: int, fits: bool) -> dict[str, Any]:
         "width": order.width,
         "cells": _finite(order.total_cells),
         "largest_cells": _finite(order.largest_cells),
-        "bytes": _finite(report.n_bytes),
-        "seconds": _finite(report.seconds),
+        "bytes": report.n_bytes,
+        "seconds": _finite(order.seconds),
         "budget_bytes": budget,
         "fits": fits,
     }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from beliefs.errors import BudgetError
 from beliefs.inference.base import Method, Problem, Task
 from beliefs.inference.budget import readable_bytes
+from beliefs.inference.exact.cluster_tree import MOST_SECONDS
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.messages.bp import BP
 
@@ -17,22 +20,23 @@ def choose(problem: Problem) -> tuple[Method, str]:
     """Return the method to run and the sentence why.
 
     Exact inference is chosen if its memory fits the budget and its time, by prediction, the time limit (ten minutes if
-    none was given).
+    none was given; a day at most).
     """
     exact = JunctionTree()
-    report = exact.planned(problem).report()
-    patience = min(problem.time_limit, _PATIENCE)
-    if report.seconds > patience:
-        obstacle = f"would take {report.duration}, over the time budget of {patience:.3g} s ({report.size})"
+    order = exact.planned(problem)
+    patience = _PATIENCE if problem.time_limit == math.inf else min(problem.time_limit, MOST_SECONDS)
+    if order.seconds > patience:
+        obstacle = f"would take {order.duration}, over the time budget of {patience:.3g} s ({order.size})"
+        remedy = "give a longer time_limit, or ask for junction_tree by name"
     else:
         needed = exact.n_bytes(problem)
         if needed <= problem.max_bytes:
-            return exact, f"exact inference fits: {report.size}"
+            return exact, f"exact inference fits: {order.size}"
         limit = readable_bytes(problem.max_bytes)
-        obstacle = f"needs {readable_bytes(needed)}, over the budget of {limit} ({report.size})"
+        obstacle, remedy = (
+            f"needs {readable_bytes(needed)}, over the budget of {limit} ({order.size})",
+            "raise max_bytes",
+        )
     if problem.task is Task.INFER:
         return BP(), f"exact inference {obstacle}: an estimate instead"
-    raise BudgetError(
-        f"{problem.task.value}: exact inference {obstacle}. Observe more variables, raise max_bytes, or ask for "
-        "junction_tree by name to wait for it"
-    )
+    raise BudgetError(f"{problem.task.value}: exact inference {obstacle}. Observe more variables, or {remedy}")

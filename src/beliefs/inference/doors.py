@@ -17,10 +17,10 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from beliefs.driver import Limits, Progress, Run, Status, run
-from beliefs.errors import ConvergenceWarning, ModelError, UnsupportedError
+from beliefs.errors import BudgetError, ConvergenceWarning, ModelError, UnsupportedError
 from beliefs.inference.auto import choose
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
-from beliefs.inference.budget import default_budget
+from beliefs.inference.budget import default_budget, readable_bytes
 from beliefs.inference.progress import reporter
 from beliefs.inference.prune import prune_barren
 from beliefs.inference.registry import METHODS
@@ -37,8 +37,10 @@ class Options(TypedDict, total=False):
 
     ``tol``: the residual at which to stop; ``max_iters``; ``time_limit``: seconds from the call; ``max_bytes``: memory
     budget (default: half of what is available); ``seed``; ``init``: an earlier result to start from; ``callback``:
-    called after each step, returns True to stop; ``progress``: show a progress line; ``threads``: None means all;
-    ``trace_every``: steps between recorded values.
+    called after each step, returns True to stop; ``progress``: show a progress line; ``threads``: how many a method
+    may use, None means all (no method of this version uses more than one); ``trace_every``: steps between recorded
+    values. Exact methods take one step and finish it: ``tol``, ``max_iters`` and ``time_limit`` do not cut it short,
+    but ``auto`` chooses them only if they are predicted to meet the time limit.
     """
 
     tol: float | None
@@ -236,6 +238,9 @@ def _ask(
         time_limit=_given(options.get("time_limit"), lambda: math.inf),
     )
     chosen, reason = _method(problem, method)
+    if 8.0 * problem.n_samples * problem.graph.n_vars > problem.max_bytes:
+        needed, limit = (readable_bytes(b) for b in (8.0 * problem.n_samples * problem.graph.n_vars, problem.max_bytes))
+        raise BudgetError(f"{problem.n_samples} samples need {needed}; the limit is {limit}. Draw them in parts")
     if problem.task not in chosen.tasks:
         able = ", ".join(cls.name for cls in METHODS if problem.task in cls.tasks)
         raise UnsupportedError(f"{chosen.name} does not answer {problem.task.value}; use one of {able}")
@@ -252,8 +257,7 @@ def _ask(
 
 def _limits(method: Method, options: Options, callbacks: tuple[Any, ...], started: float) -> Limits:
     if not method.iterative:  # one step, always taken: half an exact answer is none
-        _limits_check = Limits(tol=_given(options.get("tol"), lambda: 0.0))
-        return replace(_limits_check, tol=0.0, max_iters=1, callbacks=callbacks, started=started)
+        return Limits(tol=0.0, max_iters=1, callbacks=callbacks, started=started)
     return Limits(
         tol=_given(options.get("tol"), lambda: method.default_tol),
         max_iters=_given(options.get("max_iters"), lambda: method.default_max_iters),

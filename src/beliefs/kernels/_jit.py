@@ -29,8 +29,9 @@ def _compile(function: F, **flags: Any) -> F:
     compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **flags)(function)
     stamp = _source_stamp(function)
     _STAMPS[compiled] = stamp
-    cache = compiled._cache
-    cache._source_stamp = cache._cache_file._source_stamp = stamp  # compared by equality when the index is read
+    cache_file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if hasattr(cache_file, "_source_stamp"):  # compared by equality when the index is read; absent with the JIT off
+        cache_file._source_stamp = stamp
     return compiled  # type: ignore[no-any-return]
 
 

@@ -1,8 +1,9 @@
 """The arrays of a cluster tree as kernels read them, and the block-wise reading and writing that all passes share.
 
-A cluster's table is walked in blocks of ``block[c]`` consecutive cells. Within a block each operand (a factor, a
-child's message, or the cluster's own separator, which comes last) is a scalar, a run, or a mapped read; see
-:func:`beliefs.kernels.cluster_tree.lay_operands`. All operands live in one flat array, slot after slot.
+A cluster's table is walked in blocks of ``block[c]`` consecutive cells and never kept. Within a block each operand (a
+factor, a child's message, or the cluster's own separator, which comes last) is a scalar, a run, a tiled run, repeated
+cells, or a mapped read; see :func:`beliefs.kernels.cluster_tree.lay_operands`. All operands live in one flat array,
+slot after slot.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from beliefs.kernels._jit import kernel, linear_kernel
 from beliefs.typing import BlockMaps, Floats, Ints
 
-__all__ = ["Tree", "add_block", "advance", "odometer", "rewind"]
+__all__ = ["Tree", "add_block", "advance", "cluster_view", "odometer", "rewind"]
 
 
 SCALAR, RUN, MAPPED, TILED, REPEATED = 0, 1, 2, 3, 4
@@ -29,7 +30,7 @@ class Tree(NamedTuple):
     n_outer: Ints  # (n_clusters,) how many leading axes are walked by the odometer
     n_eliminated: Ints  # (n_clusters,) how many leading axes the cluster sums or maximises out
     block: Ints  # (n_clusters,) cells in a block
-    cell_ptr: Ints  # (n_clusters+1,) where each cluster's table starts
+    cell_ptr: Ints  # (n_clusters+1,) cells of each cluster's table, accumulated; the tables are never kept
     temperature: Floats  # (n_clusters,) 1 sums, 0 maximises
     op_ptr: Ints  # (n_clusters+1,) operands of each cluster, its separator last
     op_slot: Ints  # (n_ops,) slot each operand reads
@@ -40,6 +41,25 @@ class Tree(NamedTuple):
     op_stride: Ints  # strides over the cluster's axes
     maps: BlockMaps  # for reading and for adding
     slot_ptr: Ints  # (n_slots+1,) factors with a scope first, then one separator a cluster
+
+
+@kernel
+def cluster_view(tree: Tree, c: int) -> tuple[Ints, Ints, Ints, Ints, Ints, Ints, int]:
+    """Return what the walk over one cluster needs, for its operands and, last, its separator.
+
+    Slots, modes, starts of maps and inner sizes of the operands; the cluster's cardinalities; the operands' strides;
+    and how many outer axes are eliminated, which the odometer turns fastest.
+    """
+    first, last = tree.op_ptr[c], tree.op_ptr[c + 1]
+    return (
+        tree.op_slot[first:last],
+        tree.op_mode[first:last],
+        tree.op_map[first:last],
+        tree.op_inner[first:last],
+        tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]],
+        tree.op_stride[tree.stride_ptr[first] :],
+        min(tree.n_eliminated[c], tree.n_outer[c]),
+    )
 
 
 @kernel
@@ -109,10 +129,10 @@ def add_block(mode: int, cells: BlockMaps, inner: int, block: Floats, total: flo
         times = size // inner
         for j in range(inner):
             part = block[j * times : (j + 1) * times]
-            total = 0.0
+            partial = 0.0
             for i in range(times):
-                total += part[i]
-            target[at + j] += total
+                partial += part[i]
+            target[at + j] += partial
     elif mode == RUN:
         run = target[at : at + size]
         for i in range(size):

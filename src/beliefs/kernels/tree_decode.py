@@ -16,6 +16,8 @@ from beliefs.typing import Floats, Ints
 
 __all__ = ["decode_maximum", "draw_samples"]
 
+_PIECE = 1024  # cells of a column read at a time by the maximiser, which needs no more
+
 
 @kernel
 def column_of(tree: Tree, c: int, row: Ints) -> int:
@@ -36,25 +38,30 @@ def n_rows_of(tree: Tree, c: int) -> int:
 
 
 @kernel
-def fill_column(
-    tree: Tree, c: int, row: Ints, tables: Floats, logs: bool, offset: Ints, digit: Ints, column: Floats
-) -> None:
-    """Write one column of cluster ``c``'s table: products of its operands, or sums of their ``logs``.
-
-    Equivalent to ``table.reshape(rows, columns)[:, column_of(row)]``. ``offset`` and ``digit`` are scratch.
-    Cost: rows times operands.
-    """
+def to_column(tree: Tree, c: int, row: Ints, offset: Ints, digit: Ints) -> None:
+    """Set cluster ``c``'s operands to the top of the column that the assignment ``row`` of its separator selects."""
     first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
-    begin, end = tree.axes_ptr[c], tree.axes_ptr[c + 1]
-    extents, strides = tree.axes_card[begin:end], tree.op_stride[tree.stride_ptr[first] :]
-    width, n_rows = end - begin, column.size
+    begin, width = tree.axes_ptr[c], tree.axes_ptr[c + 1] - tree.axes_ptr[c]
+    strides = tree.op_stride[tree.stride_ptr[first] :]
     for k in range(n_ops):
         offset[k] = tree.slot_ptr[tree.op_slot[first + k]]
         for a in range(tree.n_eliminated[c], width):
             offset[k] += strides[k * width + a] * row[tree.axes_var[begin + a]]
     for a in range(tree.n_eliminated[c]):
         digit[a] = 0
-    for r in range(n_rows):
+
+
+@kernel
+def read_column(tree: Tree, c: int, tables: Floats, logs: bool, offset: Ints, digit: Ints, column: Floats) -> None:
+    """Write the next cells of a column of cluster ``c``'s table: products of its operands, or sums of their ``logs``.
+
+    From the top, equivalent to ``table.reshape(rows, columns)[: column.size, column_of(row)]``. ``offset`` and
+    ``digit`` move on. Cost: cells times operands.
+    """
+    first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
+    extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
+    strides = tree.op_stride[tree.stride_ptr[first] :]
+    for r in range(column.size):
         value = 0.0 if logs else 1.0
         for k in range(n_ops):
             if logs:
@@ -77,19 +84,24 @@ def assign_row(tree: Tree, c: int, r: int, row: Ints) -> None:
 def decode_maximum(tree: Tree, tables: Floats, row: Ints) -> None:
     """Assign the variables of all clusters of temperature 0, each its first maximiser given its separator.
 
-    Equivalent to ``unravel_index(argmax(column), ...)`` cluster by cluster. ``tables`` are logs.
+    Equivalent to ``unravel_index(argmax(column), ...)`` cluster by cluster, the column being read piece by piece.
+    ``tables`` are logs.
     """
     offset, digit = odometer(tree)
+    scratch = np.empty(_PIECE)
     for c in range(tree.block.size - 1, -1, -1):
         if tree.temperature[c] > 0.0 or tree.n_eliminated[c] == 0:
             continue
-        column = np.empty(n_rows_of(tree, c))
-        fill_column(tree, c, row, tables, True, offset, digit, column)
-        best = 0
-        for r in range(column.size):
-            if column[r] > column[best]:
-                best = r
-        assign_row(tree, c, best, row)
+        n_rows = n_rows_of(tree, c)
+        to_column(tree, c, row, offset, digit)
+        best, best_row = -math.inf, 0
+        for start in range(0, n_rows, _PIECE):
+            piece = scratch[: min(_PIECE, n_rows - start)]
+            read_column(tree, c, tables, True, offset, digit, piece)
+            for r in range(piece.size):
+                if piece[r] > best:
+                    best, best_row = piece[r], start + r
+        assign_row(tree, c, best_row, row)
 
 
 @kernel
@@ -111,7 +123,8 @@ def draw_samples(tree: Tree, tables: Floats, logs: bool, uniform: Floats, sample
             s = column_of(tree, c, samples[i])
             if s != known:
                 known = s
-                fill_column(tree, c, samples[i], tables, logs, offset, digit, cumulative)
+                to_column(tree, c, samples[i], offset, digit)
+                read_column(tree, c, tables, logs, offset, digit, cumulative)
                 accumulate(cumulative, logs)
             r = np.searchsorted(cumulative, uniform[i, c] * cumulative[n_rows - 1], side="right")
             r = min(r, n_rows - 1)

@@ -17,7 +17,19 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import linear_kernel
-from beliefs.kernels.tree import MAPPED, REPEATED, RUN, SCALAR, TILED, Tree, add_block, advance, odometer, rewind
+from beliefs.kernels.tree import (
+    MAPPED,
+    REPEATED,
+    RUN,
+    SCALAR,
+    TILED,
+    Tree,
+    add_block,
+    advance,
+    cluster_view,
+    odometer,
+    rewind,
+)
 from beliefs.typing import BlockMaps, Floats, Ints
 
 __all__ = ["DONE", "OUT_OF_RANGE", "ZERO", "collect_linear", "distribute_linear"]
@@ -125,8 +137,8 @@ def collect_linear(tree: Tree, tables: Floats, ranges: Floats, limit: float, top
     maps, slot_ptr = tree.maps, tree.slot_ptr
     scratch = np.empty(np.max(tree.block))
     for c in range(tree.block.size):
-        first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
-        slots = tree.op_slot[first : first + n_ops + 1]
+        slots, modes, starts, inner, extents, strides, n_fast = cluster_view(tree, c)
+        n_ops, size, n_outer = slots.size - 1, tree.block[c], tree.n_outer[c]
         spread = 0.0
         for k in range(n_ops):
             spread += ranges[slots[k]]
@@ -134,12 +146,6 @@ def collect_linear(tree: Tree, tables: Floats, ranges: Floats, limit: float, top
             return OUT_OF_RANGE
         message = tables[slot_ptr[slots[n_ops]] : slot_ptr[slots[n_ops] + 1]]
         message[:] = 0.0
-        size, n_outer = tree.block[c], tree.n_outer[c]
-        modes, starts = tree.op_mode[first : first + n_ops + 1], tree.op_map[first : first + n_ops + 1]
-        extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
-        n_fast = min(tree.n_eliminated[c], n_outer)
-        strides = tree.op_stride[tree.stride_ptr[first] :]
-        inner = tree.op_inner[first : first + n_ops + 1]
         own = maps[starts[n_ops] + size : starts[n_ops] + 2 * size]
         rewind(slots, slot_ptr, n_outer, offset, digit)
         out = scratch[:size]
@@ -175,20 +181,14 @@ def distribute_linear(tree: Tree, tables: Floats, tops: Floats, beliefs: Floats)
     maps, slot_ptr = tree.maps, tree.slot_ptr
     scratch = np.empty(np.max(tree.block))
     for c in range(tree.block.size - 1, -1, -1):
-        first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
-        slots = tree.op_slot[first : first + n_ops + 1]
+        slots, modes, starts, inner, extents, strides, n_fast = cluster_view(tree, c)
+        n_ops, size, n_outer = slots.size - 1, tree.block[c], tree.n_outer[c]
         begin, end = slot_ptr[slots[n_ops]], slot_ptr[slots[n_ops] + 1]
         message, belief = tables[begin:end], beliefs[begin:end]
         if message.size == 1:  # a root, or a separator of single-state variables
             belief[0] = 1.0
         for i in range(message.size):  # 0/0 is 0
             message[i] = belief[i] / (message[i] * tops[c]) if message[i] > 0.0 else 0.0
-        size, n_outer = tree.block[c], tree.n_outer[c]
-        modes, starts = tree.op_mode[first : first + n_ops + 1], tree.op_map[first : first + n_ops + 1]
-        inner = tree.op_inner[first : first + n_ops + 1]
-        extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
-        n_fast = min(tree.n_eliminated[c], n_outer)
-        strides = tree.op_stride[tree.stride_ptr[first] :]
         sums = False  # whether some operand is constant within a block
         for k in range(n_ops):
             sums = sums or modes[k] == SCALAR

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.tree import MAPPED, RUN, SCALAR, Tree, add_block, advance, odometer, rewind
+from beliefs.kernels.tree import MAPPED, RUN, SCALAR, Tree, add_block, advance, cluster_view, odometer, rewind
 from beliefs.kernels.tree_linear import DONE, ZERO, sum_block
 from beliefs.typing import BlockMaps, Floats, Ints
 
@@ -69,16 +69,11 @@ def collect_log(tree: Tree, tables: Floats) -> int:
     column_scratch, scratch = np.empty(largest, np.int64), np.empty(largest)
     maps, slot_ptr = tree.maps, tree.slot_ptr
     for c in range(tree.block.size):
-        first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
-        slots = tree.op_slot[first : first + n_ops + 1]
+        slots, modes, starts, inner, extents, strides, n_fast = cluster_view(tree, c)
+        n_ops, size, n_outer, tau = slots.size - 1, tree.block[c], tree.n_outer[c], tree.temperature[c]
         base = slot_ptr[slots[n_ops]]
         message = tables[base : slot_ptr[slots[n_ops] + 1]]
         message[:] = -math.inf
-        size, n_outer, tau = tree.block[c], tree.n_outer[c], tree.temperature[c]
-        modes, starts = tree.op_mode[first : first + n_ops + 1], tree.op_map[first : first + n_ops + 1]
-        extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
-        n_fast = min(tree.n_eliminated[c], n_outer)
-        strides = tree.op_stride[tree.stride_ptr[first] :]
         own = maps[starts[n_ops] : starts[n_ops] + size]
         column, out = column_scratch[:size], scratch[:size]
         rewind(slots, slot_ptr, n_outer, offset, digit)
@@ -114,18 +109,12 @@ def distribute_log(tree: Tree, tables: Floats, beliefs: Floats) -> None:
     column_scratch, scratch, score = np.empty(largest, np.int64), np.empty(largest), np.empty(largest)
     maps, slot_ptr = tree.maps, tree.slot_ptr
     for c in range(tree.block.size - 1, -1, -1):
-        first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
-        slots = tree.op_slot[first : first + n_ops + 1]
+        slots, modes, starts, inner, extents, strides, n_fast = cluster_view(tree, c)
+        n_ops, size, n_outer, tau = slots.size - 1, tree.block[c], tree.n_outer[c], tree.temperature[c]
         base, end = slot_ptr[slots[n_ops]], slot_ptr[slots[n_ops] + 1]
         message, belief = tables[base:end], beliefs[base:end]
         if message.size == 1:
             belief[0] = 1.0
-        size, n_outer, tau = tree.block[c], tree.n_outer[c], tree.temperature[c]
-        modes, starts = tree.op_mode[first : first + n_ops + 1], tree.op_map[first : first + n_ops + 1]
-        inner = tree.op_inner[first : first + n_ops + 1]
-        extents = tree.axes_card[tree.axes_ptr[c] : tree.axes_ptr[c + 1]]
-        n_fast = min(tree.n_eliminated[c], n_outer)
-        strides = tree.op_stride[tree.stride_ptr[first] :]
         own = maps[starts[n_ops] : starts[n_ops] + size]
         column, block, out = column_scratch[:size], scratch[:size], score[:size]
         taken = np.zeros(message.size, np.bool_)

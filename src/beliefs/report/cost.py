@@ -43,8 +43,8 @@ def measure(name: str) -> Measured:
     """Predict the cost of all marginals of a network, then compute them: once with planning, then on the kept plan."""
     graph = load_bn(name).to_factor_graph()
     other = load_bn(name).to_factor_graph()  # plans are kept with the layout, and the first run shall make its own
-    cost = JunctionTree().planned(Problem(other)).report()
-    if cost.seconds > _LONGEST or not cost.fits(default_budget()):
+    cost = JunctionTree().report(Problem(other))
+    if cost.plan.seconds > _LONGEST or cost.n_bytes is None or cost.n_bytes > default_budget():
         return Measured(name, graph.n_vars, cost, None, None)
     first = infer(graph).seconds
     again = [infer(graph).seconds for _ in range(_REPEATS)]
@@ -62,13 +62,13 @@ def cost_section() -> Section:
         "The cost, before it is paid",
         Markup(
             f"All marginals of {shown.name}, {shown.n_vars} variables and width {shown.cost.plan.width}, were "
-            f"predicted to take {readable_bytes(shown.cost.n_bytes)} and {seconds(shown.cost.seconds)}; {took}."
+            f"predicted to take {_memory(shown)} and {seconds(shown.cost.plan.seconds)}; {took}."
         ),
         Markup(
             paragraph(
-                "The planner looks for an elimination order and adds up the tables it needs; nothing is allocated "
+                "The planner looks for an elimination order and adds up what it needs; no work starts "
                 f"before that fits the budget, by default half the memory available. For {shown.name}, ",
-                code("print(JunctionTree().planned(Problem(graph)).report())"),
+                code("print(JunctionTree().report(Problem(graph)))"),
                 " says:",
             )
             + code(str(shown.cost))
@@ -76,6 +76,10 @@ def cost_section() -> Section:
             + (_picture(ran) if ran else "")
         ),
     )
+
+
+def _memory(measured: Measured) -> str:
+    return "no end" if measured.cost.n_bytes is None else readable_bytes(measured.cost.n_bytes)
 
 
 def _table(rows: list[Measured]) -> Markup:
@@ -87,15 +91,15 @@ def _table(rows: list[Measured]) -> Markup:
             str(m.cost.plan.width),
             significant(m.cost.plan.total_cells, 3),
             significant(m.cost.plan.largest_cells, 3),
-            readable_bytes(m.cost.n_bytes),
-            seconds(m.cost.seconds),
+            _memory(m),
+            seconds(m.cost.plan.seconds),
             "not run" if m.first is None else seconds(m.first),
             "not run" if m.again is None else seconds(m.again),
         )
         for m in rows
     ]
     note = paragraph(
-        "Cells and memory are those of all clique tables. ",
+        "Cells are those of all clique tables, which are never kept; memory is for factors, messages and the plan. ",
         Markup("<i>Predicted</i> is the time to collect and distribute once; <i>first</i> includes planning; "),
         Markup(f"<i>again</i> is the median of {_REPEATS} further runs on the kept plan. "),
         _ratios(rows),
@@ -105,7 +109,7 @@ def _table(rows: list[Measured]) -> Markup:
 
 def _ratios(rows: list[Measured]) -> Markup:
     """Say how far the prediction was off where the fixed cost of a call does not matter."""
-    large = [m.again / m.cost.seconds for m in rows if m.again is not None and m.cost.plan.total_cells > _LARGE]
+    large = [m.again / m.cost.plan.seconds for m in rows if m.again is not None and m.cost.plan.total_cells > _LARGE]
     if not large:
         return Markup("")
     span = " to ".join(sorted({significant(min(large)), significant(max(large))}, key=float))
@@ -118,7 +122,7 @@ def _picture(ran: list[Measured]) -> Markup:
     figure = Figure(figsize=(7.6, 4.2), layout="constrained")
     ax = figure.add_subplot()
     cells = [m.cost.plan.total_cells for m in ran]
-    ax.plot(cells, [m.cost.seconds for m in ran], color=LINE, linewidth=1, label="predicted")
+    ax.plot(cells, [m.cost.plan.seconds for m in ran], color=LINE, linewidth=1, label="predicted")
     ax.scatter(cells, [m.first or 0.0 for m in ran], s=26, facecolors="none", edgecolors=ACCENT, label="first")
     ax.scatter(cells, [m.again or 0.0 for m in ran], s=26, color=STRONG, label="again, on the kept plan")
     clear = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # the line does not run through a name

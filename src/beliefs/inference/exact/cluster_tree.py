@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from beliefs.errors import BudgetError
+from beliefs.inference.base import Problem, Task
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.exact.operands import Clusters, Operands, gather_rows, group
 from beliefs.inference.orders import Order
@@ -30,9 +31,9 @@ from beliefs.kernels.tree import Tree
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["ClusterTree"]
+__all__ = ["MOST_SECONDS", "ClusterTree", "check_memory", "check_work"]
 
-_MOST_SECONDS = 86400.0  # a day: nothing beyond is meant seriously, and cell counts stay far below 2**63
+MOST_SECONDS = 86400.0  # a day: nothing beyond is meant seriously, and cell counts stay far below 2**63
 _LEAST_BLOCK, _MOST_BLOCK = 512, 4096  # cells: long enough to hide a block's fixed cost, short enough for the L1 cache
 
 
@@ -69,13 +70,14 @@ class ClusterTree:
         return int(self.tree.cell_ptr[-1])
 
     def n_bytes(self, *, sampling: bool = False) -> int:
-        """Memory of one run: factors, messages and their beliefs, and the plan's own arrays.
+        """Memory of one run: factors, messages and their beliefs, sums of a message, and the plan's own arrays.
 
         ``sampling`` adds the longest column, that of the largest root.
         """
         columns = np.diff(self.tree.slot_ptr)[self.factors.size :]
         rows = int((np.diff(self.tree.cell_ptr) // columns).max(initial=0)) if sampling else 0
-        return 8 * (rows + 2 * int(self.tree.slot_ptr[-1])) + sum(a.nbytes for a in self.tree)
+        numbers = rows + 2 * int(self.tree.slot_ptr[-1]) + 2 * int(columns.max(initial=0))
+        return 8 * numbers + sum(a.nbytes for a in (*self.tree, self.source, self.target))
 
     @classmethod
     def build(cls, layout: Layout, order: Order, temperature: Floats, *, absorb: bool) -> ClusterTree:
@@ -98,23 +100,26 @@ class ClusterTree:
         return cls(order, tree, factors, source, target, factors.size + np.flatnonzero(clusters.parent < 0))
 
 
-def check_work(order: Order, method: str) -> None:
+def check_work(order: Order, method: str, task: Task) -> None:
     """Raise BudgetError for an order that no machine would finish, before anything is laid out."""
-    if order.report().seconds > _MOST_SECONDS:
+    if order.seconds > MOST_SECONDS:
         raise BudgetError(
-            f"{method} would take more than a day: {order.report().size} (order {order.method}), "
-            f"up to {readable_bytes(8.0 * order.total_cells)}. Observe more variables, or use bp for an estimate"
+            f"{method} would take more than a day: {order.size} (order {order.method}), the largest table "
+            f"{readable_bytes(8.0 * order.largest_cells)}. Observe more variables{_instead(task)}"
         )
 
 
-def check_memory(order: Order, n_bytes: float, max_bytes: int, method: str) -> None:
+def check_memory(order: Order, n_bytes: float, problem: Problem, method: str) -> None:
     """Raise BudgetError with width, bytes and what to try."""
-    if n_bytes > max_bytes:
+    if n_bytes > problem.max_bytes:
         raise BudgetError(
-            f"{method} needs {readable_bytes(n_bytes)}: {order.report().size} (order {order.method}); "
-            f"the limit is {readable_bytes(max_bytes)}. "
-            "Raise max_bytes, observe more variables, or use bp for an estimate"
+            f"{method} needs {readable_bytes(n_bytes)}: {order.size} (order {order.method}); the limit is "
+            f"{readable_bytes(problem.max_bytes)}. Raise max_bytes or observe more variables{_instead(problem.task)}"
         )
+
+
+def _instead(task: Task) -> str:
+    return ", or use bp for an estimate" if task is Task.INFER else ""
 
 
 def _eliminate(

@@ -76,13 +76,13 @@ class Elimination(Method):
         """Fix order and temperatures, check the budget, lay out the buckets."""
         tau = self._temperatures(problem)
         order = self._order(problem)
-        check_work(order, self.name)
+        check_work(order, self.name, problem.task)
         layout = problem.graph.layout
         tree = layout.plan(
             ("elimination", order.order.tobytes(), tau.tobytes()),
             lambda: ClusterTree.build(layout, order, tau, absorb=False),
         )
-        check_memory(order, tree.n_bytes(), problem.max_bytes, self.name)
+        check_memory(order, tree.n_bytes(), problem, self.name)
         return TreeRun(problem, tree, tau)
 
     def step(self, state: TreeRun) -> float:

@@ -24,10 +24,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from beliefs.driver import Value
+from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, check_option, is_number
 from beliefs.inference.exact.cluster_tree import ClusterTree, check_memory, check_work
 from beliefs.inference.exact.tree_run import TreeRun
-from beliefs.inference.orders import ORDERS, Order, plan_order
+from beliefs.inference.orders import ORDERS, CostReport, Order, plan_order
 
 __all__ = ["JunctionTree", "planned_order"]
 
@@ -40,7 +41,7 @@ class JunctionTree(Method):
     ----------
     order : str
         Elimination heuristic: ``"auto"`` (several, with restarts in proportion to the work they can save),
-        ``"min_fill"``, ``"min_degree"``, ``"min_weight"`` or ``"weighted_min_fill"``.
+        ``"min_fill"``, ``"min_degree"``, ``"min_weight"``, ``"weighted_min_fill"`` or ``"log_min_fill"``.
     restarts : int or None
         Randomised restarts of the heuristic; None lets the planner decide.
     plan_seconds : float or None
@@ -55,7 +56,7 @@ class JunctionTree(Method):
     2.302585
     """
 
-    order: Literal["auto", "min_fill", "min_degree", "min_weight", "weighted_min_fill"] = "auto"
+    order: Literal["auto", "min_fill", "min_degree", "min_weight", "weighted_min_fill", "log_min_fill"] = "auto"
     restarts: int | None = None
     plan_seconds: float | None = None
 
@@ -78,13 +79,21 @@ class JunctionTree(Method):
     def n_bytes(self, problem: Problem) -> int:
         """Return the memory that a run needs; raises BudgetError for work beyond all measure."""
         order = self.planned(problem)
-        check_work(order, self.name)
+        check_work(order, self.name, problem.task)
         return self._tree(problem, order).n_bytes(sampling=problem.task is Task.SAMPLE)
+
+    def report(self, problem: Problem) -> CostReport:
+        """Return the cost to print, before paying it; without the memory where the work is beyond all measure."""
+        order = self.planned(problem)
+        try:
+            return order.report(self.n_bytes(problem))
+        except BudgetError:
+            return order.report()
 
     def init(self, problem: Problem, warm: object = None) -> TreeRun:
         """Plan, or take the kept plan, and check the budget."""
         order = self.planned(problem)
-        check_memory(order, self.n_bytes(problem), problem.max_bytes, self.name)
+        check_memory(order, self.n_bytes(problem), problem, self.name)
         return TreeRun(problem, self._tree(problem, order), problem.tau)
 
     def _tree(self, problem: Problem, order: Order) -> ClusterTree:

@@ -1,0 +1,87 @@
+"""Memory stays within what was predicted, and auto keeps its word about time."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import beliefs as bl
+
+# Peak memory of one question in a process of its own, after the same question on a small model has loaded the kernels.
+PROBE = """
+import resource, sys
+import numpy as np
+import beliefs as bl
+from beliefs.inference.base import Problem, Task
+
+def ask(graph, task):
+    if task == "infer":
+        return bl.infer(graph, "junction_tree")
+    if task == "maximize":
+        return bl.maximize(graph, "junction_tree")
+    if task == "marginal_map":
+        return bl.marginal_map(graph, range(12), "junction_tree")
+    return bl.sample(graph, 10, "junction_tree")
+
+def complete(n):
+    rng = np.random.default_rng(0)
+    pairs = [(u, v) for u in range(n) for v in range(u)]
+    return bl.FactorGraph.from_tables([2] * n, [(p, rng.normal(size=(2, 2))) for p in pairs], log=True)
+
+task = sys.argv[1]
+ask(complete(13), task)
+graph = complete(23)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+ask(graph, task)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+query = np.arange(12) if task == "marginal_map" else np.zeros(0, np.int64)
+predicted = bl.JunctionTree().n_bytes(Problem(graph, Task(task), query=query))
+print(predicted, 1024 * (after - before))
+"""
+
+
+@pytest.mark.parametrize("task", ["infer", "maximize", "marginal_map", "sample"])
+def test_memory_used_is_the_memory_predicted(task: str) -> None:
+    done = subprocess.run([sys.executable, "-c", PROBE, task], capture_output=True, text=True, check=True)
+    predicted, used = map(float, done.stdout.split())
+    assert used <= predicted + 16e6, "allocators round up, by less than a clique of 8 x 2^23 bytes"
+    assert predicted < 1.5 * 8 * 2**23, "far from keeping every table"
+
+
+def test_samples_count_against_the_budget() -> None:
+    graph = bl.FactorGraph.from_tables([2, 2], [((0, 1), [[1, 2], [3, 4]])])
+    with pytest.raises(bl.BudgetError, match=r"100000000000 samples need 1.6 TB; the limit is 1 MB\. Draw"):
+        bl.sample(graph, 10**11, max_bytes=10**6)
+
+
+def test_auto_takes_a_time_limit_at_its_word() -> None:
+    grid = bl.datasets.make_ising_grid(26, 26, seed=0)  # predicted: minutes to hours
+    seconds = bl.JunctionTree().planned(bl.inference.base.Problem(grid)).seconds
+    assert 600 < seconds < 86400
+    result = bl.infer(grid, max_iters=500, tol=1e-4)
+    assert result.method == bl.BP() and "over the time budget of 600 s" in result.reason
+    with pytest.raises(
+        bl.BudgetError, match=r"over the budget of 1 B \("
+    ):  # the time would do, so memory is looked at
+        bl.maximize(grid, time_limit=86400, max_bytes=1)
+    small = bl.datasets.make_ising_grid(8, 8, seed=0)
+    with pytest.raises(bl.BudgetError, match="over the time budget of 0 s .*longer time_limit"):
+        bl.maximize(small, time_limit=0)
+
+
+def test_everything_works_with_the_compiler_off() -> None:
+    code = "import beliefs as bl; print(bl.infer(bl.datasets.load_bn('cancer')).bound)"
+    env = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True)
+    assert done.stdout.strip() == "EXACT"
+
+
+def test_import_is_quick() -> None:
+    """Processor time, not wall time: the machine may be busy."""
+    code = "import time, beliefs; print(time.process_time())"
+    taken = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        for _ in range(3)
+    ]
+    assert min(taken) < 1.0
