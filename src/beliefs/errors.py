@@ -57,7 +57,7 @@ class FormatError(BeliefsError, ValueError):
 
 
 class BudgetError(BeliefsError, RuntimeError):
-    """The work was predicted to need more memory than allowed; nothing was allocated."""
+    """The work was predicted to need more memory or time than allowed; it was not begun."""
 
 
 class NotConvergedError(BeliefsError, RuntimeError):
