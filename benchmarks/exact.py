@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -40,6 +41,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--only", type=lambda text: text.split(","), metavar="NAMES", help="models, with commas between"
     )
+    parser.add_argument("--data", metavar="FOLDER", help="data sets; the environment's BELIEFS_DATA otherwise")
     parser.add_argument("--quick", action="store_true", help="small models, peers capped at 20 s")
     parser.add_argument("--no-peers", action="store_true", help="ours alone")
     parser.add_argument("--peers", type=lambda text: text.split(","), default=PEERS, metavar="NAMES", help="only these")
@@ -52,6 +54,8 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--from", dest="stored", type=Path, metavar="FILE", help="measure nothing: show this JSON file")
     options = parser.parse_args(arguments)
     known = dict.fromkeys((*cases.NAMES, *cases.UAI_FILES, *cases.BIF_FILES))
+    if options.data is not None:
+        os.environ["BELIEFS_DATA"] = options.data
     unknown = set(options.only or ()) - set(known)
     if unknown:
         parser.error(f"unknown model {', '.join(sorted(unknown))}; known are {', '.join(known)}")

@@ -322,3 +322,5 @@ class TestWarmStart:
         start = bl.infer(bn, "bp", targets=["Rain"])
         again = bl.infer(bn, "bp", targets=["Rain"], init=start)
         assert again.n_iters == 1 and again.marginal("Rain") == pytest.approx(start.marginal("Rain"))
+        other = bl.infer(bn, "bp", targets=["Slip"], init=start)  # of another part: a cold start
+        assert other.marginal("Slip") == pytest.approx(bl.infer(bn, "bp(damping=0.3)").marginal("Slip"), abs=1e-6)

@@ -378,3 +378,10 @@ def test_help_and_version() -> None:
     assert run("--version").stdout == f"beliefs {bl.__version__}\n"
     for name, command in commands.commands.items():
         assert command.help and command.help.splitlines()[0] in run(name, "--help").stdout
+
+
+def test_a_folder_of_data_may_be_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELIEFS_DATA", "")  # put back whatever the command sets
+    (folder / "bn").mkdir()
+    bl.write(bl.datasets.load_bn("cancer"), folder / "bn" / "munin.bif.gz")
+    assert "variables  5" in run("--data", str(folder), "info", "munin").stdout

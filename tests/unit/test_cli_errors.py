@@ -96,6 +96,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["uai", "m.uai", "absent.evid", "", "PR"], "absent.evid"),
         (["uai", "m.uai", "", "", "MMAP"], "query"),
         (["uai", "m.uai", "", "absent.query", "MMAP"], "absent.query"),
+        (["--data", "nowhere", "info", "asia"], "nowhere"),
         (["uai"], "missing: MODEL, RESULT"),
     ],
 )

@@ -5,6 +5,8 @@ One module a group of commands; :mod:`beliefs.cli.program` turns every error int
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from beliefs import __version__
@@ -22,14 +24,21 @@ __all__ = ["commands", "main"]
 @click.group(
     "beliefs", cls=Program, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True
 )
+@click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False),
+    help="Folder of further networks and data sets; the environment's BELIEFS_DATA otherwise.",
+)
 @click.version_option(__version__, prog_name="beliefs", message="%(prog)s %(version)s")
 @click.pass_context
-def commands(context: click.Context) -> None:
+def commands(context: click.Context, data: str | None) -> None:
     """Inference in discrete graphical models, with answers that say how far to trust them.
 
     MODEL is a file (.uai, .LG, .bif, .xmlbif, .fg, .wcsp, .npz, also .gz, .xz and .bz2) or the name of a network that
     comes with the package, such as alarm.
     """
+    if data is not None:
+        os.environ["BELIEFS_DATA"] = data
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 

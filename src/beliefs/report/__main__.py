@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -14,9 +15,12 @@ __all__ = ["main"]
 
 @click.command()
 @click.option("--output", "-o", default="report/index.html", show_default=True, help="Where the page is written.")
+@click.option("--data", type=click.Path(exists=True, file_okay=False), help="Folder of data sets (BELIEFS_DATA).")
 @click.option("--quiet", is_flag=True, help="Do not say what is being done.")
-def main(output: str, quiet: bool) -> None:
+def main(output: str, data: str | None, quiet: bool) -> None:
     """Run the demonstration and write it as one HTML page."""
+    if data is not None:
+        os.environ["BELIEFS_DATA"] = data
     try:
         path = write_report(output, None if quiet else lambda text: click.echo(f"... {text}", err=True))
     except (BeliefsError, OSError) as error:

@@ -93,6 +93,20 @@ def test_damping_does_not_move_the_fixed_point(data: st.DataObject, graph: bl.Fa
         np.testing.assert_allclose(damped.mu_var, plain.mu_var, atol=1e-6)
 
 
+@pytest.mark.parametrize("seed", [88, 149, 195, 202, 204, 383])
+def test_a_warm_start_does_not_believe_in_a_zero_that_is_gone(seed: int) -> None:
+    """In a loop of hard constraints a zero keeps itself alive: messages once -inf would stay so for ever."""
+    rng = np.random.default_rng(seed)
+    ring = [((v, (v + 1) % 3), np.where(rng.random((3, 3)) < 0.45, 0, rng.random((3, 3)))) for v in range(3)]
+    first = [1.0, 0.0, 1.0] if seed % 2 else [0.0, 1.0, 1.0]
+    zero = bl.FactorGraph.from_tables([3] * 3, [*ring, ((0,), first)])
+    free = zero.with_theta(np.where(np.arange(30) < 27, zero.theta, 0.0))
+    cold, warm = bl.infer(free, "bp"), bl.infer(free, "bp", init=bl.infer(zero, "bp"))
+    np.testing.assert_allclose(warm.mu_var, cold.mu_var, atol=1e-6)
+    back = bl.infer(zero, "bp", init=warm)
+    np.testing.assert_allclose(back.mu_var, bl.infer(zero, "bp").mu_var, atol=1e-6)
+
+
 def test_the_residual_is_the_largest_change_of_a_variable_marginal() -> None:
     graph = family("grid")
     with warnings.catch_warnings():

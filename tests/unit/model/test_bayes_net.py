@@ -40,6 +40,8 @@ def test_numbers_are_kept_as_given() -> None:
     bn = bl.BayesianNetwork.from_cpts([A], {"a": ([], [0.33335, 0.66670])})
     assert bn.probabilities.tolist() == [0.33335, 0.66670] and not bn.probabilities.flags.writeable
     assert bl.infer(bn).log_z == pytest.approx(np.log(1.00005))
+    with pytest.raises(bl.ModelError, match="probabilities of 'a' must sum to 1, found 1.0002"):
+        bl.BayesianNetwork.from_cpts([A], {"a": ([], [0.33345, 0.66675])})
 
 
 def test_parents_come_before_children_in_its_order() -> None:

@@ -69,6 +69,8 @@ def test_equality_is_by_content() -> None:
     assert one is not two and one.equals(two)
     assert not one.equals(bl.Layout.build([2, 3, 5], PTR, VARS))
     assert not one.equals(one.conditioned(np.array([True, False, False])))
+    alone = bl.Layout.build([2, 2], [0, 1], [0])  # observing a variable of no factor changes no scope
+    assert not alone.equals(alone.conditioned(np.array([False, True])))
 
 
 def test_a_plan_is_made_once() -> None:

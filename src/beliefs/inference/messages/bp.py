@@ -42,11 +42,25 @@ from beliefs.inference.base import (
 )
 from beliefs.kernels.messages import bethe_beliefs, factor_traversal, log_beliefs, sweep_factors
 from beliefs.model.layout import Layout
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["BP"]
 
-_TINY = 745.0  # nats: exp(-745) is the smallest positive float
+_LEAST = -7.0  # nats: where a hard zero is gone, no message of a warm start says less than exp(-7), about 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What a warm start needs: the messages, and which potentials were zero when they were sent."""
+
+    messages: Floats
+    zero: Bools
+
+    def messages_for(self, theta: Floats) -> Floats:
+        """Return messages to go on from. Proofs of impossibility stay as long as all zeros they rest on are there."""
+        if (self.zero & (theta > -np.inf)).any():
+            return np.maximum(self.messages, _LEAST)
+        return self.messages.copy()
 
 
 @dataclass(frozen=True)
@@ -138,7 +152,7 @@ class BP(Method):
     def __post_init__(self) -> None:
         check_option(is_number(self.damping) and 0 <= self.damping < 1, "damping", "in [0, 1)", self.damping)
 
-    def init(self, problem: Problem, warm: Floats | None = None) -> BPState:
+    def init(self, problem: Problem, warm: Start | None = None) -> BPState:
         """Start from uniform messages, or from those of an earlier result."""
         graph = problem.graph
         layout = graph.layout
@@ -149,8 +163,7 @@ class BP(Method):
         if warm is None:
             messages = np.repeat(-np.log(layout.card[layout.scope_vars]), layout.card[layout.scope_vars])
         else:
-            zero = warm == -np.inf  # another theta need not share its zeros: far below the rest, but not beyond recall
-            messages = np.where(zero, warm.min(initial=0.0, where=~zero) - _TINY, warm)
+            messages = warm.messages_for(graph.theta)
         return BPState(problem, schedule, messages)
 
     def step(self, state: BPState) -> float:
@@ -188,9 +201,9 @@ class BP(Method):
         bound = Bound.EXACT if self._exact(state) else Bound.ESTIMATE
         return Marginals(value.log_z, bound, state.mu_var, state.mu_factor, value.lower, value.upper)
 
-    def kept(self, state: BPState) -> Floats:
-        """Return the messages."""
-        return state.messages
+    def kept(self, state: BPState) -> Start:
+        """Return the messages, and the zeros they rest on."""
+        return Start(state.messages, state.problem.graph.theta == -np.inf)
 
     def _exact(self, state: BPState) -> bool:
         return state.schedule.forest and self.damping == 0 and state.n_sweeps > 0
