@@ -103,9 +103,7 @@ class Elimination(Method):
         if state.problem.task is Task.INFER:
             mu_var, mu_factor = state.distribute()
             return Marginals(state.log_z, self._bound(state), mu_var, mu_factor, value.lower, value.upper)
-        row = state.decode()
-        assignment = row if state.problem.task is Task.MAXIMIZE else row[state.problem.query]
-        return Decoding(assignment, state.log_z, Bound.EXACT, state.log_z, state.log_z)
+        return state.decoding()
 
     def _bound(self, state: TreeRun) -> Bound:
         if state.problem.task is not Task.INFER:

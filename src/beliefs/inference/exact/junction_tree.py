@@ -118,9 +118,7 @@ class JunctionTree(Method):
             return Marginals(log_z, Bound.EXACT, mu_var, mu_factor, log_z, log_z)
         if task is Task.SAMPLE:
             return Samples(state.draw(state.problem.n_samples, state.problem.seed), Bound.EXACT)
-        row = state.decode()
-        assignment = row if task is Task.MAXIMIZE else row[state.problem.query]
-        return Decoding(assignment, log_z, Bound.EXACT, log_z, log_z)
+        return state.decoding()
 
 
 def planned_order(problem: Problem, method: str, restarts: int | None = None, seconds: float | None = None) -> Order:

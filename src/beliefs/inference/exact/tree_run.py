@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.inference.base import Problem, observed_point_masses, zero_probability
+from beliefs.inference.base import Bound, Decoding, Problem, Task, observed_point_masses, zero_probability
 from beliefs.inference.exact.cluster_tree import ClusterTree
 from beliefs.kernels.marginals import factor_spans, variable_marginals
 from beliefs.kernels.tree_decode import decode_maximum, draw_samples
@@ -87,11 +87,12 @@ class TreeRun:
         )  # fmt: skip
         return mu_var, mu_factor
 
-    def decode(self) -> Ints:
-        """Return the maximiser: all variables of temperature 0, given a collected log-domain tree; others are 0."""
+    def decoding(self) -> Decoding:
+        """Return the maximiser of a collected log-domain tree: all variables, or the query of marginal MAP."""
         row = np.maximum(self.problem.graph.evidence_states, 0)
         decode_maximum(self.plan.tree, self.tables, row)
-        return row
+        assignment = row if self.problem.task is Task.MAXIMIZE else row[self.problem.query]
+        return Decoding(assignment, self.log_z, Bound.EXACT, self.log_z, self.log_z)
 
     def draw(self, n: int, seed: int) -> Ints:
         """Return ``n`` independent draws of all variables, ``(n, n_vars)``."""
