@@ -21,6 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "two.evid").write_text("2\n1 0 1\n1 1 0\n")
     (tmp_path / "out.evid").write_text("1 7 0")
     (tmp_path / "empty.uai").write_text("MARKOV 0 0")
+    (tmp_path / "known.txt").write_text(MODEL)
     (tmp_path / "taken.MAR").mkdir()
     return tmp_path
 
@@ -34,7 +35,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["infer", "m.uai", "extra"], "extra"),
         (["infer", "absent.uai"], "absent.uai: no such file"),
         (["infer", "."], "."),
-        (["infer", "m.txt"], "unknown suffix"),
+        (["infer", "known.txt"], "known.txt: unknown suffix"),
+        (["infer", "m.txt"], "m.txt: no such file, and no network of that name comes with the package"),
+        (["infer", "alarn"], "alarn: no such file, and no network of that name comes with the package; did you mean "),
         (["infer", "broken.uai"], "broken.uai, line 3: expected the cardinality of variable 1, found 'two'"),
         (["infer", "garbage.bif"], "garbage.bif, line "),
         (["infer", "empty.uai"], "no variables"),
@@ -52,6 +55,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["infer", "m.uai", "--method", "magic"], "no method 'magic'"),
         (["infer", "m.uai", "--method", "bp(damp=1)"], "damping"),
         (["infer", "m.uai", "--method", "bp(damping=2)"], "damping must be in [0, 1)"),
+        (["infer", "m.uai", "--method", "bp(damping={[]:1})"], "option 'damping' must be a number"),
+        (["infer", "m.uai", "--method", f"bp(damping={'-' * 5000}1)"], "damping"),
+        (["infer", "m.uai", "--method", f"bp(damping={'-' * 20000}1)"], "name(field=value, ...)"),
+        (["infer", "m.uai", "--method", "auto()"], "auto has no options"),
         (["infer", "m.uai", "--method", "bp("], "name(field=value, ...)"),
         (["maximize", "m.uai", "--method", "no such"], "name(field=value, ...)"),
         (["infer", "m.uai", "--tol", "small"], "--tol"),
@@ -63,6 +70,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["infer", "m.uai", "--max-bytes", "lots"], "2GB"),
         (["infer", "m.uai", "--max-bytes", "2 QB"], "2GB"),
         (["infer", "m.uai", "--max-bytes", "-1"], "2GB"),
+        (["infer", "m.uai", "--max-bytes", "1e400"], "'1e400' is more than any machine has"),
+        (["infer", "m.uai", "--max-bytes", "1e309GB"], "'1e309GB' is more than any machine has"),
+        (["info", "m.uai", "--max-bytes", "4611687TB"], "'4611687TB' is more than any machine has"),
         (["infer", "m.uai", "--method", "junction_tree", "--max-bytes", "1"], "the limit is 1 B"),
         (["maximize", "m.uai", "--max-bytes", "1"], "the budget of 1 B"),
         (["infer", "m.uai", "--seed", "-1"], "seed"),
@@ -71,6 +81,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["infer", "m.uai", "--limit", "-1"], "--limit"),
         (["infer", "m.uai", "--variables", "x7"], "'x7'"),
         (["infer", "m.uai", "--targets", "x7"], "'x7'"),
+        (["infer", "m.uai", "--targets", "x0", "--variables", "x1"], "variable 'x1' is not among the targets"),
+        (["infer", "m.uai", "--targets", "x0", "--variables", "x0,x1"], "variable 'x1' is not among the targets"),
         (["infer", "m.uai", "--json", "--csv"], "--csv"),
         (["infer", "m.uai", "--output", "a.txt"], ".MAR, .PR"),
         (["infer", "m.uai", "--output", "a.MAP"], ".MAR, .PR"),
@@ -81,6 +93,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["marginal-map", "m.uai"], "--query"),
         (["marginal-map", "m.uai", "--query", "x0,x0"], "twice"),
         (["marginal-map", "m.uai", "--query", "x0", "--evidence", "x0=1"], "'x0' is in the query and in the evidence"),
+        (["marginal-map", "m.uai", "--query", "x0", "--variables", "x1"], "variable 'x1' is not in the query"),
+        (["marginal-map", "m.uai", "--query", "x0", "--variables", "x0,x1"], "variable 'x1' is not in the query"),
         (["marginal-map", "m.uai", "--query", "absent.query"], "absent.query"),
         (["sample", "m.uai", "--n", "-1"], "number of samples"),
         (["sample", "m.uai", "--n", "many"], "many"),
@@ -90,6 +104,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["convert", "m.uai", "out.bif"], ""),  # not a Bayesian network
         (["info", "absent.bif.gz"], "absent.bif.gz: no such file"),
         (["info", "m.uai", "--query", "x9"], "'x9'"),
+        (["info", "m.uai", "--query", "x0,x0"], "the query names a variable twice"),
+        (["info", "m.uai", "--query", "x0", "--evidence", "x0=1"], "'x0' is in the query and in the evidence"),
         (["methods", "--task", "guess"], "guess"),
         (["uai", "m.uai", "", ""], "MODEL EVID QUERY TASK"),
         (["uai", "m.uai", "", "", "SUM"], "unknown task 'SUM'"),

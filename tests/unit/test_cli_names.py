@@ -71,6 +71,7 @@ def test_names_win_over_a_query_file(graph: bl.FactorGraph, tmp_path: Path, monk
         ("1GiB", 2**30),
         ("3ti", 3 * 2**40),
         ("8B", 8),
+        (str(2**62), 2**62),
     ],
 )
 def test_bytes(text: str, count: int) -> None:

@@ -143,6 +143,36 @@ def test_a_closed_pipe_is_no_error(grid: Path) -> None:
     process.stderr.close()
 
 
+@pytest.mark.parametrize("closed", ["stdout", "stderr", "stdin stdout stderr"])
+@pytest.mark.parametrize("arguments", [["infer", "asia", "--output", "asia.MAR"], ["methods"], ["--version"]])
+def test_streams_that_the_shell_closed_are_no_error(tmp_path: Path, closed: str, arguments: list[str]) -> None:
+    done = closed_run(tmp_path, closed, *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.stdout != "") == ("stdout" not in closed)
+    if "asia.MAR" in arguments:
+        assert len(bl.io.uai.read_solution(tmp_path / "asia.MAR")[1]) == 8  # type: ignore[arg-type]
+
+
+def test_errors_and_warnings_need_no_open_stream(tmp_path: Path) -> None:
+    assert closed_run(tmp_path, "stderr", "info", "absent.uai").returncode == 2
+    done = closed_run(tmp_path, "stderr", "infer", "asia", "--method", "bp", "--max-iters", "1", "--progress")
+    assert done.returncode == 0
+    assert done.stdout.startswith("log Z")
+
+
+def closed_run(folder: Path, closed: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as after ``>&-``, ``2>&-``, ``<&-``."""
+    files = [("stdin", "stdout", "stderr").index(name) for name in closed.split()]
+    code = (
+        "import os, sys\n"
+        f"for number in {files}: os.close(number)\n"
+        "os.execv(sys.executable, [sys.executable, '-m', 'beliefs', *sys.argv[1:]])"
+    )
+    process = start(folder, *arguments, code=code)
+    text, errors = process.communicate(timeout=PATIENCE)
+    return subprocess.CompletedProcess(arguments, process.returncode, text, errors)
+
+
 def test_tables_are_drawn_on_a_terminal(tmp_path: Path) -> None:
     pty = pytest.importorskip("pty")
     graph = bl.FactorGraph.from_tables([2], [((0,), [1, 3])], names=["[red]"], states=[["[/b]", "no"]])

@@ -102,7 +102,31 @@ def test_limits_become_keywords_of_the_doors() -> None:
     assert Call.of_2014(("m.uai", "", "", "PR"), {}).options(spent=1.0) == {}
 
 
-@pytest.mark.parametrize(("name", "text"), [("INF_TIME", "soon"), ("INF_TIME", "-1"), ("INF_MEMORY", "nan")])
+@pytest.mark.parametrize("text", ["inf", "Infinity", "1e400"])
+def test_an_infinite_limit_is_none(folder: Path, text: str) -> None:
+    of_2014 = {"INF_TIME": text, "INF_MEMORY": text}
+    assert Call.of_2014(("m.uai", "", "", "PR"), of_2014).options(spent=1.0) == {}
+    of_2022 = {"MODEL": "m.uai", "RESULT": "m.PR", "TIMESEC": text, "MEMKB": text}
+    assert Call.of_2022((), of_2022).options(spent=1.0) == {}
+    result = run("../problems/net.uai", "", "", "PR", env=of_2014)
+    assert result.exit_code == 0, result.output
+    assert "(EXACT)" in result.stdout
+
+
+def test_a_huge_limit_stays_within_64_bits() -> None:
+    call = Call.of_2014(("m.uai", "", "", "PR"), {"INF_TIME": "1e308", "INF_MEMORY": "1e308"})
+    assert call.options(spent=1.0) == {"time_limit": pytest.approx(0.95e308), "max_bytes": 2**62}
+
+
+@pytest.mark.parametrize(("limit", "left"), [("0.01", 0.005), ("0.4", 0.2), ("0.6", 0.3), ("2", 1.5), ("20", 19.0)])
+def test_of_a_short_time_at_most_half_is_kept_for_writing(limit: str, left: float) -> None:
+    call = Call.of_2014(("m.uai", "", "", "PR"), {"INF_TIME": limit})
+    assert call.options(spent=0.0)["time_limit"] == pytest.approx(left, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("INF_TIME", "-inf"), ("INF_TIME", "soon"), ("INF_TIME", "-1"), ("INF_MEMORY", "nan")]
+)
 def test_limits_must_be_positive(folder: Path, name: str, text: str) -> None:
     result = run("../problems/net.uai", "", "", "PR", env={name: text})
     assert result.exit_code == 2

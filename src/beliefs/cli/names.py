@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterable
 
 from beliefs.datasets import bn_names, load_bn
 from beliefs.errors import ModelError
-from beliefs.io import read, read_evidence, read_query
+from beliefs.io import SUFFIXES, read, read_evidence, read_query
+from beliefs.io.files import plain_name
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
+from beliefs.model.variable import suggestion
 
 __all__ = ["load_graph", "load_model", "parse_evidence", "parse_query", "parse_state", "parse_variable"]
 
@@ -24,9 +26,13 @@ _ESCAPED = re.compile(r"\\([,=\\])")
 
 def load_model(text: str) -> Model:
     """Return the model of a file, or a network that comes with the package where no file has that name."""
-    if not os.path.exists(text) and text in bn_names():
-        return load_bn(text)
-    return read(text)
+    if os.path.exists(text) or plain_name(text).endswith(SUFFIXES):
+        return read(text)
+    known = bn_names()
+    if text not in known:
+        hint = suggestion(text, known)
+        raise ModelError(f"{text}: no such file, and no network of that name comes with the package{hint}")
+    return load_bn(text)
 
 
 def load_graph(text: str, evidence: Iterable[str] = ()) -> FactorGraph:

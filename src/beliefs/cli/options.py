@@ -17,6 +17,7 @@ import click
 from beliefs.inference.doors import Options
 
 __all__ = [
+    "MOST_BYTES",
     "Request",
     "byte_count",
     "evidence_option",
@@ -29,8 +30,11 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+MOST_BYTES = 2**62  # sums of a few such numbers are still 64-bit integers
+
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _BYTES = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e[0-9]+)?)\s*([kmgt]?i?)b?\s*", re.IGNORECASE)
+_SHOWN = 40  # characters of a wrong value that are shown
 
 
 def byte_count(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -40,8 +44,17 @@ def byte_count(context: click.Context, parameter: click.Parameter, text: str | N
     match = _BYTES.fullmatch(text)
     unit = _UNITS.get(match.group(2).lower()) if match else None
     if match is None or unit is None:
-        raise click.BadParameter(f"{text!r} is not a number of bytes such as 2GB, 500MB or 1.5GiB", context, parameter)
-    return int(float(match.group(1)) * unit)
+        raise click.BadParameter(
+            f"{_short(text)} is not a number of bytes such as 2GB, 500MB or 1.5GiB", context, parameter
+        )
+    count = float(match.group(1)) * unit
+    if count > MOST_BYTES:
+        raise click.BadParameter(f"{_short(text)} is more than any machine has", context, parameter)
+    return int(count)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
 max_bytes_option = click.option(

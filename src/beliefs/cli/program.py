@@ -27,6 +27,7 @@ from beliefs.errors import BeliefsError, ConvergenceWarning
 __all__ = ["INTERRUPTED", "Program"]
 
 WRONG, INTERRUPTED, CLOSED = 2, 130, 141
+_LAST_STANDARD = 2  # standard input, output and error are the files 0, 1, 2
 
 
 class Program(click.Group):
@@ -50,6 +51,7 @@ class Program(click.Group):
     def main(self, *args: Any, **settings: Any) -> Any:
         """Run the program and exit with its code; see the module's table."""
         settings["standalone_mode"] = False
+        _replace_closed_streams()
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):  # a name that the terminal cannot show is no reason to fail
                 stream.reconfigure(errors="backslashreplace")
@@ -87,6 +89,21 @@ def _one_line_warnings() -> Iterator[None]:
         warnings.simplefilter("always", ConvergenceWarning)
         warnings.showwarning = show
         yield
+
+
+def _replace_closed_streams() -> None:
+    """Let output that the shell closed (``>&-``) go nowhere.
+
+    Python has None for such a stream, and the system gives its number to the next file that is opened, into which a
+    line for the user must never go.
+    """
+    if sys.stdout is not None and sys.stderr is not None:
+        return
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _LAST_STANDARD:
+        pass
+    os.close(number)
+    sys.stdout = sys.stdout or open(os.devnull, "w")
+    sys.stderr = sys.stderr or open(os.devnull, "w")
 
 
 def _discard_output() -> None:

@@ -14,6 +14,7 @@ from beliefs.cli.options import Request, question
 from beliefs.cli.shown import facts, show_answer
 from beliefs.cli.stopping import Stoppable
 from beliefs.cli.table import show_facts
+from beliefs.errors import ModelError
 from beliefs.inference.base import Task
 from beliefs.inference.doors import Options, infer, marginal_map, maximize, sample
 from beliefs.model.graph import FactorGraph
@@ -33,7 +34,7 @@ def infer_command(request: Request, targets: str | None) -> None:
         raise click.UsageError(f"a .{kind} file holds the marginals of all variables; leave out --targets")
     graph = load_graph(request.model, request.evidence)
     wanted = None if targets is None else parse_query(graph, targets)
-    shown = _shown(graph, request, wanted)
+    shown = _shown(graph, request, wanted, "among the targets")
     _ask(request, shown, kind, lambda options: infer(graph, request.method, targets=wanted, **options))
 
 
@@ -54,7 +55,7 @@ def marginal_map_command(request: Request, query: str) -> None:
     kind = _kind(Task.MARGINAL_MAP, request)
     graph = load_graph(request.model, request.evidence)
     asked = parse_query(graph, query)
-    shown = [v for v in _shown(graph, request, asked) if v in set(asked)]
+    shown = _shown(graph, request, asked, "in the query")
     _ask(request, shown, kind, lambda options: marginal_map(graph, asked, request.method, **options))
 
 
@@ -75,10 +76,16 @@ def _kind(task: Task, request: Request) -> str | None:
     return None if request.output is None else answer_kind(task, request.output)
 
 
-def _shown(graph: FactorGraph, request: Request, default: list[int] | None = None) -> Sequence[int]:
-    if request.variables is not None:
-        return parse_query(graph, request.variables)
-    return range(graph.n_vars) if default is None else default
+def _shown(graph: FactorGraph, request: Request, known: Sequence[int] | None = None, place: str = "") -> Sequence[int]:
+    """Return the variables to tell about; ``known`` are those that the answer will hold, by default all."""
+    if known is None:
+        known = range(graph.n_vars)
+    if request.variables is None:
+        return known
+    shown = parse_query(graph, request.variables)
+    for v in set(shown).difference(known):
+        raise ModelError(f"--variables: variable {graph.naming.name(v)!r} is not {place}")
+    return shown
 
 
 def _ask(request: Request, shown: Sequence[int], kind: str | None, door: Door) -> None:

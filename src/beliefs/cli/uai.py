@@ -9,6 +9,7 @@ or as the only argument; without either, the suffix of RESULT tells it.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -20,6 +21,7 @@ import click
 from beliefs.cli.documents import Answer
 from beliefs.cli.files import solution_values
 from beliefs.cli.names import load_graph
+from beliefs.cli.options import MOST_BYTES
 from beliefs.cli.shown import facts
 from beliefs.cli.stopping import Stoppable
 from beliefs.cli.table import show_facts
@@ -35,6 +37,7 @@ __all__ = ["Call", "uai_command"]
 TASKS = ("PR", "MAR", "MAP", "MPE", "MMAP")
 _TIME_KEPT = 0.05  # share of the time kept for writing the answer, at least half a second
 _LEAST_KEPT = 0.5
+_MOST_KEPT = 0.5  # share of a short limit that is kept at most, so that some is left for the answer
 _MEMORY_USED = 0.8  # share of the memory for tables; the interpreter and copies need the rest
 
 
@@ -97,10 +100,10 @@ class Call:
         """Return the doors' keywords that keep the call within its limits, ``spent`` seconds being gone."""
         options: Options = {}
         if self.seconds is not None:
-            kept = max(_LEAST_KEPT, _TIME_KEPT * self.seconds)
+            kept = min(max(_LEAST_KEPT, _TIME_KEPT * self.seconds), _MOST_KEPT * self.seconds)
             options["time_limit"] = max(0.0, self.seconds - spent - kept)
         if self.n_bytes is not None:
-            options["max_bytes"] = int(_MEMORY_USED * self.n_bytes)
+            options["max_bytes"] = int(min(_MEMORY_USED * self.n_bytes, MOST_BYTES))
         return options
 
 
@@ -110,6 +113,7 @@ def _name(model: str) -> str:
 
 
 def _limit(environment: Mapping[str, str], name: str) -> float | None:
+    """Return a limit, None where there is none: nothing given, or an infinite one."""
     text = environment.get(name, "").strip()
     if not text:
         return None
@@ -119,7 +123,7 @@ def _limit(environment: Mapping[str, str], name: str) -> float | None:
         value = -1.0
     if not value > 0:
         raise ModelError(f"{name} must be a positive number, found {text!r}")
-    return value
+    return value if value < math.inf else None
 
 
 @click.command("uai")

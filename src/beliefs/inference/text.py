@@ -13,20 +13,24 @@ from beliefs.model.variable import suggestion
 
 __all__ = ["parse_method"]
 
+_UNREADABLE = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)  # the last two: nested too deeply
+_SHOWN = 60  # characters of a wrong text that are shown
+
 
 def parse_method(text: str, known: Sequence[type[Method]]) -> Method:
     """Return the method written as ``name`` or ``name(field=literal, ...)``.
 
-    Literals are int, float, bool, None or a word. Unknown names and fields list the known ones.
+    Literals are int, float, bool, None or a word. Unknown names and fields list the known ones. Whatever is wrong with
+    the text is a ModelError. ``auto`` is no method but the wish that one be chosen.
     """
     try:
         node = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError):
+    except _UNREADABLE:
         node = ast.Constant(None)
     if isinstance(node, ast.Name):
         return _class_of(node.id, known)()
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-        raise ModelError(f"a method is written name(field=value, ...), found {text!r}")
+        raise ModelError(f"a method is written name(field=value, ...), found {_short(text)}")
     cls = _class_of(node.func.id, known)
     options = [f.name for f in fields(cls)]
     if node.args:
@@ -42,11 +46,17 @@ def parse_method(text: str, known: Sequence[type[Method]]) -> Method:
     return cls(**values)
 
 
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+
+
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if names else "none"
 
 
 def _class_of(name: str, known: Sequence[type[Method]]) -> type[Method]:
+    if name == "auto":
+        raise ModelError("auto has no options and is written without parentheses")
     for cls in known:
         if cls.name == name:
             return cls
@@ -59,7 +69,7 @@ def _literal(node: ast.expr, option: str) -> Any:
         return node.id
     try:
         value = ast.literal_eval(node)
-    except ValueError:
+    except _UNREADABLE:
         value = ...
     if value is None or isinstance(value, (int, float, bool, str)):
         return value

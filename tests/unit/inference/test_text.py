@@ -87,6 +87,9 @@ def test_the_doors_take_text() -> None:
         ("bp; import os", r"a method is written name\(field=value, ...\), found"),
         ("__import__('os')", "no method '__import__'"),
         ("bl.BP()", r"a method is written name\(field=value, ...\), found"),
+        ("auto()", "auto has no options and is written without parentheses"),
+        ("auto(damping=0.1)", "auto has no options and is written without parentheses"),
+        ("bp(damping={[]:1})", "option 'damping' must be a number"),
         ("3", r"a method is written name\(field=value, ...\), found '3'"),
     ],
 )  # fmt: skip
@@ -94,6 +97,15 @@ def test_a_mistake_is_one_line(text: str, message: str) -> None:
     with pytest.raises(bl.ModelError, match=message) as caught:
         bl.infer(family("chain"), text)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("depth", [100, 5000, 20000, 200000])
+@pytest.mark.parametrize("start, end", [("-", ""), ("(", ")"), ("[", "]"), ("1+", "")])
+def test_a_deeply_nested_value_is_one_short_line(depth: int, start: str, end: str) -> None:
+    text = f"bp(damping={start * depth}1{end * depth})"
+    with pytest.raises(bl.ModelError) as caught:
+        parse(text)
+    assert len(str(caught.value)) < 200
 
 
 @given(st.text(max_size=40))
