@@ -217,3 +217,13 @@ def test_zero_probability_is_proved_at_every_temperature() -> None:
     for tau in ([1, 1], [0, 0], [0.5, 2], [0, 1]):
         with pytest.raises(bl.ZeroProbabilityError):
             bl.infer(graph, bl.Elimination(tau=tau))
+
+
+def test_at_temperature_zero_ties_go_to_the_first_maximiser() -> None:
+    """Beliefs stay distributions: one maximiser takes all, the smallest state of each variable in turn."""
+    graph = bl.FactorGraph.from_tables([3, 2, 2], [((0, 1), [[2, 1], [1, 2], [2, 2]]), ((1, 2), np.ones((2, 2)))])
+    for order, best in (([0, 1, 2], [0, 0, 0]), ([1, 0, 2], [0, 0, 0]), ([2, 1, 0], [0, 0, 0])):
+        result = bl.infer(graph, bl.Elimination(order=order, tau=[0, 0, 0]))
+        assert result.log_z == pytest.approx(math.log(2)) and result.mpm().tolist() == best
+        for v in range(3):
+            assert result.marginal(v).tolist() == np.eye(int(graph.layout.card[v]))[best[v]].tolist()
