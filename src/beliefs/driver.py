@@ -158,7 +158,7 @@ def run(step: Callable[[], float], value: Callable[[], Value], limits: Limits, *
         if now is not None:
             rows.append((n_iters, seconds, residual, now))
         progress = Progress(n_iters, seconds, residual, now)
-        stopped = [callback(progress) is True for callback in limits.callbacks]
+        stopped = [_says_stop(callback(progress)) for callback in limits.callbacks]
         if not math.isfinite(residual):
             status = Status.DIVERGED
         elif residual <= limits.tol:
@@ -174,6 +174,11 @@ def run(step: Callable[[], float], value: Callable[[], Value], limits: Limits, *
     if not rows or rows[-1][0] != n_iters:
         rows.append((n_iters, seconds, residual, value()))
     return Run(status, Trace.of(rows), n_iters, seconds)
+
+
+def _says_stop(answer: object) -> bool:
+    """True, or NumPy's True as a comparison gives it; anything else, None above all, goes on."""
+    return answer is True or isinstance(answer, np.bool_) and bool(answer)
 
 
 def _oscillates(recent: deque[float]) -> bool:

@@ -233,7 +233,7 @@ def test_a_complete_graph_of_60_is_refused_before_anything_is_allocated(method: 
 
 
 def test_enumeration_of_60_variables_is_refused() -> None:
-    with pytest.raises(bl.BudgetError, match=r"2\^60.0 joint states of 32 bytes.*try junction_tree"):
+    with pytest.raises(bl.BudgetError, match=r"2\^60.0 joint states of 64 bytes.*try junction_tree"):
         bl.infer(COMPLETE_60, "enumeration")
 
 

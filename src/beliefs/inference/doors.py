@@ -10,7 +10,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
@@ -112,7 +112,7 @@ def infer(
         mu_var=answer.mu_var,
         mu_factor=mu_factor,
         pruned=pruned,
-        joint=_joint(graph, done.method, options.get("max_bytes"), pruned) if exact else None,
+        joint=JointMarginals(graph, done.method, options.get("max_bytes"), pruned) if exact else None,
     )
 
 
@@ -282,6 +282,9 @@ def _check_options(options: Options) -> None:
         time_limit=_given(options.get("time_limit"), lambda: 0.0),
         trace_every=options.get("trace_every"),
     )
+    callback = options.get("callback")
+    if callback is not None and not callable(callback):
+        raise ModelError(f"callback must be a function, found {callback!r}")
     for name, least in (("max_bytes", 0), ("seed", 0), ("threads", 1)):
         value: Any = options.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least):
@@ -292,13 +295,15 @@ def _checked(model: Model) -> FactorGraph:
     graph = as_factor_graph(model)
     if graph.n_vars == 0:
         raise ModelError("the model has no variables")
+    if 64.0 * graph.layout.n_states > default_budget():  # marginals and the copies that normalising makes
+        raise BudgetError(f"marginals of {graph.layout.n_states:.3g} states in all do not fit in memory")
     return graph
 
 
 def _listed(graph: FactorGraph, variables: Sequence[VariableRef], what: str) -> Ints:
     """Resolve a list of variables to indices."""
-    if isinstance(variables, str):
-        raise ModelError(f"{what} must be a list of variables, found the string {variables!r}")
+    if isinstance(variables, str) or not isinstance(variables, Iterable):
+        raise ModelError(f"{what} must be a list of variables, found {variables!r}")
     return np.array([graph.index(v) for v in variables], np.int64)
 
 
@@ -332,18 +337,22 @@ def _warm(graph: FactorGraph, method: Method, init: Any, pruned: Bools | None = 
     return init.state if type(init.method) is type(method) and same_part else None
 
 
-def _joint(
-    graph: FactorGraph, method: Method, max_bytes: int | None, pruned: Bools
-) -> Callable[[tuple[int, ...]], Floats]:
-    """Answer joint marginals of any set: a factor of ones over it, and the same method again."""
+@dataclass(frozen=True, eq=False)
+class JointMarginals:
+    """Answers joint marginals of any set: a factor of ones over it, and the same method again."""
 
-    def joint(scope: tuple[int, ...]) -> Floats:
+    graph: FactorGraph
+    method: Method
+    max_bytes: int | None
+    pruned: Bools
+
+    def __call__(self, scope: tuple[int, ...]) -> Floats:
+        """Return the joint marginal of some unobserved variables, one axis each."""
+        graph = self.graph
         shape = tuple(int(k) for k in graph.layout.card[list(scope)])
-        if math.prod(shape) * 8 > _given(max_bytes, default_budget):
+        if math.prod(shape) * 8 > _given(self.max_bytes, default_budget):
             raise UnsupportedError(f"a joint marginal over {len(scope)} variables does not fit the budget")
-        kept = np.flatnonzero(~pruned & ~graph.layout.observed) if pruned.any() else None
+        kept = np.flatnonzero(~self.pruned & ~graph.layout.observed) if self.pruned.any() else None
         asked = graph if kept is None else prune_barren(graph, kept)[0]
         extended = asked.with_factors([(scope, np.zeros(shape))])
-        return infer(extended, method, max_bytes=max_bytes).factor_marginal(-1)
-
-    return joint
+        return infer(extended, self.method, max_bytes=self.max_bytes).factor_marginal(-1)

@@ -15,6 +15,7 @@ from beliefs.errors import ModelError, NotConvergedError, UnsupportedError
 from beliefs.inference.base import Bound, Method
 from beliefs.model.factor import check_axes
 from beliefs.model.graph import FactorGraph
+from beliefs.model.variable import as_index
 from beliefs.typing import Floats, Ints, VariableRef
 
 __all__ = ["InferenceResult", "MapResult", "MarginalMapResult", "SampleResult"]
@@ -165,7 +166,10 @@ class InferenceResult(_Result):
     def factor_marginal(self, f: int) -> Floats:
         """Return the normalised marginal of factor ``f`` with one axis per variable of its scope."""
         layout = self.graph.layout
-        f = range(layout.n_factors)[f]
+        number = as_index(f)
+        if number is None or not -layout.n_factors <= number < layout.n_factors:
+            raise ModelError(f"no factor {f!r}: the model has factors 0..{layout.n_factors - 1}")
+        f = number % layout.n_factors
         for v in layout.scope(f):
             self._check_kept(int(v))
         check_axes(layout.scope(f).size, "read result.mu_factor")
@@ -192,6 +196,8 @@ class InferenceResult(_Result):
 
     def mutual_information(self, u: VariableRef, v: VariableRef) -> float:
         """Return the mutual information of two variables, in nats."""
+        if self.graph.index(u) == self.graph.index(v):
+            return self.entropy(u)
         return max(0.0, self.entropy(u) + self.entropy(v) - self.entropy([u, v]))
 
     def __repr__(self) -> str:

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 from beliefs.errors import ModelError
 from beliefs.kernels.layout import ancestral_samples
 from beliefs.model.factor import log_table, numeric
-from beliefs.model.graph import FactorGraph
-from beliefs.model.layout import Layout
+from beliefs.model.graph import FactorGraph, Model, as_factor_graph
+from beliefs.model.layout import Layout, frozen
 from beliefs.model.naming import Naming
 from beliefs.model.variable import Variable
 from beliefs.model.views import Variables
@@ -75,7 +75,7 @@ class BayesianNetwork:
         for v in variables:
             if v.name not in cpts:
                 raise ModelError(f"variable {v.name!r} has no conditional table")
-            parents, values = cpts[v.name]
+            parents, values = _parents_and_table(cpts[v.name], v.name)
             scope = [naming.index(p) for p in parents] + [position[v.name]]
             shape = tuple(int(naming.card[u]) for u in scope)
             table = numeric(values, f"conditional table of {v.name!r}")
@@ -89,8 +89,9 @@ class BayesianNetwork:
         return cls.build(layout, np.concatenate([*tables, np.zeros(0)]), naming, properties)
 
     @classmethod
-    def from_factor_graph(cls, graph: FactorGraph) -> BayesianNetwork:
+    def from_factor_graph(cls, model: Model) -> BayesianNetwork:
         """Read a factor graph as a Bayesian network: factor ``f``'s last variable is its child. Validates."""
+        graph = as_factor_graph(model)
         if graph.layout.observed.any():
             raise ModelError("a graph with evidence is not a Bayesian network; convert before conditioning")
         children = [
@@ -176,8 +177,10 @@ class BayesianNetwork:
 
     def sample(self, n: int, seed: int | np.random.Generator = 0) -> Ints:
         """Draw ``n`` independent joint states by ancestral sampling, ``(n, n_vars)``; cost n x edges."""
-        if n < 0:
-            raise ModelError(f"the number of samples must be non-negative, found {n}")
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
+            raise ModelError(f"the number of samples must be a non-negative integer, found {n!r}")
+        if not isinstance(seed, (int, np.integer, np.random.Generator)) or isinstance(seed, int) and seed < 0:
+            raise ModelError(f"seed must be a non-negative integer or a Generator, found {seed!r}")
         uniform = np.random.default_rng(seed).random((n, self.n_vars))
         samples = np.zeros((n, self.n_vars), np.int64)
         lay = self.graph.layout
@@ -186,8 +189,17 @@ class BayesianNetwork:
         )
         return samples
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(frozen(state))
+
     def __repr__(self) -> str:
         return f"BayesianNetwork({self.n_vars} variables, {len(self.edges)} arcs, {self.graph.layout.n_cells} cells)"
+
+
+def _parents_and_table(cpt: Any, name: str) -> tuple[Sequence[str], ArrayLike]:
+    if not isinstance(cpt, (tuple, list)) or len(cpt) != 2 or isinstance(cpt[0], str):
+        raise ModelError(f"the conditional table of {name!r} is given as (list of parents, table), found {cpt!r}")
+    return cpt[0], cpt[1]
 
 
 def _check_columns(table: Floats, layout: Layout, v: int, naming: Naming) -> None:

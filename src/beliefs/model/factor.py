@@ -18,6 +18,7 @@ from beliefs.typing import Floats
 
 __all__ = ["Factor", "log_table"]
 
+_LARGEST_LOG = 1e200  # nats: sums over 1e100 factors stay finite, and no model means more
 _MOST_AXES = 64  # of a NumPy array
 
 
@@ -48,10 +49,11 @@ def check_axes(n_axes: int, instead: str) -> None:
 
 
 def check_logs(logs: Floats, what: str) -> None:
-    """Raise unless every entry is finite or ``-inf``."""
-    if not (logs < np.inf).all():  # False for nan as well
-        bad = logs[~(logs < np.inf)].flat[0]
-        raise ModelError(f"{what} must have finite or -inf log potentials, found {bad}")
+    """Raise unless every entry is ``-inf`` or of a magnitude whose sums cannot overflow."""
+    fine = (np.abs(logs) <= _LARGEST_LOG) | (logs == -np.inf)  # False for nan as well
+    if not fine.all():
+        bad = logs[~fine].flat[0]
+        raise ModelError(f"{what} must have -inf or finite log potentials (up to {_LARGEST_LOG:g}), found {bad}")
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False)
@@ -78,6 +80,8 @@ class Factor:
 
     def __init__(self, scope: Sequence[Variable], log_table: ArrayLike) -> None:
         variables = tuple(scope)
+        if not all(isinstance(v, Variable) for v in variables):
+            raise ModelError("the scope of a Factor is a sequence of Variable objects; from_tables takes indices")
         names = [v.name for v in variables]
         label = f"table of factor ({', '.join(names)})"
         if len(set(names)) < len(names):

@@ -8,6 +8,7 @@ A graph is a :class:`Layout` (integers, shared) and ``theta`` (one flat float64 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,8 +19,8 @@ from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
 from beliefs.kernels.layout import condition_cells, log_scores
-from beliefs.model.factor import Factor, check_logs, log_table, numeric
-from beliefs.model.layout import Layout, frozen_ints
+from beliefs.model.factor import Factor, check_axes, check_logs, log_table, numeric
+from beliefs.model.layout import Layout, frozen, frozen_ints
 from beliefs.model.naming import Naming
 from beliefs.model.variable import Variable
 from beliefs.model.views import Factors, Variables
@@ -41,8 +42,10 @@ def as_factor_graph(model: Model) -> FactorGraph:
     """Return the factor graph of any model of this library, or raise a ModelError."""
     if isinstance(model, FactorGraph):  # by far the most frequent, and a protocol's isinstance is slow
         return model
-    if isinstance(model, Model):
-        return model.to_factor_graph()
+    if isinstance(model, Model) and not isinstance(model, type):
+        graph: object = model.to_factor_graph()
+        if isinstance(graph, FactorGraph):
+            return graph
     raise ModelError(f"expected a model (FactorGraph, BayesianNetwork, ...), found {type(model).__name__}")
 
 
@@ -240,7 +243,7 @@ class FactorGraph:
 
     def with_likelihood(self, likelihoods: Mapping[Any, ArrayLike]) -> FactorGraph:
         """Return the graph with soft evidence: one more unary factor per entry, ``{"A": [.7, .3]}``."""
-        extra: list[tuple[tuple[int, ...], Floats]] = []
+        extra: list[tuple[tuple[int], Floats]] = []
         for ref, values in likelihoods.items():
             v = self.index(ref)
             name, card = self.naming.name(v), int(self.layout.card[v])
@@ -249,16 +252,23 @@ class FactorGraph:
                 raise ModelError(f"likelihood of {name!r} must have shape ({card},), found {logs.shape}")
             if not (logs > -np.inf).any():
                 raise ModelError(f"likelihood of {name!r} is zero for every state")
-            seen = int(self.evidence_states[v])
-            extra.append(((v,), logs) if seen < 0 else ((), logs[seen : seen + 1]))
+            extra.append(((v,), logs))
         return self.with_factors(extra)
 
-    def with_factors(self, factors: Sequence[tuple[Sequence[int], Floats]]) -> FactorGraph:
-        """Return the graph with more factors, each ``(variable indices, log table)``, after the present ones."""
+    def with_factors(self, factors: Sequence[tuple[Sequence[VariableRef], ArrayLike]]) -> FactorGraph:
+        """Return the graph with more factors, each ``(variables, log table)``, after the present ones.
+
+        A table over observed variables is sliced at their states, as :meth:`condition` would have done.
+        """
         old = self.layout
-        scopes = [np.asarray(scope, np.int64) for scope, _ in factors]
+        scopes: list[Ints] = []
+        tables: list[Floats] = []
+        for variables, values in factors:
+            scope, table = self._sliced([self.index(v) for v in variables], values)
+            scopes.append(np.array(scope, np.int64))
+            tables.append(table)
         ends = old.scope_ptr[-1] + np.cumsum([len(s) for s in scopes], dtype=np.int64)
-        sizes = np.array([np.size(table) for _, table in factors], np.int64)
+        sizes = np.array([table.size for table in tables], np.int64)
         layout = Layout.build(
             old.card,
             np.concatenate([old.scope_ptr, ends]),
@@ -266,12 +276,25 @@ class FactorGraph:
             np.concatenate([old.cell_ptr, old.n_cells + np.cumsum(sizes) - sizes]),
             old.observed,
         )
-        theta = np.concatenate([self.theta, *(np.ravel(table) for _, table in factors)])
+        theta = np.concatenate([self.theta, *tables])
         children = None
         if self.children is not None:
             children = np.concatenate([self.children, np.full(len(scopes), -1, np.int64)])
         graph = FactorGraph.build(layout, theta, self.naming, kind="MARKOV")
         return FactorGraph(layout, graph.theta, self.naming, self.evidence_states, kind="MARKOV", children=children)
+
+    def _sliced(self, scope: list[int], values: ArrayLike) -> tuple[list[int], Floats]:
+        """Return the unobserved part of a scope and the flat table over it."""
+        shape = tuple(int(self.layout.card[v]) for v in scope)
+        what = f"table of the new factor over ({', '.join(self.naming.name(v) for v in scope)})"
+        table = numeric(values, what)
+        if table.size != math.prod(shape) or table.ndim > 1 and table.shape != shape:
+            raise ModelError(f"{what} must have shape {shape}, found {table.shape}")
+        seen = self.evidence_states
+        if any(seen[v] >= 0 for v in scope):
+            check_axes(len(shape), "observe fewer variables of the new factor")
+            table = table.reshape(shape)[tuple(slice(None) if seen[v] < 0 else int(seen[v]) for v in scope)]
+        return [v for v in scope if seen[v] < 0], table.ravel()
 
     # -- values -------------------------------------------------------------------------------------------------
     def with_theta(self, theta: ArrayLike) -> FactorGraph:
@@ -350,6 +373,9 @@ class FactorGraph:
         from beliefs.model.networkx import from_networkx
 
         return from_networkx(graph)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(frozen(state))
 
     def __repr__(self) -> str:
         seen = f", {len(self.evidence)} observed" if self.layout.observed.any() else ""

@@ -40,9 +40,19 @@ def frozen_ints(values: ArrayLike, what: str) -> Ints:
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iub":
         raise ModelError(f"{what} must be integers, found {array.dtype}")
+    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+        raise ModelError(f"{what} must be below 2^63, found {array.max()}")
     copy = np.array(array, dtype=np.int64, order="C")
     copy.setflags(write=False)
     return copy
+
+
+def frozen(state: dict[str, Any]) -> dict[str, Any]:
+    """Make the arrays of an unpickled or copied object read-only again; kernels are compiled for that type."""
+    for value in state.values():
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+    return state
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +94,8 @@ class Layout:
             n_cells = _check_tied(starts, sizes)
         mask = np.zeros(cards.size, np.bool_) if observed is None else np.array(observed, np.bool_)
         mask.setflags(write=False)
+        if mask[scope].any():
+            raise ModelError(f"variable {scope[mask[scope]][0]} is observed and in a scope")
         return cls(cards, ptr, scope, starts, sizes, n_cells, mask)
 
     # -- counts -------------------------------------------------------------------------------------------------
@@ -152,6 +164,12 @@ class Layout:
         start = int(self.cell_ptr[f])
         return slice(start, start + int(self.factor_size[f]))
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_plans": OrderedDict()}  # plans are made again where they are needed
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(frozen(state))
+
     def equals(self, other: Layout) -> bool:
         """Whether the structure is the same, array by array."""
         return self is other or all(
@@ -197,6 +215,8 @@ def _check_scopes(card: Ints, scope_ptr: Ints, scope_vars: Ints) -> None:
     if scope_vars.size and not (0 <= scope_vars.min() and scope_vars.max() < card.size):
         bad = scope_vars[(scope_vars < 0) | (scope_vars >= card.size)][0]
         raise ModelError(f"a scope names variable {bad}, but the model has variables 0..{card.size - 1}")
+    if float(card.sum(dtype=np.float64)) > 2.0**60:
+        raise BudgetError(f"the variables have {float(card.sum(dtype=np.float64)):.3g} states in all")
     f = repeated_variable(scope_ptr, scope_vars, np.full(card.size, -1, np.int64))
     if f >= 0:
         scope = tuple(int(v) for v in scope_vars[scope_ptr[f] : scope_ptr[f + 1]])

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from beliefs.errors import ModelError
+from beliefs.model.layout import frozen
 from beliefs.model.variable import Variable, as_index, check_labels, state_index, suggestion
 from beliefs.typing import Ints
 
@@ -72,6 +73,9 @@ class Naming:
     @cached_property
     def _position(self) -> dict[str, int]:
         return {name: v for v, name in enumerate(self.names or ())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(frozen(state))
 
     def name(self, v: int) -> str:
         """Name of variable ``v``."""

@@ -130,7 +130,7 @@ def test_the_budget_is_met_to_the_byte() -> None:
     assert bl.infer(graph, "junction_tree", max_bytes=needed).bound is bl.Bound.EXACT
     with pytest.raises(bl.BudgetError, match=r"junction_tree needs .*width 3.*the limit is"):
         bl.infer(graph, "junction_tree", max_bytes=needed - 1)
-    states = 32 * 2**12
+    states = 64 * 2**12
     assert bl.infer(graph, "enumeration", max_bytes=states).bound is bl.Bound.EXACT
     with pytest.raises(bl.BudgetError, match=r"2\^12.0 joint states"):
         bl.infer(graph, "enumeration", max_bytes=states - 1)

@@ -88,8 +88,11 @@ def test_what_is_not_a_set_of_variables() -> None:
         result.marginal(None)  # type: ignore[arg-type]
     with pytest.raises(bl.ModelError, match="no variable 7"):
         result.marginal(7)
-    with pytest.raises(IndexError):
+    with pytest.raises(bl.ModelError, match="no factor 5: the model has factors 0..4"):
         result.factor_marginal(5)
+    with pytest.raises(bl.ModelError, match="no factor 'Rain'"):
+        result.factor_marginal("Rain")  # type: ignore[arg-type]
+    assert result.mutual_information("Rain", "Rain") == pytest.approx(result.entropy("Rain"))
 
 
 def test_mpm_and_mean() -> None:

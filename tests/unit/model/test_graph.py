@@ -92,7 +92,7 @@ def test_pairwise_puts_unary_factors_first_and_ties_one_table() -> None:
             "'Rain' occurs with different states",
         ),
         (lambda: family("chain").with_theta([1.0]), r"theta must have shape \(75,\), found \(1,\)"),
-        (lambda: family("chain").with_theta(np.full(75, np.inf)), "finite or -inf log potentials, found inf"),
+        (lambda: family("chain").with_theta(np.full(75, np.inf)), "-inf or finite log potentials .*found inf"),
     ],
 )  # fmt: skip
 def test_a_malformed_graph_is_refused(make: Any, message: str) -> None:

@@ -6,7 +6,7 @@ All questions are answered from the log scores :math:`\theta(x) = \sum_f \theta_
     log Z = LSE_x theta(x),   mu_f(x_f) = sum over x that agree of exp(theta(x) - log Z),
     MAP = argmax_x theta(x),  marginal MAP = argmax_{x_B} LSE_{x_A} theta(x_A, x_B)
 
-Exact; ties go to the smallest state of the first variable. Cost: N x factors, memory 32 N bytes, checked against the
+Exact; ties go to the smallest state of the first variable. Cost: N x factors, memory 64 N bytes, checked against the
 budget first. Fails only by size: BudgetError.
 """
 
@@ -34,7 +34,7 @@ from beliefs.typing import Floats, Ints
 
 __all__ = ["Enumeration"]
 
-_BYTES_PER_STATE = 32  # scores, probabilities and two index arrays of eight bytes each
+_BYTES_PER_STATE = 64  # scores, probabilities, and index arrays with their temporaries, eight bytes each
 
 
 @dataclass(eq=False)
