@@ -95,10 +95,12 @@ def condition_cells(
                 axes += 1
             step *= card[v]
         k = new_cell_ptr[f]
+        run, step = (extent[0], stride[0]) if axes > 0 else (1, 0)
         while True:
-            cells[k] = at
-            k += 1
-            a = 0
+            for x in range(run):  # the last kept axis in one go
+                cells[k + x] = at + x * step
+            k += run
+            a = 1
             while a < axes:
                 digit[a] += 1
                 at += stride[a]
@@ -107,7 +109,7 @@ def condition_cells(
                 at -= stride[a] * extent[a]
                 digit[a] = 0
                 a += 1
-            if a == axes:
+            if a >= axes:
                 break
 
 

@@ -7,7 +7,14 @@ import math
 from beliefs.kernels._jit import kernel
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["factor_spans", "variable_marginals"]
+__all__ = ["factor_spans", "scatter", "variable_marginals"]
+
+
+@kernel
+def scatter(values: Floats, target: Ints, out: Floats) -> None:
+    """Write ``out[target] = values[: target.size]``."""
+    for k in range(target.size):
+        out[target[k]] = values[k]
 
 
 @kernel

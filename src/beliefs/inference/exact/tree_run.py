@@ -6,7 +6,7 @@ import numpy as np
 
 from beliefs.inference.base import Bound, Decoding, Problem, Task, observed_point_masses, zero_probability
 from beliefs.inference.exact.cluster_tree import ClusterTree
-from beliefs.kernels.marginals import factor_spans, variable_marginals
+from beliefs.kernels.marginals import factor_spans, scatter, variable_marginals
 from beliefs.kernels.tree_decode import decode_maximum, draw_samples
 from beliefs.kernels.tree_linear import DONE, OUT_OF_RANGE, ZERO, collect_linear, distribute_linear
 from beliefs.kernels.tree_log import collect_log, distribute_log
@@ -79,7 +79,7 @@ class TreeRun:
         elif plan.tree.block.size:
             distribute_linear(plan.tree, self.tables, self.tops, beliefs)
         mu_factor = np.ones(int(layout.table_ptr[-1]))  # constants have mu 1
-        mu_factor[plan.target] = beliefs[: plan.target.size]
+        scatter(beliefs, plan.target, mu_factor)
         mu_var = observed_point_masses(graph)
         variable_marginals(
             layout.card, layout.scope_ptr, layout.scope_vars, layout.table_ptr, layout.var_ptr, layout.var_edges,
