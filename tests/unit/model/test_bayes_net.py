@@ -122,6 +122,23 @@ def test_a_column_of_zeros_is_never_drawn_and_sums_are_rescaled() -> None:
     assert (bn.sample(1000, seed=2) == 1).all()
 
 
+def test_rounding_never_draws_a_state_of_probability_zero() -> None:
+    """The largest uniform number below one, on columns that end in a zero and add up with rounding errors."""
+
+    class Largest(np.random.Generator):
+        def random(self, size: Any = None, *args: Any, **kwargs: Any) -> Any:
+            return np.full(size, np.nextafter(1.0, 0.0))
+
+    rng = np.random.default_rng(0)
+    columns = rng.dirichlet(np.ones(20), size=300)
+    columns[:, -3:] = 0.0
+    columns /= columns.sum(axis=1, keepdims=True)
+    variables = [bl.Variable(f"v{k}", 20) for k in range(300)]
+    bn = bl.BayesianNetwork.from_cpts(variables, {v.name: ([], c) for v, c in zip(variables, columns, strict=True)})
+    drawn = bn.sample(1, seed=Largest(np.random.PCG64(0)))[0]
+    assert (drawn == 16).all()
+
+
 def test_samples_repeat_with_their_seed() -> None:
     bn = sprinkler()
     assert bn.sample(50, seed=1).tolist() == bn.sample(50, seed=np.random.default_rng(1)).tolist()
