@@ -12,10 +12,11 @@ from beliefs.cli.documents import json_text
 from beliefs.cli.names import load_graph, parse_query
 from beliefs.cli.options import evidence_option, json_flag, limit_option, max_bytes_option, model_argument
 from beliefs.cli.table import Table, show_facts, show_table
-from beliefs.errors import BudgetError, ModelError
+from beliefs.errors import BudgetError
 from beliefs.inference.auto import choose
 from beliefs.inference.base import Problem, Task
 from beliefs.inference.budget import default_budget, readable_bytes
+from beliefs.inference.doors import checked_query
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.messages.bp import Schedule
 from beliefs.inference.orders import CostReport
@@ -44,7 +45,7 @@ def info_command(
 ) -> None:
     """Tell the size of MODEL and the cost of exact inference."""
     graph = load_graph(model, evidence)
-    asked = np.array(_query(graph, query) if query else [], np.int64)
+    asked = np.sort(checked_query(graph, parse_query(graph, query) if query else []))
     budget = default_budget() if max_bytes is None else max_bytes
     problem = Problem(graph, Task.MARGINAL_MAP if asked.size else Task.INFER, query=asked, max_bytes=budget)
     report = JunctionTree().report(problem)
@@ -57,17 +58,6 @@ def info_command(
     _show_cost(report, found["exact"], "marginal MAP" if asked.size else "inference")
     if states:
         _show_states(graph, limit)
-
-
-def _query(graph: FactorGraph, text: str) -> list[int]:
-    """Return the variables of a query in order; one that marginal MAP would refuse has no cost."""
-    asked = sorted(parse_query(graph, text))
-    if len(set(asked)) < len(asked):
-        raise ModelError("the query names a variable twice")
-    for v in asked:
-        if graph.layout.observed[v]:
-            raise ModelError(f"variable {graph.naming.name(v)!r} is in the query and in the evidence")
-    return asked
 
 
 def _contents(graph: FactorGraph) -> dict[str, Any]:

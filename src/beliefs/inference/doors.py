@@ -29,7 +29,7 @@ from beliefs.inference.text import parse_method
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.typing import Bools, Floats, Ints, VariableRef
 
-__all__ = ["Options", "infer", "marginal_map", "maximize", "sample"]
+__all__ = ["Options", "checked_query", "infer", "marginal_map", "maximize", "sample"]
 
 
 class Options(TypedDict, total=False):
@@ -160,7 +160,7 @@ def marginal_map(
     ({'x0': '1'}, {'x0': '0', 'x1': '1'})
     """
     graph = _checked(model)
-    asked = _query(graph, query)
+    asked = checked_query(graph, query)
     done = _ask(Problem(graph, Task.MARGINAL_MAP, query=np.sort(asked)), method, options)
     answer = done.answer
     assert isinstance(answer, Decoding)
@@ -307,7 +307,8 @@ def _listed(graph: FactorGraph, variables: Sequence[VariableRef], what: str) -> 
     return np.array([graph.index(v) for v in variables], np.int64)
 
 
-def _query(graph: FactorGraph, query: Sequence[VariableRef]) -> Ints:
+def checked_query(graph: FactorGraph, query: Sequence[VariableRef]) -> Ints:
+    """Return the indices of a marginal-MAP query; repeated and observed variables are refused."""
     asked = _listed(graph, query, "query")
     if len(set(asked)) < len(asked):
         raise ModelError("the query names a variable twice")
