@@ -1,0 +1,1 @@
+"""Search over joint states: feasible states, local search, values of partial assignments."""

@@ -1,0 +1,78 @@
+r"""A state of positive weight, by search: where to start when some cells are hard zeros.
+
+Depth-first search over the variables of factors with zeros. After every decision, values that some factor no longer
+allows are removed until all agree (generalised arc consistency with kept supports [lecoutre2007]); the next variable
+is the one with the fewest values left per failure seen at its factors [boussemart2004], and failures restart the search.
+
+Guarantee: a returned state has positive weight; an error proves that there is none; None says nothing but that the
+effort was spent. Finding one is NP-hard in general; without cycles of hard factors it takes no backtracking.
+Cost: one propagation reads each value of each hard factor, and more only where values are removed. Without hard zeros
+the state is drawn uniformly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beliefs.inference.base import zero_probability
+from beliefs.inference.search.strides import edge_strides
+from beliefs.kernels.feasible import FOUND, PROVED, find_feasible
+from beliefs.model.graph import FactorGraph
+from beliefs.model.layout import Layout
+from beliefs.typing import Bools, Ints
+
+__all__ = ["EFFORT", "feasible_state"]
+
+EFFORT = 300_000_000  # cells read; about a second
+
+
+def feasible_state(graph: FactorGraph, seed: int = 0, effort: int = EFFORT) -> Ints | None:
+    """Return a random state of positive weight, ``(n_vars,)``; None if none was found.
+
+    Parameters
+    ----------
+    seed : int
+        Of the random choices; the state is the same for the same seed, and its law is not that of the model.
+    effort : int
+        Cells of tables that may be read before the search gives up; at least one pass is made.
+
+    Raises
+    ------
+    ZeroProbabilityError
+        If the search has shown that no state has positive weight.
+
+    Examples
+    --------
+    >>> g = FactorGraph.from_tables([2, 2], [((0, 1), [[0, 1], [0, 0]])])
+    >>> feasible_state(g)
+    array([0, 1])
+    """
+    layout = graph.layout
+    states = graph.evidence_states.copy()
+    hard = hard_factors(graph)
+    if (hard & (layout.factor_size == 1)).any():
+        raise zero_probability(graph)
+    generator = np.random.default_rng(seed)
+    if not hard.any():
+        return np.where(states < 0, generator.integers(layout.card), states)
+    found = find_feasible(
+        layout.card, layout.state_ptr, layout.scope_ptr, layout.scope_vars, layout.cell_ptr, layout.var_ptr,
+        layout.var_edges, layout.edge_factor, graph.theta, hard, edge_strides(layout), _message_ptr(layout),
+        np.array([effort], np.int64), generator.integers(1, 2**63, size=1, dtype=np.uint64), states,
+    )  # fmt: skip
+    if found == PROVED:
+        raise zero_probability(graph)
+    return states if found == FOUND else None
+
+
+def hard_factors(graph: FactorGraph) -> Bools:
+    """Return which factors have a cell of ``-inf``, ``(n_factors,)``."""
+    layout = graph.layout
+    n_zeros = np.concatenate([[0], np.cumsum(graph.theta == -np.inf)])
+    hard: Bools = n_zeros[layout.cell_ptr + layout.factor_size] > n_zeros[layout.cell_ptr]
+    return hard
+
+
+def _message_ptr(layout: Layout) -> Ints:
+    ends: Ints = np.cumsum(layout.card[layout.scope_vars])
+    return ends - layout.card[layout.scope_vars]
