@@ -68,7 +68,7 @@ def _pop(heap: Ints, place: Ints, key: Floats, size: Ints) -> int:
         heap[0] = heap[size[0]]
         place[heap[0]] = 0
         _sift(heap, place, key, size[0], 0)
-    return v
+    return int(v)
 
 
 # -- generalised arc consistency -------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ def _seek(
     while True:
         effort[0] -= 1
         if table[cell] > -np.inf:
-            return cell
+            return int(cell)
         e = end - 1
         while e >= begin:
             if e != fixed:

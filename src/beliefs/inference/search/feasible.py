@@ -2,7 +2,7 @@ r"""A state of positive weight, by search: where to start when some cells are ha
 
 Depth-first search over the variables of factors with zeros. After every decision, values that some factor no longer
 allows are removed until all agree (generalised arc consistency with kept supports [lecoutre2007]); the next variable
-is the one with the fewest values left per failure seen at its factors [boussemart2004], and failures restart the search.
+is the one with the fewest values left per failure seen at its factors [boussemart2004]; many failures are a new start.
 
 Guarantee: a returned state has positive weight; an error proves that there is none; None says nothing but that the
 effort was spent. Finding one is NP-hard in general; without cycles of hard factors it takes no backtracking.
