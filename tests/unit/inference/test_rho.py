@@ -137,12 +137,12 @@ def hang_from(root: int, edges: Pairs) -> list[int] | None:
 
 def test_dense_and_sparse_resistances_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    edges = grid_pairs(5, 6) + random_graph(rng, 30, 10)
-    dense = choose_rho(layout_of(30, edges), "uniform")
+    edges = grid_pairs(10, 12) + random_graph(rng, 120, 20)
+    dense = choose_rho(layout_of(120, edges), "uniform")
     monkeypatch.setattr(effective_resistance, "SMALL", 0)
-    sparse = choose_rho(layout_of(30, edges), "uniform")
+    sparse = choose_rho(layout_of(120, edges), "uniform")
     monkeypatch.setattr(effective_resistance, "DENSE_GAIN", 10**9)
-    cholesky = choose_rho(layout_of(30, edges), "uniform")
+    cholesky = choose_rho(layout_of(120, edges), "uniform")
     np.testing.assert_allclose(sparse.parent, dense.parent, atol=1e-13)
     np.testing.assert_allclose(cholesky.parent, dense.parent, atol=1e-13)
 

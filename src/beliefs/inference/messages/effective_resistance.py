@@ -50,7 +50,7 @@ def spanning_tree_probabilities(n_vars: int, ends: Ints, held: Bools) -> Floats:
 
 def _inverse_entries(n: int, ends: Ints) -> tuple[Floats, Floats]:
     """Return ``G`` on the diagonal at both ends ``(n_edges, 2)`` and across the edges; 0 where an end is -1."""
-    if n > SMALL:
+    if n > SMALL and len(ends) < n * n / 20:  # a denser graph fills in at once
         found = _sparse_entries(n, ends)
         if found is not None:
             return found
