@@ -39,6 +39,8 @@ from beliefs.inference.exact.elimination import Elimination
 from beliefs.inference.exact.enumeration import Enumeration
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.messages.bp import BP
+from beliefs.inference.messages.fractional import FractionalBP
+from beliefs.inference.messages.trw import TRW
 from beliefs.io import read, read_evidence, read_query, write
 from beliefs.model import BayesianNetwork, Factor, FactorGraph, Layout, Variable
 
@@ -47,6 +49,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BP",
     "METHODS",
+    "TRW",
     "BayesianNetwork",
     "BeliefsError",
     "Bound",
@@ -57,6 +60,7 @@ __all__ = [
     "Factor",
     "FactorGraph",
     "FormatError",
+    "FractionalBP",
     "InferenceResult",
     "JunctionTree",
     "Layout",

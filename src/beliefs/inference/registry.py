@@ -11,12 +11,14 @@ from beliefs.inference.exact.elimination import Elimination
 from beliefs.inference.exact.enumeration import Enumeration
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.messages.bp import BP
+from beliefs.inference.messages.fractional import FractionalBP
+from beliefs.inference.messages.trw import TRW
 
 __all__ = ["METHODS", "MethodTable", "methods"]
 
 _HEADER = ("method", "answers", "guarantee", "cost", "reference")
 
-METHODS: tuple[type[Method], ...] = (Enumeration, Elimination, JunctionTree, BP)
+METHODS: tuple[type[Method], ...] = (Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP)
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,7 @@ def fast_exp(x: float) -> float:
     r2 = r * r
     r4 = r2 * r2
     low = (1.0 + r) + r2 * (0.5 + r * 0.16666666666666666)
-    middle = (0.041666666666666664 + r * 0.008333333333333333) + r2 * (
-        0.001388888888888889 + r * 0.0001984126984126984
-    )
+    middle = (0.041666666666666664 + r * 0.008333333333333333) + r2 * (0.001388888888888889 + r * 0.0001984126984126984)
     high = (2.48015873015873e-05 + r * 2.7557319223985893e-06) + r2 * (
         2.755731922398589e-07 + r * 2.505210838544172e-08
     )
@@ -49,7 +47,7 @@ def fast_exp(x: float) -> float:
 
 @kernel
 def fast_log(x: float) -> float:
-    """Return ``log(x)`` of a positive normal number; zero, subnormal, infinite or negative arguments are not allowed."""
+    """Return ``log(x)`` of a positive normal number; anything else (0, subnormal, inf, negative) gives nonsense."""
     bits = np.float64(x).view(np.int64)
     # subtracting the bits of sqrt(1/2) makes the exponent field count octaves from there
     octave = (bits - _ROOT_HALF) >> 52

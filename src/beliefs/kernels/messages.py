@@ -1,8 +1,18 @@
-"""Sum-product messages on factors of any arity, in the log domain.
+r"""Messages on factors of any arity, in the log domain, for sums, maxima and both at once.
 
-Messages run from factors to variables, one per edge, normalised to log-sum zero. The cavity of an edge, the product
-of all *other* messages into its variable, is kept as a sum of finite logs and a count of ``-inf``, so that a hard
-zero can be divided out again.
+One update serves all methods that differ only in their counting numbers :math:`\rho_c` (1: belief propagation; a
+mixture of forests: tree-reweighted; anything positive: fractional). With log messages :math:`\lambda_{ci}` and
+:math:`\beta_i = \sum_{d \ni i} \rho_d \lambda_{di}`,
+
+.. math:: \lambda_{ci}(x_i) = R_{x_{c \setminus i}} \Big[ \theta_c(x_c) / \rho_c
+          + \sum_{j \in c \setminus i} (\beta_j - \lambda_{cj})(x_j) \Big] + \text{const}
+
+where R is the log-sum-exp over variables of temperature 1, then the maximum over those of temperature 0. Towards a sum
+variable, max variables are restricted to the maximisers of their beliefs (mixed-product [liu2013]).
+
+Messages to sum variables have log-sum-exp zero, messages to max variables have maximum zero. :math:`\beta` is kept as
+``finite``, the weighted sum of finite logs, and ``zeros``, the number of ``-inf``, so that a hard zero can be taken
+out again.
 """
 
 from __future__ import annotations
@@ -12,231 +22,334 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.typing import Floats, Ints
+from beliefs.kernels.contraction import contract_log, contract_max, spread_log
+from beliefs.kernels.traversal import factor_traversal  # noqa: F401
+from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["bethe_beliefs", "factor_traversal", "log_beliefs", "sweep_factors"]
+__all__ = [
+    "TIE",
+    "cavity",
+    "log_beliefs",
+    "messages_out",
+    "replace_message",
+    "send_unary",
+    "sweep_log",
+    "widest_scope",
+]
+
+TIE = 1e-9  # nats: states within this of the best belief are maximisers
 
 
 @kernel
-def factor_traversal(
-    scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, order: Ints
-) -> bool:
-    """Write the factors breadth first, part by part, from the lowest variable; return whether the graph is a forest.
+def widest_scope(card: Ints, scope_ptr: Ints, scope_vars: Ints) -> tuple[int, int, int]:
+    """Return the largest arity, the largest cardinality and the largest table."""
+    widest, largest, cells = 1, 1, 1
+    for v in range(card.size):
+        largest = max(largest, card[v])
+    for f in range(scope_ptr.size - 1):
+        widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
+        size = 1
+        for e in range(scope_ptr[f], scope_ptr[f + 1]):
+            size *= card[scope_vars[e]]
+        cells = max(cells, size)
+    return widest, largest, cells
 
-    Leaves-to-root is this order reversed. A factor graph is a forest when edges = variables + factors - parts.
-    Cost: edges.
-    """
-    n_vars, n_factors = var_ptr.size - 1, scope_ptr.size - 1
-    seen_var = np.zeros(n_vars, np.bool_)
-    seen_factor = np.zeros(n_factors, np.bool_)
-    queue = np.empty(n_vars, np.int64)
-    count = 0
-    parts = 0
-    for f in range(n_factors):  # constants first; they send nothing
-        if scope_ptr[f] == scope_ptr[f + 1]:
-            order[count] = f
-            count += 1
-            parts += 1
-    for root in range(n_vars):
-        if seen_var[root]:
-            continue
-        seen_var[root] = True
-        parts += 1
-        queue[0] = root
-        head, tail = 0, 1
-        while head < tail:
-            v = queue[head]
-            head += 1
-            for i in range(var_ptr[v], var_ptr[v + 1]):
-                f = edge_factor[var_edges[i]]
-                if seen_factor[f]:
-                    continue
-                seen_factor[f] = True
-                order[count] = f
-                count += 1
-                for e in range(scope_ptr[f], scope_ptr[f + 1]):
-                    u = scope_vars[e]
-                    if not seen_var[u]:
-                        seen_var[u] = True
-                        queue[tail] = u
-                        tail += 1
-    return scope_vars.size == n_vars + n_factors - parts
+
+@kernel
+def send_unary(
+    scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, msg_ptr: Ints, theta: Floats, summed: Bools, messages: Floats
+) -> bool:
+    """Set the messages of all factors of one variable to their tables, normalised; False if one is all ``-inf``."""
+    for f in range(cell_ptr.size):
+        if scope_ptr[f + 1] - scope_ptr[f] == 1:
+            e = scope_ptr[f]
+            run = messages[msg_ptr[e] : msg_ptr[e + 1]]
+            for x in range(run.size):
+                run[x] = theta[cell_ptr[f] + x]
+            if not normalise(run, summed[scope_vars[e]]):
+                return False
+    return True
+
+
+@kernel
+def normalise(log_message: Floats, summed: bool) -> bool:
+    """Shift to log-sum-exp zero (or maximum zero if not ``summed``); return False if all is ``-inf``."""
+    top = -math.inf
+    for x in range(log_message.size):
+        top = max(top, log_message[x])
+    if top == -math.inf:
+        return False
+    if summed:
+        total = 0.0
+        for x in range(log_message.size):
+            total += math.exp(log_message[x] - top)
+        top += math.log(total)
+    for x in range(log_message.size):
+        log_message[x] -= top
+    return True
 
 
 @kernel
 def log_beliefs(
-    card: Ints, state_ptr: Ints, scope_vars: Ints, msg_ptr: Ints, messages: Floats, finite: Floats, zeros: Ints
+    card: Ints,
+    state_ptr: Ints,
+    scope_vars: Ints,
+    edge_factor: Ints,
+    msg_ptr: Ints,
+    rho: Floats,
+    messages: Floats,
+    finite: Floats,
+    zeros: Ints,
 ) -> None:
-    """Add up all messages into each variable: finite parts to ``finite``, counts of ``-inf`` to ``zeros``."""
+    """Add up ``rho * message`` into each variable: finite ones to ``finite``, counts of ``-inf`` to ``zeros``."""
     finite[:] = 0.0
     zeros[:] = 0
     for e in range(scope_vars.size):
         v = scope_vars[e]
+        weight = rho[edge_factor[e]]
         for x in range(card[v]):
             m = messages[msg_ptr[e] + x]
             if m == -math.inf:
                 zeros[state_ptr[v] + x] += 1
             else:
-                finite[state_ptr[v] + x] += m
+                finite[state_ptr[v] + x] += weight * m
 
 
 @kernel
 def cavity(finite: float, zeros: int, message: float) -> float:
-    """Return the sum of logs without one message: ``-inf`` if any other is."""
+    """Return ``beta - lambda``: ``-inf`` if any *other* message is; where only this one is, the sum of the others."""
     if message == -math.inf:
         return finite if zeros == 1 else -math.inf
     return finite - message if zeros == 0 else -math.inf
 
 
 @kernel
-def sweep_factors(
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
-    state_ptr: Ints,
-    msg_ptr: Ints,
-    theta: Floats,
-    order: Ints,
-    damping: float,
-    messages: Floats,
-    finite: Floats,
-    zeros: Ints,
-) -> bool:
-    """Update all messages out of each factor, in ``order``; return False if one is zero everywhere (Z = 0).
-
-    For edge ``(f, j)``, Eqs. (1.20)-(1.21) [gelfand2014]: ``m(x_j) = LSE over the others of theta_f + cavities``,
-    normalised, then ``(1 - damping) * new + damping * old`` in logs. ``messages``, ``finite`` and ``zeros`` change in
-    place. Cost: arity^2 x cells of each factor, two passes (a maximum and a sum of exponentials).
-    """
-    widest, largest = 1, 1
-    for f in range(cell_ptr.size):
-        widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
-    for v in range(card.size):
-        largest = max(largest, card[v])
-    incoming = np.empty((widest, largest))
-    digit = np.empty(widest, np.int64)
-    top = np.empty(largest)
-    total = np.empty(largest)
-    for f in order:
-        first, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
-        for j in range(arity):
-            for a in range(arity):
-                v = scope_vars[first + a]
-                digit[a] = 0
-                for x in range(card[v]):
-                    k = state_ptr[v] + x
-                    incoming[a, x] = cavity(finite[k], zeros[k], messages[msg_ptr[first + a] + x]) if a != j else 0.0
-            target = scope_vars[first + j]
-            size = 1
-            for a in range(arity):
-                size *= card[scope_vars[first + a]]
-            top[: card[target]] = -math.inf
-            total[: card[target]] = 0.0
-            for sweep in range(2):
-                for k in range(size):
-                    value = theta[cell_ptr[f] + k]
-                    for a in range(arity):
-                        value += incoming[a, digit[a]]
-                    x = digit[j]
-                    if sweep == 0:
-                        top[x] = max(top[x], value)
-                    elif value > -math.inf:
-                        total[x] += math.exp(value - top[x])
-                    a = arity - 1
-                    while a >= 0:
-                        digit[a] += 1
-                        if digit[a] < card[scope_vars[first + a]]:
-                            break
-                        digit[a] = 0
-                        a -= 1
-            peak = -math.inf
-            for x in range(card[target]):
-                if top[x] > -math.inf:
-                    top[x] += math.log(total[x])
-                peak = max(peak, top[x])
-            if peak == -math.inf:
-                return False
-            norm = 0.0
-            for x in range(card[target]):
-                norm += math.exp(top[x] - peak)
-            norm = peak + math.log(norm)
-            for x in range(card[target]):
-                e, s = msg_ptr[first + j] + x, state_ptr[target] + x
-                old, new = messages[e], top[x] - norm
-                if damping > 0.0 and new > -math.inf and old > -math.inf:
-                    new = (1.0 - damping) * new + damping * old
-                if old == -math.inf:
-                    zeros[s] -= 1
-                else:
-                    finite[s] -= old
-                if new == -math.inf:
-                    zeros[s] += 1
-                else:
-                    finite[s] += new
-                messages[e] = new
-    return True
+def maximisers(cavities: Floats, finite: Floats, zeros: Ints, restricted: Floats) -> None:
+    """Copy the cavities of the states of largest belief; all others become ``-inf``."""
+    top = -math.inf
+    for x in range(cavities.size):
+        if zeros[x] == 0:
+            top = max(top, finite[x])
+    for x in range(cavities.size):
+        restricted[x] = cavities[x] if zeros[x] == 0 and finite[x] >= top - TIE else -math.inf
 
 
 @kernel
-def bethe_beliefs(
+def max_axes_first(scope: Ints, summed: Bools, axes: Ints) -> int:
+    """Write the axes of a scope, max variables first; return how many these are."""
+    n_max = 0
+    for a in range(scope.size):
+        if not summed[scope[a]]:
+            axes[n_max] = a
+            n_max += 1
+    at = n_max
+    for a in range(scope.size):
+        if summed[scope[a]]:
+            axes[at] = a
+            at += 1
+    return n_max
+
+
+@kernel
+def load_table(cells: Floats, card: Ints, scope: Ints, axes: Ints, weight: float, digit: Ints, table: Floats) -> None:
+    """Write ``(cells / weight)`` as a table with axes in the order ``axes``, flat."""
+    in_order = True
+    for a in range(axes.size):
+        in_order = in_order and axes[a] == a
+        digit[a] = 0
+    if in_order:
+        for k in range(cells.size):
+            table[k] = cells[k] / weight
+        return
+    for k in range(cells.size):
+        at = 0
+        for a in range(axes.size):
+            at = at * card[scope[axes[a]]] + digit[axes[a]]
+        table[at] = cells[k] / weight
+        a = scope.size - 1
+        while a >= 0:
+            digit[a] += 1
+            if digit[a] < card[scope[a]]:
+                break
+            digit[a] = 0
+            a -= 1
+
+
+@kernel
+def outgoing(
+    table: Floats, sizes: Ints, n_max: int, incoming: Floats, restricted: Floats, spread: Floats, out: Floats
+) -> None:
+    """Write all messages out of one table (axes: max variables, then sum variables) to ``out (arity, K)``.
+
+    ``incoming`` and ``restricted (arity, K)`` hold cavities in the order of axes; the second is used for max variables
+    on the way to sum variables. ``table`` is overwritten. See :mod:`beliefs.kernels.contraction`.
+    """
+    arity = sizes.size
+    spread[0] = 0.0
+    begin, length = 0, 1  # W_j is spread[begin : begin + length]
+    for j in range(arity - 1):
+        vector = restricted[j, : sizes[j]] if j < n_max < arity else incoming[j, : sizes[j]]
+        ahead = begin + length
+        spread_log(spread[begin:ahead], vector, spread[ahead : ahead + length * sizes[j]])
+        begin, length = ahead, length * sizes[j]
+    for j in range(arity - 1, -1, -1):
+        if j == n_max - 1 and n_max < arity:  # from here on maxima, with all states of max variables
+            first, size = 0, 1
+            for i in range(j):
+                spread_log(
+                    spread[first : first + size],
+                    incoming[i, : sizes[i]],
+                    spread[first + size : first + size + size * sizes[i]],
+                )
+                first, size = first + size, size * sizes[i]
+        cells, vector, message = table[: length * sizes[j]], incoming[j, : sizes[j]], out[j, : sizes[j]]
+        if j >= n_max:
+            contract_log(cells, spread[begin : begin + length], vector, message, table[:length])
+        else:
+            contract_max(cells, spread[begin : begin + length], vector, message, table[:length])
+        if j > 0:
+            length //= sizes[j - 1]
+            begin -= length
+
+
+@kernel
+def damped(old: float, new: float, damping: float, in_logs: bool) -> float:
+    """Return the new log message mixed with a share ``damping`` of the old, in logs or as probabilities.
+
+    A proved zero stays zero.
+    """
+    if damping == 0.0 or new == -math.inf or old == -math.inf and in_logs:
+        return new
+    if in_logs:
+        return (1.0 - damping) * new + damping * old
+    return math.log((1.0 - damping) * math.exp(new) + damping * math.exp(old))
+
+
+@kernel
+def messages_out(
+    f: int,
+    skip: int,
     card: Ints,
     scope_ptr: Ints,
     scope_vars: Ints,
     cell_ptr: Ints,
-    table_ptr: Ints,
     state_ptr: Ints,
-    var_ptr: Ints,
     msg_ptr: Ints,
     theta: Floats,
+    summed: Bools,
+    rho: Floats,
     messages: Floats,
     finite: Floats,
     zeros: Ints,
-    mu_var: Floats,
-    mu_factor: Floats,
-) -> float:
-    """Write factor beliefs, given variable beliefs ``mu_var``; return the Bethe log Z, ``-inf`` if a belief is empty.
+    room: Floats,
+    table: Floats,
+    spread: Floats,
+    places: Ints,
+) -> bool:
+    """Write the messages out of factor ``f``, normalised, to ``room[2]``; return False if one is zero everywhere.
 
-    ``b_f`` is proportional to ``exp(theta_f + cavities)``, Eq. (1.23), and
-    ``log Z = sum_f <b_f, theta_f> + H(b_f) + sum_v (1 - degree_v) H(b_v)`` [yedidia2005]. Cost: arity x cells.
+    Row a of ``room[2]`` is the message to axis ``places[0, a]`` (max variables first); the axis ``skip`` is left out.
+    ``room (3, arity, K)``, ``table``, ``spread`` and ``places (3, arity)`` are working space.
     """
-    widest = 1
-    for f in range(cell_ptr.size):
-        widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
-    digit = np.empty(widest, np.int64)
-    log_z = 0.0
-    for f in range(cell_ptr.size):
+    incoming, restricted, out = room[0], room[1], room[2]
+    first, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
+    scope, axes, sizes, digit = scope_vars[first : first + arity], places[0, :arity], places[1, :arity], places[2]
+    n_max = max_axes_first(scope, summed, axes)
+    size = 1
+    for a in range(arity):
+        e = first + axes[a]
+        v = scope_vars[e]
+        sizes[a] = card[v]
+        size *= card[v]
+        s, m = state_ptr[v], msg_ptr[e]
+        for x in range(card[v]):
+            incoming[a, x] = cavity(finite[s + x], zeros[s + x], messages[m + x])
+        if a < n_max < arity:
+            maximisers(incoming[a, : card[v]], finite[s : s + card[v]], zeros[s : s + card[v]], restricted[a])
+    cells = theta[cell_ptr[f] : cell_ptr[f] + size]
+    for attempt in range(2):
+        load_table(cells, card, scope, axes, rho[f], digit, table)
+        # where the maximisers exclude each other: towards sum variables, take all states of the max variables
+        outgoing(table, sizes, n_max, incoming, restricted if attempt == 0 else incoming, spread, out)
+        reached = True
+        for a in range(arity):
+            if axes[a] != skip:
+                reached = normalise(out[a, : sizes[a]], summed[scope[axes[a]]]) and reached
+        if reached or n_max == 0 or n_max == arity:
+            break
+    return reached
+
+
+@kernel
+def replace_message(
+    v: int, old: Floats, new: Floats, weight: float, state_ptr: Ints, finite: Floats, zeros: Ints
+) -> None:
+    """Exchange one message in the sums of variable ``v``."""
+    for x in range(new.size):
+        s = state_ptr[v] + x
+        if old[x] == -math.inf:
+            zeros[s] -= 1
+        else:
+            finite[s] -= weight * old[x]
+        if new[x] == -math.inf:
+            zeros[s] += 1
+        else:
+            finite[s] += weight * new[x]
+
+
+@kernel
+def sweep_log(
+    card: Ints,
+    scope_ptr: Ints,
+    scope_vars: Ints,
+    cell_ptr: Ints,
+    state_ptr: Ints,
+    msg_ptr: Ints,
+    theta: Floats,
+    summed: Bools,
+    rho: Floats,
+    extent: Ints,
+    order: Ints,
+    skip: Ints,
+    damping: float,
+    in_logs: bool,
+    at_once: bool,
+    messages: Floats,
+    fresh: Floats,
+    finite: Floats,
+    zeros: Ints,
+) -> bool:
+    """Update the messages out of each factor of ``order``; return False if one is zero everywhere (Z = 0).
+
+    Messages are read from ``messages`` and written to ``fresh``; if ``at_once`` is False these are the same array and
+    ``finite``, ``zeros`` follow each update, else they are left as they are (flooding). ``skip[k]`` is the axis of
+    ``order[k]`` whose message is left out, -1 for none; ``extent`` is :func:`widest_scope`. Cost: two exponentials a
+    cell of a sum, none of a maximum.
+    """
+    widest, largest, cells = extent[0], extent[1], extent[2]
+    room, places = np.empty((3, widest, largest)), np.empty((3, widest), np.int64)
+    table, spread = np.empty(cells), np.empty(2 * cells + widest)
+    for k in range(order.size):
+        f = order[k]
         first, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
-        belief = mu_factor[table_ptr[f] : table_ptr[f + 1]]
-        digit[:arity] = 0
-        top = -math.inf
-        for k in range(belief.size):
-            value = theta[cell_ptr[f] + k]
-            for a in range(arity):
-                s = state_ptr[scope_vars[first + a]] + digit[a]
-                value += cavity(finite[s], zeros[s], messages[msg_ptr[first + a] + digit[a]])
-            belief[k] = value
-            top = max(top, value)
-            a = arity - 1
-            while a >= 0:
-                digit[a] += 1
-                if digit[a] < card[scope_vars[first + a]]:
-                    break
-                digit[a] = 0
-                a -= 1
-        if top == -math.inf:
-            return -math.inf
-        total = 0.0
-        for k in range(belief.size):
-            belief[k] = math.exp(belief[k] - top)
-            total += belief[k]
-        for k in range(belief.size):
-            belief[k] /= total
-            if belief[k] > 0.0:
-                log_z += belief[k] * (theta[cell_ptr[f] + k] - math.log(belief[k]))
-    for v in range(card.size):
-        degree = var_ptr[v + 1] - var_ptr[v]
-        for s in range(state_ptr[v], state_ptr[v + 1]):
-            if mu_var[s] > 0.0:
-                log_z -= (1 - degree) * mu_var[s] * math.log(mu_var[s])
-    return log_z
+        if arity < 2:
+            continue
+        if not messages_out(
+            f, skip[k], card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, summed, rho, messages, finite,
+            zeros, room, table, spread, places,
+        ):  # fmt: skip
+            return False
+        for a in range(arity):
+            if places[0, a] == skip[k]:
+                continue
+            e = first + places[0, a]
+            old, new = messages[msg_ptr[e] : msg_ptr[e + 1]], room[2, a, : places[1, a]]
+            if damping > 0.0:
+                for x in range(new.size):
+                    new[x] = damped(old[x], new[x], damping, in_logs)
+                normalise(new, summed[scope_vars[e]])
+            if not at_once:
+                replace_message(scope_vars[e], old, new, rho[f], state_ptr, finite, zeros)
+            for x in range(new.size):
+                fresh[msg_ptr[e] + x] = new[x]
+    return True

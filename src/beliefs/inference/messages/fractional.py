@@ -1,0 +1,83 @@
+r"""Fractional belief propagation: any positive counting numbers [wiegerinck2003].
+
+The free energy with :math:`\sum_c \rho_c H(b_c) + \sum_i (1 - \sum_{c \ni i} \rho_c) H(b_i)` in the place of Bethe's
+entropy: between belief propagation (all 1) and mean field (as :math:`\rho \to 0`). Messages are those of
+:mod:`beliefs.kernels.messages`. ``rho="convex"`` takes :math:`\rho_c = 1 / \max_{i \in c} d_i` with :math:`d_i` the
+number of factors of several variables at i: then all counting numbers are non-negative, the free energy is concave,
+and its maximiser the only fixed point [weiss2007]. The value is an ESTIMATE; for a bound use ``trw``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from beliefs.errors import ModelError
+from beliefs.inference.base import Problem, check_option, is_number
+from beliefs.inference.messages.propagation import MessagePassing
+from beliefs.inference.messages.rho import Reweighting
+from beliefs.model.layout import Layout
+from beliefs.typing import Floats
+
+__all__ = ["FractionalBP"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FractionalBP(MessagePassing):
+    """Message passing with chosen counting numbers; for the other options see :class:`MessagePassing`.
+
+    Parameters
+    ----------
+    rho : "convex", float or array (n_factors,)
+        One number for all factors of several variables or one for each factor, positive.
+
+    Examples
+    --------
+    >>> import beliefs as bl
+    >>> g = bl.datasets.make_ising_grid(4, seed=0)
+    >>> bl.infer(g, "fractional_bp(rho=0.8)").bound.name
+    'ESTIMATE'
+    """
+
+    rho: Any = "convex"
+
+    name: ClassVar[str] = "fractional_bp"
+    guarantee: ClassVar[str] = "estimate; unique with rho=convex"
+    reference: ClassVar[str] = "wiegerinck2003, weiss2007"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        named = isinstance(self.rho, str) and self.rho == "convex"
+        single = is_number(self.rho) and 0 < self.rho < np.inf
+        listed = isinstance(self.rho, (np.ndarray, list, tuple))
+        check_option(named or single or listed, "rho", "'convex', a positive number or one for each factor", self.rho)
+
+    def counting_numbers(self, problem: Problem) -> Reweighting:
+        """Return the numbers as given, 1 on factors of one variable or none."""
+        layout = problem.graph.layout
+        coupling = np.diff(layout.scope_ptr) >= 2
+        if isinstance(self.rho, str):
+            given = _convex(layout)
+        elif is_number(self.rho):
+            given = np.full(layout.n_factors, float(self.rho))
+        else:
+            given = np.asarray(self.rho, float)
+            if given.shape != (layout.n_factors,):
+                raise ModelError(
+                    f"rho must have one number for each of {layout.n_factors} factors, found {given.shape}"
+                )
+            if not ((given > 0) & (given < np.inf))[coupling].all():
+                worst = int(np.argmax(coupling & ~((given > 0) & (given < np.inf))))
+                raise ModelError(f"rho must be positive, found {given[worst]} for factor {worst}")
+        return Reweighting(np.where(coupling, given, 1.0), None, "as given")
+
+
+def _convex(layout: Layout) -> Floats:
+    """Return one over the largest number of neighbouring factors among each factor's variables."""
+    coupling = np.diff(layout.scope_ptr) >= 2
+    degree = np.bincount(layout.scope_vars, weights=coupling[layout.edge_factor], minlength=layout.n_vars)
+    largest = np.ones(layout.n_factors)
+    np.maximum.at(largest, layout.edge_factor, degree[layout.scope_vars])
+    return 1.0 / largest

@@ -1,0 +1,281 @@
+r"""What belief propagation, tree-reweighted and fractional message passing have in common.
+
+They differ in one array, the counting numbers :math:`\rho_c`, and in what their value is worth. Equations are in
+:mod:`beliefs.kernels.messages`; how messages are held, in :mod:`beliefs.inference.messages.tiers`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from beliefs.driver import Value
+from beliefs.inference.base import (
+    Bound,
+    Decoding,
+    Marginals,
+    Method,
+    Problem,
+    Task,
+    check_option,
+    is_number,
+    observed_point_masses,
+    zero_probability,
+)
+from beliefs.inference.messages.log_messages import LogMessages
+from beliefs.inference.messages.pairwise_tier import PairwiseTier
+from beliefs.inference.messages.residual import ResidualQueue
+from beliefs.inference.messages.rho import Reweighting
+from beliefs.inference.messages.schedule import SCHEDULES, make_schedule
+from beliefs.inference.messages.tiers import LinearTier, LogTier, Setting, Tier, message_offsets
+from beliefs.inference.parallel import side_by_side
+from beliefs.inference.search.decoding import decoded, query_decoding
+from beliefs.kernels.beliefs import factor_beliefs
+from beliefs.kernels.messages import send_unary
+from beliefs.kernels.messages_linear import IMPOSSIBLE, OUT_OF_RANGE
+from beliefs.model.layout import Layout
+from beliefs.typing import Bools, Floats
+
+__all__ = ["MessagePassing", "MessageState", "Start"]
+
+_LEAST = -7.0  # nats: where a hard zero is gone, no message of a warm start says less than exp(-7), about 1e-3
+_REFRESH = 32  # iterations between which sums of messages are kept up by differences
+_QUIET = 1e-3  # change of a marginal below which saturated models are looked at more closely
+_SATURATED = 1e-9  # a marginal that may hide a change of its logs
+_WORTH_THREADS = 200_000  # cells: a smaller sweep is over before a second thread has begun
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What a warm start needs: the log messages, and which potentials were zero when they were sent."""
+
+    messages: Floats
+    zero: Bools
+    reweighting: Reweighting
+
+    def messages_for(self, theta: Floats) -> Floats:
+        """Return messages to go on from. Proofs of impossibility stay as long as all zeros they rest on are there."""
+        if (self.zero & (theta > -np.inf)).any():
+            return np.maximum(self.messages, _LEAST)
+        return self.messages.copy()
+
+
+class MessageState:
+    """Messages and what follows from them."""
+
+    def __init__(
+        self, problem: Problem, setting: Setting, reweighting: Reweighting, messages: Floats, warm: bool
+    ) -> None:
+        self.problem, self.setting, self.reweighting, self.start = problem, setting, reweighting, messages
+        self.mu_var = observed_point_masses(problem.graph)
+        self.n_steps, self.warm = 0, warm
+        self.threads = problem.threads if setting.layout.table_ptr[-1] >= _WORTH_THREADS else 1
+        self.best: Decoding | None = None
+        self.memory: dict[str, Any] = {}
+        self.tier: Tier
+        self._logs: tuple[int, LogMessages] | None = None
+
+    def hold(self, tiers: tuple[type[Tier], ...], setting: Setting, messages: Floats) -> None:
+        """Hold the messages in the first form that can."""
+        self.setting, self._logs = setting, None
+        self.tier = next(tier for kind in tiers if (tier := kind.make(setting, messages)) is not None)
+        _, possible = self.tier.beliefs(self.mu_var)
+        if not possible:
+            raise zero_probability(self.problem.graph)
+
+    @property
+    def logs(self) -> LogMessages:
+        """The messages as logs, made once an iterate."""
+        if self._logs is None or self._logs[0] != self.n_steps:
+            self._logs = self.n_steps, LogMessages.of(self.setting, self.tier.log_messages())
+        return self._logs[1]
+
+    def iterate(self) -> int:
+        """Run all passes once; return the worst of what the tier says."""
+        flooding = self.setting.schedule.name == "flooding"
+        for index, walk in enumerate(self.tier.passes()):
+            for bounds in walk.groups if self.threads > 1 else (walk.groups[0][[0, 0]],):
+                chunks = bounds if self.threads > 1 else np.array([0, walk.factors.size])
+                code = side_by_side(lambda begin, end, i=index: self.tier.run(i, begin, end), chunks, self.threads)
+                if code > 0:
+                    return code
+        self.n_steps += 1
+        return self.tier.refresh() if flooding or self.n_steps % _REFRESH == 0 else 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MessagePassing(Method):
+    """Options and verbs of all message passing.
+
+    Parameters
+    ----------
+    damping : float in [0, 1)
+        Share of the old message in the new one.
+    damp : {"log", "probability"}
+        Whether messages are mixed as logs or as probabilities.
+    schedule : str
+        See :mod:`beliefs.inference.messages.schedule`; ``"auto"`` is ``"tree"`` on forests, else ``"sequential"``.
+    order : list of factor indices, optional
+        The order of a sequential schedule.
+    stop : {"marginals", "messages"}
+        What ``tol`` is compared with: the largest change of a variable's marginal or of a message in an iteration.
+    """
+
+    damping: float = 0.0
+    damp: str = "log"
+    schedule: str = "auto"
+    order: Any = None
+    stop: str = "marginals"
+
+    tasks: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP)
+    cost: ClassVar[str] = "cells a sweep"
+    iterative: ClassVar[bool] = True
+    value_is_free: ClassVar[bool] = False
+    fixed_point: ClassVar[bool] = True
+    tiers: ClassVar[tuple[type[Tier], ...]] = (PairwiseTier, LinearTier, LogTier)
+
+    def __post_init__(self) -> None:
+        check_option(is_number(self.damping) and 0 <= self.damping < 1, "damping", "in [0, 1)", self.damping)
+        check_option(self.damp in ("log", "probability"), "damp", "'log' or 'probability'", self.damp)
+        check_option(self.schedule in SCHEDULES, "schedule", f"one of {', '.join(SCHEDULES)}", self.schedule)
+        check_option(self.stop in ("marginals", "messages"), "stop", "'marginals' or 'messages'", self.stop)
+
+    @abstractmethod
+    def counting_numbers(self, problem: Problem) -> Reweighting:
+        """Return the counting numbers, with their certificate if there is one."""
+
+    # -- the verbs ----------------------------------------------------------------------------------------------
+    def init(self, problem: Problem, warm: Start | None = None) -> MessageState:
+        """Start from uniform messages, or from those of an earlier result."""
+        graph, layout = problem.graph, problem.graph.layout
+        if (graph.theta[layout.cell_ptr[layout.factor_size == 1]] == -np.inf).any():
+            raise zero_probability(graph)
+        reweighting = self.counting_numbers(problem) if warm is None else warm.reweighting
+        summed = problem.tau > 0
+        schedule = make_schedule(layout, self.schedule, self.order)
+        setting = Setting(
+            layout, graph.theta, summed, reweighting.rho, schedule, float(self.damping), self.damp == "log"
+        )
+        messages = _uniform(layout, summed) if warm is None else warm.messages_for(graph.theta)
+        possible = send_unary(
+            layout.scope_ptr, layout.scope_vars, layout.cell_ptr, message_offsets(layout), graph.theta, summed, messages
+        )
+        if not possible:
+            raise zero_probability(graph)
+        state = MessageState(problem, setting, reweighting, messages, warm is not None)
+        state.hold((ResidualQueue,) if schedule.name == "residual" else self.tiers, setting, messages)
+        return state
+
+    def step(self, state: MessageState) -> float:
+        """Run every pass once; the residual is the largest change of a variable's marginal (or of a message)."""
+        before = state.tier.log_messages().copy() if self.stop == "messages" else None
+        code = state.iterate()
+        if code == OUT_OF_RANGE:  # from the start again, in logs
+            state.hold((LogTier,), state.setting, state.start)
+            code = state.iterate()
+        if code == IMPOSSIBLE:
+            raise zero_probability(state.problem.graph)
+        change, possible = state.tier.beliefs(state.mu_var)
+        if not possible:
+            raise zero_probability(state.problem.graph)
+        if before is not None:
+            after = state.tier.log_messages()
+            return float(np.abs(np.exp(after) - np.exp(before)).max(initial=0.0))
+        if change < _QUIET and not self.exact_here(state) and _still_moving(state):
+            return max(change, _QUIET)
+        return change
+
+    def value(self, state: MessageState) -> Value:
+        """Return the present value: of the beliefs for sums, of the best decoding for maxima."""
+        if state.problem.task is Task.INFER:
+            answer = self.marginals(state)
+            return Value(answer.log_z, answer.lower, answer.upper)
+        found = self.decoding(state)
+        return Value(found.log_value, found.lower, found.upper)
+
+    def finish(self, state: MessageState) -> Marginals | Decoding:
+        """Return beliefs and their value, or the decoding."""
+        return self.marginals(state) if state.problem.task is Task.INFER else self.decoding(state)
+
+    def kept(self, state: MessageState) -> Start:
+        """Return the messages, the zeros they rest on, and the counting numbers."""
+        return Start(state.logs.messages, state.problem.graph.theta == -np.inf, state.reweighting)
+
+    # -- answers ------------------------------------------------------------------------------------------------
+    def marginals(self, state: MessageState) -> Marginals:
+        """Return beliefs, their free energy, and what is certain about log Z."""
+        graph, now, logs = state.problem.graph, state.setting, state.logs
+        lay = graph.layout
+        mu_var, mu_factor = state.mu_var.copy(), np.empty(int(lay.table_ptr[-1]))
+        energy = factor_beliefs(
+            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, message_offsets(lay),
+            now.theta, now.rho, logs.messages, logs.finite, logs.zeros, mu_var, mu_factor,
+        )  # fmt: skip
+        if energy == -np.inf:
+            raise zero_probability(graph)
+        # the entropy of an observed variable is zero, and it is in no scope
+        if self.exact_here(state):
+            return Marginals(energy, Bound.EXACT, mu_var, mu_factor, energy, energy)
+        upper = self.upper_bound(state)
+        if upper < np.inf:
+            return Marginals(upper, Bound.UPPER, mu_var, mu_factor, -np.inf, upper)
+        return Marginals(energy, Bound.ESTIMATE, mu_var, mu_factor)
+
+    def decoding(self, state: MessageState) -> Decoding:
+        """Return the best decoding so far: a real assignment with its real score or value."""
+        problem = state.problem
+        hidden = int((~problem.graph.layout.observed).sum())
+        if problem.task is Task.MAXIMIZE or problem.query.size == hidden:
+            found = decoded(problem, state.logs, self.exact_here(state), self.upper_bound(state))
+        else:
+            found = query_decoding(problem, state.logs, self.upper_bound(state))
+        state.best = found if state.best is None else better(state.best, found)
+        return state.best
+
+    def exact_here(self, state: MessageState) -> bool:
+        """Whether the messages are those of exact inference: a forest, swept from leaves to roots and back."""
+        schedule = state.setting.schedule
+        plain = (
+            schedule.forest and schedule.name == "tree" and self.damping == 0 and bool((state.setting.rho == 1).all())
+        )
+        return plain and state.n_steps > 0
+
+    def upper_bound(self, state: MessageState) -> float:
+        """Return a certified upper bound at the present iterate, inf if there is none."""
+        return np.inf
+
+
+def _still_moving(state: MessageState) -> bool:
+    """Whether a state whose marginal is 0 up to rounding becomes likelier by more than a nat an iteration.
+
+    Marginals that are 0 or 1 up to rounding stand still while messages travel; they may yet turn over.
+    """
+    lay = state.setting.layout
+    saturated = (state.mu_var < _SATURATED) & np.repeat(~lay.observed, lay.card)
+    if not saturated.any():
+        return False
+    beta = LogMessages.of(state.setting, state.tier.log_messages()).beta
+    beta -= np.repeat(np.maximum.reduceat(beta, lay.state_ptr[:-1]), lay.card)
+    before = state.memory.get("beta")
+    state.memory["beta"] = beta
+    saturated &= beta > -np.inf
+    if before is None:
+        return bool(saturated.any()) and not state.warm
+    return bool((beta[saturated] > before[saturated] + 1.0).any())
+
+
+def better(first: Decoding, second: Decoding) -> Decoding:
+    """Return the decoding of larger value (exact before estimated), with the tighter of both upper bounds."""
+    upper = min(first.upper, second.upper)
+    ranks = [(d.bound is Bound.EXACT, d.log_value) for d in (first, second)]
+    chosen = second if ranks[1] > ranks[0] else first
+    return Decoding(chosen.assignment, chosen.log_value, chosen.bound, chosen.lower, max(upper, chosen.lower))
+
+
+def _uniform(layout: Layout, summed: Bools) -> Floats:
+    """Return messages that say nothing: log-sum-exp zero towards sum variables, zero towards max variables."""
+    each = np.where(summed[layout.scope_vars], -np.log(layout.card[layout.scope_vars]), 0.0)
+    return np.repeat(each, layout.card[layout.scope_vars])

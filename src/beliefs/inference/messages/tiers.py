@@ -1,0 +1,230 @@
+"""How messages are held and swept: three forms of the same update, each faster and narrower than the next.
+
+``PairwiseTier``  factors of at most two variables, one cardinality, no hard zeros: specialised kernels, tables copied
+                  in the order of the sweep (:mod:`beliefs.kernels.pairwise`)
+``LinearTier``    sums on any factors, as plain numbers (:mod:`beliefs.kernels.messages_linear`)
+``LogTier``       everything: sums, maxima, both, any range of values (:mod:`beliefs.kernels.messages`)
+
+A method takes the first that can hold its problem. They agree to rounding.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from beliefs.inference.messages.schedule import Pass, Schedule
+from beliefs.kernels.beliefs import variable_beliefs
+from beliefs.kernels.messages import log_beliefs, sweep_log, widest_scope
+from beliefs.kernels.messages_linear import (
+    DONE,
+    IMPOSSIBLE,
+    OUT_OF_RANGE,
+    linear_beliefs,
+    products,
+    scaled_potentials,
+    sweep_linear,
+)
+from beliefs.model.layout import Layout
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["LinearTier", "LogTier", "Setting", "Tier", "message_offsets"]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What a sweep needs to know: the model, temperatures (``summed``), counting numbers, order and damping."""
+
+    layout: Layout
+    theta: Floats
+    summed: Bools
+    rho: Floats
+    schedule: Schedule
+    damping: float
+    in_logs: bool
+
+    def with_rho(self, rho: Floats) -> Setting:
+        """The same with other counting numbers."""
+        return replace(self, rho=rho)
+
+
+def message_offsets(layout: Layout) -> Ints:
+    """Return where the message of each edge begins in the flat array of log messages, (n_edges+1,)."""
+    return layout.plan("messages", lambda: np.concatenate([[0], np.cumsum(layout.card[layout.scope_vars])]))
+
+
+class Tier(ABC):
+    """Messages in one form. ``make`` returns None where this form cannot hold the problem."""
+
+    setting: Setting
+
+    @classmethod
+    @abstractmethod
+    def make(cls, setting: Setting, messages: Floats) -> Tier | None:
+        """Take over normalised log messages, flat, in the order of edges."""
+
+    @abstractmethod
+    def run(self, index: int, begin: int, end: int) -> int:
+        """Update factors ``begin:end`` of pass ``index``; return DONE, IMPOSSIBLE or OUT_OF_RANGE."""
+
+    @abstractmethod
+    def refresh(self) -> int:
+        """End a flooding pass, and add up all messages afresh so that rounding does not pile up."""
+
+    @abstractmethod
+    def beliefs(self, mu_var: Floats) -> tuple[float, bool]:
+        """Write beliefs of variables over those of before; return the largest change, False if one has no state."""
+
+    @abstractmethod
+    def log_messages(self) -> Floats:
+        """Return all messages as logs, flat, in the order of edges, normalised."""
+
+    def passes(self) -> tuple[Pass, ...]:
+        """The passes of an iteration."""
+        return self.setting.schedule.passes
+
+
+class LogTier(Tier):
+    """Messages as logs."""
+
+    def __init__(self, setting: Setting, messages: Floats) -> None:
+        layout = setting.layout
+        self.setting, self.messages = setting, messages
+        self.fresh = messages.copy() if setting.schedule.name == "flooding" else messages
+        self.finite, self.zeros = np.empty(layout.n_states), np.empty(layout.n_states, np.int64)
+        self.extent = np.array(widest_scope(layout.card, layout.scope_ptr, layout.scope_vars), np.int64)
+        self._add_up()
+
+    @classmethod
+    def make(cls, setting: Setting, messages: Floats) -> LogTier:
+        """Hold any problem."""
+        return cls(setting, messages.copy())
+
+    def _add_up(self) -> None:
+        lay = self.setting.layout
+        log_beliefs(
+            lay.card, lay.state_ptr, lay.scope_vars, lay.edge_factor, message_offsets(lay), self.setting.rho,
+            self.messages, self.finite, self.zeros,
+        )  # fmt: skip
+
+    def run(self, index: int, begin: int, end: int) -> int:
+        """Sweep in logs."""
+        now, lay = self.setting, self.setting.layout
+        walk = now.schedule.passes[index]
+        possible = sweep_log(
+            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, message_offsets(lay), now.theta,
+            now.summed, now.rho, self.extent, walk.factors[begin:end], walk.skip[begin:end], now.damping, now.in_logs,
+            self.fresh is not self.messages, self.messages, self.fresh, self.finite, self.zeros,
+        )  # fmt: skip
+        return DONE if possible else IMPOSSIBLE
+
+    def refresh(self) -> int:
+        """Swap the arrays of a flooding pass and add up."""
+        self.messages, self.fresh = self.fresh, self.messages
+        self._add_up()
+        return DONE
+
+    def beliefs(self, mu_var: Floats) -> tuple[float, bool]:
+        """Normalise the sums."""
+        lay = self.setting.layout
+        return variable_beliefs(lay.state_ptr, lay.observed, self.finite, self.zeros, mu_var)
+
+    def log_messages(self) -> Floats:
+        """Return the messages themselves."""
+        return self.messages
+
+
+class LinearTier(Tier):
+    """Messages of sums as plain numbers with mean one."""
+
+    def __init__(self, setting: Setting, messages: Floats) -> None:
+        lay = setting.layout
+        self.setting = setting
+        self.extent = np.array(widest_scope(lay.card, lay.scope_ptr, lay.scope_vars), np.int64)
+        self.psi_ptr, n_cells = (
+            (lay.table_ptr[:-1], int(lay.table_ptr[-1])) if _untie(lay, setting.rho) else (lay.cell_ptr, lay.n_cells)
+        )
+        self.psi = np.empty(n_cells)
+        self.least = scaled_potentials(
+            lay.factor_size, lay.cell_ptr, self.psi_ptr, setting.theta, setting.rho, self.psi
+        )
+        self.scale = np.repeat(lay.card[lay.scope_vars], lay.card[lay.scope_vars]).astype(float)
+        self.messages = np.exp(messages) * self.scale
+        self.fresh = self.messages.copy() if setting.schedule.name == "flooding" else self.messages
+        self.product, self.zeros = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
+
+    @classmethod
+    def make(cls, setting: Setting, messages: Floats) -> LinearTier | None:
+        """Hold sums whose potentials and messages are within the range of a double."""
+        if not setting.summed[~setting.layout.observed].all():
+            return None
+        if messages.size and messages[messages > -np.inf].min(initial=0.0) < -500.0:
+            return None
+        tier = cls(setting, messages)
+        return tier if tier._multiply() == DONE else None
+
+    def _multiply(self) -> int:
+        lay = self.setting.layout
+        inside = products(
+            lay.card, lay.state_ptr, lay.scope_vars, lay.edge_factor, message_offsets(lay), self.setting.rho,
+            self.messages, self.product, self.zeros,
+        )  # fmt: skip
+        return DONE if inside else OUT_OF_RANGE
+
+    def run(self, index: int, begin: int, end: int) -> int:
+        """Sweep with plain numbers."""
+        now, lay = self.setting, self.setting.layout
+        walk = now.schedule.passes[index]
+        return int(
+            sweep_linear(
+                lay.card,
+                lay.scope_ptr,
+                lay.scope_vars,
+                self.psi_ptr,
+                lay.state_ptr,
+                message_offsets(lay),
+                self.psi,
+                self.least,
+                self.extent,
+                now.rho,
+                walk.factors[begin:end],
+                walk.skip[begin:end],
+                now.damping,
+                now.in_logs,
+                self.fresh is not self.messages,
+                self.messages,
+                self.fresh,
+                self.product,
+                self.zeros,
+            )  # fmt: skip
+        )
+
+    def refresh(self) -> int:
+        """Swap the arrays of a flooding pass and multiply up."""
+        self.messages, self.fresh = self.fresh, self.messages
+        return self._multiply()
+
+    def beliefs(self, mu_var: Floats) -> tuple[float, bool]:
+        """Normalise the products."""
+        lay = self.setting.layout
+        return linear_beliefs(lay.state_ptr, lay.observed, self.product, self.zeros, mu_var)
+
+    def log_messages(self) -> Floats:
+        """Return logs; a message damped in logs has lost its normalisation, so it is normalised here."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.messages)
+        if not logs.size:
+            return logs
+        starts = message_offsets(self.setting.layout)[:-1]
+        totals = np.add.reduceat(self.messages, starts)
+        return logs - np.repeat(np.log(totals), self.setting.layout.card[self.setting.layout.scope_vars])
+
+
+def _untie(layout: Layout, rho: Floats) -> bool:
+    """Whether factors that share cells have different counting numbers, so that their potentials differ."""
+    if not layout.tied:
+        return False
+    _, first, group = np.unique(layout.cell_ptr, return_index=True, return_inverse=True)
+    return bool((rho != rho[first][group]).any())

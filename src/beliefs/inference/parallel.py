@@ -1,0 +1,45 @@
+"""Kernels side by side: fixed chunks of work on a pool of threads.
+
+Kernels let go of the interpreter lock, so threads are enough. What a chunk computes never depends on how many threads
+there are or which of them runs it; chunks of one group touch nothing in common.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+
+from beliefs.typing import Ints
+
+__all__ = ["in_chunks", "side_by_side"]
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """One pool a process: threads do not survive a fork, so a child makes its own."""
+    return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="beliefs")
+
+
+def side_by_side(task: Callable[[int, int], int], bounds: Ints, threads: int) -> int:
+    """Run ``task(begin, end)`` over the chunks ``bounds[k]:bounds[k+1]``; return the largest answer.
+
+    Neighbouring chunks are handed out together, one lot a thread.
+    """
+    n_chunks = bounds.size - 1
+    lots = min(threads, n_chunks)
+    if lots <= 1:
+        return task(int(bounds[0]), int(bounds[-1]))
+    cuts = [int(bounds[k * n_chunks // lots]) for k in range(lots + 1)]
+    pool = _pool(os.getpid())
+    others = [pool.submit(task, cuts[k], cuts[k + 1]) for k in range(1, lots)]
+    answers = [task(cuts[0], cuts[1])]
+    return max(answers + [other.result() for other in others])
+
+
+def in_chunks(n: int, n_chunks: int) -> Ints:
+    """Return the bounds of ``n`` items cut into at most ``n_chunks`` even chunks."""
+    return np.unique(np.linspace(0, n, n_chunks + 1).astype(np.int64)) if n else np.zeros(2, np.int64)

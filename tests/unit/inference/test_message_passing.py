@@ -1,0 +1,376 @@
+"""Tiers, schedules, counting numbers and temperatures of message passing, against plain NumPy and against each other."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import beliefs as bl
+import reference
+from beliefs.inference.base import Problem, Task
+from beliefs.inference.messages.bp import BP
+from beliefs.inference.messages.fractional import FractionalBP
+from beliefs.inference.messages.pairwise_tier import PairwiseTier
+from beliefs.inference.messages.propagation import MessagePassing, MessageState
+from beliefs.inference.messages.schedule import make_schedule
+from beliefs.inference.messages.tiers import LinearTier, LogTier, Tier
+from beliefs.inference.messages.trw import TRW
+from families import FAMILIES, family, grid_pairs, random_model, unary
+from messages_reference import Flooding
+from strategies import examples, factor_graphs
+
+FINITE = [name for name in FAMILIES if np.isfinite(FAMILIES[name]().theta).all()]
+FORESTS = [name for name in FAMILIES if reference.is_forest(FAMILIES[name]())]
+
+
+def held(method: MessagePassing, kinds: Sequence[type[Tier]], problem: Problem) -> MessageState:
+    """The state of a method with its messages held by the first of these tiers that can."""
+    state = method.init(problem)
+    state.hold(tuple(kinds), state.setting, state.start)
+    return state
+
+
+def pairwise_model(states: int, seed: int, scale: float = 1.0, size: int = 4) -> bl.FactorGraph:
+    return random_model([states] * size * size, unary(size * size) + grid_pairs(size, size), seed=seed, scale=scale)
+
+
+# -- flooding against NumPy ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "method", [BP(schedule="flooding"), TRW(schedule="flooding"), FractionalBP(schedule="flooding")]
+)
+@pytest.mark.parametrize("kind", [LinearTier, LogTier])
+@pytest.mark.parametrize("name", FINITE)
+def test_flooding_is_the_equations_sweep_by_sweep(name: str, kind: type[Tier], method: MessagePassing) -> None:
+    if kind is LinearTier and (name == "huge_range" or name == "strong_couplings" and isinstance(method, FractionalBP)):
+        pytest.skip("beyond the range of a double")
+    graph = family(name)
+    state = held(method, [kind], Problem(graph))
+    plain = Flooding(graph, state.setting.rho)
+    assert isinstance(state.tier, kind)
+    for _ in range(6):
+        assert state.iterate() == 0
+        plain.step()
+        state.tier.beliefs(state.mu_var)
+        np.testing.assert_allclose(state.mu_var, plain.marginals(), rtol=0, atol=1e-11)
+    energy = state.problem and method.marginals(state)
+    if energy.bound is bl.Bound.ESTIMATE:
+        assert energy.log_z == pytest.approx(plain.free_energy(), rel=1e-10, abs=1e-9)
+
+
+@pytest.mark.parametrize("method", [BP(schedule="flooding"), TRW(schedule="flooding")])
+@pytest.mark.parametrize("query", ["all", "even", "last"])
+@pytest.mark.parametrize("name", [n for n in FINITE if n not in ("uniform", "no_factors", "only_constants")])
+def test_flooding_with_maxima_is_the_equations_sweep_by_sweep(name: str, query: str, method: MessagePassing) -> None:
+    graph = family(name)
+    chosen = {
+        "all": np.arange(graph.n_vars),
+        "even": np.arange(0, graph.n_vars, 2),
+        "last": np.array([graph.n_vars - 1]),
+    }
+    problem = Problem(graph, Task.MARGINAL_MAP, query=chosen[query])
+    state = held(method, [LogTier], problem)
+    plain = Flooding(graph, state.setting.rho, problem.tau)
+    for _ in range(5):
+        state.iterate()
+        plain.step()
+        state.tier.beliefs(state.mu_var)
+        np.testing.assert_allclose(state.mu_var, plain.marginals(), rtol=0, atol=1e-9)
+
+
+# -- tiers against each other ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("schedule", ["sequential", "color", "tree"])
+@pytest.mark.parametrize("damping", [0.0, 0.3])
+@pytest.mark.parametrize("states", [2, 3, 4, 8, 17, 21])
+@pytest.mark.parametrize("method", [BP, TRW, FractionalBP])
+def test_fast_and_general_tiers_agree(method: type[MessagePassing], states: int, damping: float, schedule: str) -> None:
+    graph = pairwise_model(states, seed=states)
+    rule = method(damping=damping, schedule=schedule)
+    for task in (Task.INFER, Task.MAXIMIZE):
+        problem = Problem(graph, task)
+        runs = [held(rule, [kind], problem) for kind in (PairwiseTier, LogTier)]
+        if task is Task.INFER:
+            runs.append(held(rule, [LinearTier], problem))
+        for state in runs:
+            for _ in range(5):
+                assert state.iterate() == 0
+            state.tier.beliefs(state.mu_var)
+        for state in runs[1:]:
+            np.testing.assert_allclose(state.mu_var, runs[0].mu_var, rtol=0, atol=1e-10)
+            np.testing.assert_allclose(state.logs.messages, runs[0].logs.messages, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("states", [2, 5])
+def test_tied_tables_share_one_copy_and_give_the_same(states: int) -> None:
+    rng = np.random.default_rng(states)
+    fields, table = rng.normal(size=(49, states)), rng.normal(size=(states, states))
+    tied = bl.FactorGraph.pairwise(fields, grid_pairs(7, 7), table)
+    free = bl.FactorGraph.pairwise(fields, grid_pairs(7, 7), np.stack([table] * len(grid_pairs(7, 7))))
+    one, many = (BP().init(Problem(g)).tier for g in (tied, free))
+    assert isinstance(one, PairwiseTier) and isinstance(many, PairwiseTier)
+    assert one.psi.size < states**2 + 1 and many.psi.size > 10 * one.psi.size
+    results = [bl.infer(g, "bp") for g in (tied, free)]
+    np.testing.assert_array_equal(results[0].mu_var, results[1].mu_var)
+
+
+def test_each_problem_gets_the_tier_it_can_have() -> None:
+    grid, zeros, wide = family("grid"), family("hard_zeros"), family("huge_range")
+    assert isinstance(BP().init(Problem(grid)).tier, PairwiseTier)
+    assert isinstance(BP(damp="probability", damping=0.1).init(Problem(grid)).tier, LinearTier)
+    assert isinstance(BP().init(Problem(zeros)).tier, LinearTier)
+    assert isinstance(BP().init(Problem(zeros, Task.MAXIMIZE)).tier, LogTier)
+    assert isinstance(BP().init(Problem(wide, Task.MAXIMIZE)).tier, PairwiseTier)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        assert bl.infer(wide, "bp").log_z == pytest.approx(reference.log_z(reference.joint_table(wide)), rel=1e-9)
+
+
+@given(factor_graphs(scales=(0.5, 2.0)), st.sampled_from([0.0, 0.25]), st.sampled_from(["log", "probability"]))
+@examples(60)
+def test_linear_and_log_tiers_agree_with_hard_zeros_and_any_arity(
+    graph: bl.FactorGraph, damping: float, damp: str
+) -> None:
+    rule = BP(damping=damping, damp=damp, schedule="sequential")
+    try:
+        states = [held(rule, [kind], Problem(graph)) for kind in (LinearTier, LogTier)]
+        for state in states:
+            for _ in range(4):
+                if state.iterate():
+                    raise bl.ZeroProbabilityError
+            state.tier.beliefs(state.mu_var)
+    except bl.ZeroProbabilityError:
+        return
+    np.testing.assert_allclose(states[0].mu_var, states[1].mu_var, rtol=0, atol=1e-10)
+
+
+# -- schedules -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("schedule", ["flooding", "sequential", "color", "chains", "residual"])
+@pytest.mark.parametrize("name", ["grid", "higher_order", "complete", "hard_zeros", "parity", "mixed_cardinalities"])
+def test_all_schedules_have_the_same_fixed_point(name: str, schedule: str) -> None:
+    truth = bl.infer(family(name), "bp", tol=1e-12)
+    other = bl.infer(family(name), BP(schedule=schedule, damping=0.1), tol=1e-12)
+    np.testing.assert_allclose(other.mu_var, truth.mu_var, rtol=0, atol=1e-8)
+    assert other.log_z == pytest.approx(truth.log_z, abs=1e-8)
+
+
+@pytest.mark.parametrize("schedule", ["flooding", "sequential", "color", "chains", "residual"])
+@pytest.mark.parametrize("name", FORESTS)
+def test_every_schedule_reaches_the_truth_on_forests(name: str, schedule: str) -> None:
+    result = bl.infer(family(name), BP(schedule=schedule), tol=1e-13)
+    joint = reference.joint_table(family(name))
+    assert result.log_z == pytest.approx(reference.log_z(joint), rel=1e-11, abs=1e-11)
+    np.testing.assert_allclose(result.mu_var, reference.mu_var(joint), rtol=0, atol=1e-10)
+
+
+def test_the_order_is_recorded_and_the_users_order_is_kept() -> None:
+    graph = family("grid")
+    pairs = np.arange(graph.n_vars, graph.n_factors)
+    mine = np.random.default_rng(0).permutation(pairs)
+    schedule = make_schedule(graph.layout, "sequential", mine)
+    np.testing.assert_array_equal(schedule.passes[0].factors, mine)
+    np.testing.assert_array_equal(schedule.passes[1].factors, mine[::-1])
+    one = bl.infer(graph, BP(order=mine), tol=1e-12)
+    assert one.log_z == pytest.approx(bl.infer(graph, "bp", tol=1e-12).log_z, abs=1e-9)
+    for order, complaint in (
+        (pairs[1:], "leaves out factor 12"),
+        ([*pairs, pairs[0]], "twice"),
+        ([99], "factors 0..28"),
+        ("abc", "list of factor indices"),
+        ([[1]], "list of factor indices"),
+    ):
+        with pytest.raises(bl.ModelError, match=complaint):
+            bl.infer(graph, BP(order=order))
+    with pytest.raises(bl.ModelError, match="order goes with"):
+        bl.infer(graph, BP(order=pairs, schedule="color"))
+
+
+def test_classes_of_a_color_schedule_share_no_variable() -> None:
+    for name in ("grid", "higher_order", "star", "repeated_scopes"):
+        layout = family(name).layout
+        walk = make_schedule(layout, "color").passes[0]
+        for bounds in walk.groups:
+            touched = np.concatenate([layout.scope(int(f)) for f in walk.factors[bounds[0] : bounds[-1]]])
+            assert np.unique(touched).size == touched.size
+
+
+def test_strips_run_side_by_side_share_no_variable_and_every_factor_is_swept_once() -> None:
+    size = 160
+    layout = bl.FactorGraph.pairwise(np.zeros((size * size, 2)), grid_pairs(size, size), np.zeros((2, 2))).layout
+    for walk in make_schedule(layout, "sequential").passes:
+        assert np.unique(walk.factors).size == walk.factors.size == len(grid_pairs(size, size))
+        ends = np.concatenate([bounds[[0, -1]] for bounds in walk.groups])
+        assert sorted(ends)[0] == 0 and sorted(ends)[-1] == walk.factors.size and max(len(b) for b in walk.groups) > 2
+        for bounds in walk.groups:
+            owner = np.full(layout.n_vars, -1)
+            for chunk, (a, b) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+                touched = np.concatenate([layout.scope_vars[layout.scope_ptr[walk.factors[a:b]] + s] for s in (0, 1)])
+                assert np.isin(owner[touched], (-1, chunk)).all()
+                owner[touched] = chunk
+
+
+@pytest.mark.parametrize("schedule", ["sequential", "color", "flooding"])
+@pytest.mark.parametrize("method", ["bp", "trw"])
+def test_threads_do_not_change_a_byte(method: str, schedule: str) -> None:
+    graph = bl.datasets.make_ising_grid(230, seed=3, coupling=0.4)
+    text = f"{method}(schedule={schedule})"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        runs = [bl.infer(graph, text, max_iters=3, threads=n) for n in (1, 2, 5)]
+        best = [bl.BP(schedule=schedule).init(Problem(graph, Task.MAXIMIZE, threads=n)) for n in (1, 2)]
+    assert len({r.mu.tobytes() for r in runs}) == 1 and len({r.log_z for r in runs}) == 1
+    for state in best:
+        state.iterate()
+    assert best[0].logs.messages.tobytes() == best[1].logs.messages.tobytes()
+
+
+def test_residual_scheduling_sends_where_something_changes() -> None:
+    """A field at one end of a long chain: the queue follows it down the chain in one iteration."""
+    n = 200
+    fields = np.zeros((n, 2))
+    fields[0, 1] = 3.0
+    graph = bl.FactorGraph.pairwise(fields, [(v, v + 1) for v in range(n - 1)], np.eye(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        queue, flood = (bl.infer(graph, BP(schedule=s), max_iters=1) for s in ("residual", "flooding"))
+    truth = bl.infer(graph, "junction_tree")
+    assert np.abs(queue.mu_var - truth.mu_var).max() < 1e-9 < np.abs(flood.mu_var - truth.mu_var).max()
+
+
+# -- options ---------------------------------------------------------------------------------------------------------
+def test_the_tolerance_may_be_on_messages() -> None:
+    graph = family("grid")
+    rule = BP(stop="messages", schedule="flooding")
+    states = [rule.init(Problem(graph))]
+    residual = rule.step(states[0])
+    plain = Flooding(graph)
+    before = [np.exp(m) for row in plain.lam for m in row]
+    plain.step()
+    after = [np.exp(m) for row in plain.lam for m in row]
+    assert residual == pytest.approx(max(np.abs(a - b).max() for a, b in zip(after, before, strict=True)), rel=1e-10)
+    assert bl.infer(graph, rule).converged
+
+
+@pytest.mark.parametrize("damp", ["log", "probability"])
+def test_damping_mixes_as_said(damp: str) -> None:
+    graph, share = family("complete"), 0.37
+    state = BP(damping=share, damp=damp, schedule="flooding").init(Problem(graph))
+    state.hold((LogTier,), state.setting, state.start)
+    plain = Flooding(graph)
+    old = np.concatenate([m for row in plain.lam for m in row])
+    plain.step()
+    new = np.concatenate([m for row in plain.lam for m in row])
+    state.iterate()
+    mixed = (
+        share * old + (1 - share) * new if damp == "log" else np.log(share * np.exp(old) + (1 - share) * np.exp(new))
+    )
+    rows = mixed.reshape(-1, 3)  # every variable has three states
+    rows -= np.logaddexp.reduce(rows, axis=1, keepdims=True)
+    np.testing.assert_allclose(state.tier.log_messages(), mixed, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"damping": 1}, {"damp": "linear"}, {"schedule": "random"}, {"stop": "never"}, {"damping": "x"}, {"schedule": 3}],
+)
+def test_options_out_of_range_are_refused(options: dict[str, Any]) -> None:
+    for method in (BP, TRW, FractionalBP):
+        with pytest.raises(bl.ModelError, match=next(iter(options))):
+            method(**options)
+
+
+@pytest.mark.parametrize("rho", [0, -1.0, np.nan, np.inf, "tree", None, [1.0, 2.0], {}])
+def test_fractional_counting_numbers_are_positive(rho: Any) -> None:
+    with pytest.raises(bl.ModelError, match="rho"):
+        bl.infer(family("grid"), FractionalBP(rho=rho))
+
+
+# -- counting numbers ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", FINITE)
+def test_counting_numbers_of_one_are_belief_propagation(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        runs = [
+            bl.infer(family(name), m, max_iters=4)
+            for m in (BP(schedule="color"), FractionalBP(rho=1, schedule="color"))
+        ]
+    assert runs[0].mu_var.tobytes() == runs[1].mu_var.tobytes() and runs[0].log_z == runs[1].log_z
+
+
+def test_convex_counting_numbers_have_one_fixed_point() -> None:
+    graph = random_model([3] * 9, unary(9) + grid_pairs(3, 3), seed=5, scale=2.5)
+    rule, found = FractionalBP(schedule="color"), []
+    for seed in range(8):
+        state = rule.init(Problem(graph))
+        noise = np.random.default_rng(seed).normal(size=state.start.size) * 3.0
+        noise[: 3 * 9] = 0.0
+        state.hold(rule.tiers, state.setting, state.start + noise)
+        for _ in range(400):
+            rule.step(state)
+        found.append(rule.marginals(state).log_z)
+    np.testing.assert_allclose(found, found[0], rtol=0, atol=1e-8)
+
+
+# -- extremes --------------------------------------------------------------------------------------------------------
+def star(leaves: int, scale: float, states: int = 2) -> bl.FactorGraph:
+    rng = np.random.default_rng(1)
+    return bl.FactorGraph.pairwise(
+        scale * rng.normal(size=(leaves + 1, states)),
+        [(0, v) for v in range(1, leaves + 1)],
+        scale * rng.normal(size=(leaves, states, states)),
+    )
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("method", ["bp", "trw", "bp(schedule=flooding)", "bp(schedule=color)"])
+def test_a_star_with_ten_thousand_leaves(method: str, scale: float) -> None:
+    graph = star(10_000, scale)
+    result, truth = bl.infer(graph, method), bl.infer(graph, "junction_tree")
+    assert result.log_z == pytest.approx(truth.log_z, rel=1e-10)
+    np.testing.assert_allclose(result.mu_var, truth.mu_var, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "method", ["bp", "trw", "fractional_bp", "bp(damping=0.5,damp=probability)", "bp(schedule=residual)"]
+)
+@pytest.mark.parametrize("scale", [1000.0, 1e-300, 0.0])
+def test_potentials_of_any_size_give_numbers(scale: float, method: str) -> None:
+    graph = family("grid").with_theta(scale * family("grid").theta)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        result = bl.infer(graph, method, max_iters=50)
+    assert np.isfinite(result.mu_var).all() and np.isfinite(result.log_z)
+
+
+@pytest.mark.parametrize("method", ["bp", "trw", "fractional_bp", "bp(schedule=residual)", "bp(schedule=flooding)"])
+def test_contradictions_that_messages_see_are_errors_at_every_door(method: str) -> None:
+    same, different = np.eye(2), 1 - np.eye(2)
+    graph = bl.FactorGraph.from_tables([2] * 3, [((0,), [1, 0]), ((0, 1), same), ((1, 2), same), ((0, 2), different)])
+    for door in (bl.infer, bl.maximize, lambda g, m: bl.marginal_map(g, [1], m)):
+        with pytest.raises(bl.ZeroProbabilityError):
+            door(graph, method)
+
+
+def test_large_cardinalities_and_duplicated_edges() -> None:
+    rng = np.random.default_rng(2)
+    big = bl.FactorGraph.pairwise(rng.normal(size=(3, 200)), [(0, 1), (1, 2)], rng.normal(size=(2, 200, 200)))
+    assert bl.infer(big, "bp").log_z == pytest.approx(bl.infer(big, "junction_tree").log_z, rel=1e-12)
+    twice = random_model([2] * 4, [*unary(4), (0, 1), (0, 1), (1, 0), (2, 3)], seed=4)
+    truth = bl.infer(twice, "junction_tree").log_z
+    assert bl.infer(twice, "trw", tol=1e-10).log_z >= truth - 1e-9
+    assert bl.infer(twice, "bp").log_z != pytest.approx(truth, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_long_chain_with_hard_zeros_is_exact(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tables = np.where(rng.random((1999, 3, 3)) < 0.2, -np.inf, 5 * rng.normal(size=(1999, 3, 3)))
+    tables[:, 0, 0] = 0.0
+    graph = bl.FactorGraph.pairwise(rng.normal(size=(2000, 3)), [(v, v + 1) for v in range(1999)], tables)
+    result, truth = bl.infer(graph, "bp"), bl.infer(graph, "junction_tree")
+    assert result.bound is bl.Bound.EXACT and result.log_z == pytest.approx(truth.log_z, rel=1e-11)
+    np.testing.assert_allclose(result.mu_var, truth.mu_var, rtol=0, atol=1e-9)
