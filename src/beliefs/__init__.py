@@ -41,6 +41,7 @@ from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.messages.fractional import FractionalBP
 from beliefs.inference.messages.trw import TRW
+from beliefs.inference.sampling.gibbs import Gibbs
 from beliefs.io import read, read_evidence, read_query, write
 from beliefs.model import BayesianNetwork, Factor, FactorGraph, Layout, Variable
 
@@ -61,6 +62,7 @@ __all__ = [
     "FactorGraph",
     "FormatError",
     "FractionalBP",
+    "Gibbs",
     "InferenceResult",
     "JunctionTree",
     "Layout",

@@ -23,6 +23,7 @@ PRESETS: tuple[Method, ...] = (
     bl.JunctionTree(order="min_fill", restarts=0),
     bl.Elimination(order="min_degree"),
     bl.BP(damping=0.4),
+    bl.Gibbs(chains=3, burn_in=20, schedule="sequential"),
     bl.BP(schedule="residual"),
     bl.TRW(schedule="chains"),
     bl.TRW(rho="optimized", rho_steps=3),

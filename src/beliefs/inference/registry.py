@@ -13,12 +13,13 @@ from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.messages.fractional import FractionalBP
 from beliefs.inference.messages.trw import TRW
+from beliefs.inference.sampling.gibbs import Gibbs
 
 __all__ = ["METHODS", "MethodTable", "methods"]
 
 _HEADER = ("method", "answers", "guarantee", "cost", "reference")
 
-METHODS: tuple[type[Method], ...] = (Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP)
+METHODS: tuple[type[Method], ...] = (Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, Gibbs)
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def methods(task: str | None = None, guarantee: str | None = None) -> MethodTabl
     Examples
     --------
     >>> [m.name for m in methods(task="sample")]
-    ['enumeration', 'junction_tree']
+    ['enumeration', 'junction_tree', 'gibbs']
     """
     known = [t.value for t in Task]
     if task is not None and task not in known:

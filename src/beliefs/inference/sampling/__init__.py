@@ -1,0 +1,1 @@
+"""Sampling by Markov chains."""
