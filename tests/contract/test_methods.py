@@ -56,7 +56,7 @@ def close(value: float, truth: float, slack: float = SLACK) -> bool:
 
 
 def must_be_exact(method: Method, name: str) -> bool:
-    if getattr(method, "damping", 0):
+    if getattr(method, "damping", 0) or getattr(method, "schedule", "auto") not in ("auto", "tree"):
         return False
     return method.guarantee.startswith("exact") and (
         "forest" not in method.guarantee or reference.is_forest(family(name))

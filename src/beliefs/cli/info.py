@@ -18,7 +18,7 @@ from beliefs.inference.base import Problem, Task
 from beliefs.inference.budget import default_budget, readable_bytes
 from beliefs.inference.doors import checked_query
 from beliefs.inference.exact.junction_tree import JunctionTree
-from beliefs.inference.messages.bp import Schedule
+from beliefs.inference.messages.schedule import is_forest
 from beliefs.inference.orders import CostReport
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Ints
@@ -73,7 +73,7 @@ def _contents(graph: FactorGraph) -> dict[str, Any]:
         "tied": layout.tied,
         "cardinalities": _counts(layout.card),
         "arities": _counts(np.diff(layout.scope_ptr)),
-        "forest": Schedule.of(layout).forest,
+        "forest": is_forest(layout),
     }
 
 

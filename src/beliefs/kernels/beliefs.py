@@ -1,7 +1,8 @@
 r"""Beliefs and the free energy that follow from messages.
 
 .. math::
-    b_i \propto e^{\beta_i}, \qquad b_c \propto e^{T_c}, \quad T_c = \theta_c / \rho_c + \sum_{i \in c} (\beta_i - \lambda_{ci})
+    b_i \propto e^{\beta_i}, \qquad
+    b_c \propto e^{T_c}, \quad T_c = \theta_c / \rho_c + \sum_{i \in c} (\beta_i - \lambda_{ci})
 
     \tilde A = \sum_c \big[ \langle b_c, \theta_c \rangle + \rho_c H(b_c) \big]
              + \sum_i \Big(1 - \sum_{c \ni i} \rho_c\Big) H(b_i)
@@ -18,7 +19,7 @@ from beliefs.kernels.contraction import spread_log
 from beliefs.kernels.messages import cavity, widest_scope
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["factor_beliefs", "variable_beliefs"]
+__all__ = ["factor_beliefs", "inconsistency", "variable_beliefs"]
 
 
 @kernel
@@ -111,3 +112,24 @@ def factor_beliefs(
             if mu_var[s] > 0.0:
                 energy -= count[v] * mu_var[s] * math.log(mu_var[s])
     return energy
+
+
+@kernel
+def inconsistency(
+    card: Ints, scope_ptr: Ints, scope_vars: Ints, table_ptr: Ints, state_ptr: Ints, mu_factor: Floats, mu_var: Floats
+) -> float:
+    """Return the largest difference between a variable's belief and the same summed out of a factor's belief."""
+    _, largest, _ = widest_scope(card, scope_ptr, scope_vars)
+    total = np.empty(largest)
+    worst = 0.0
+    for f in range(scope_ptr.size - 1):
+        inner = table_ptr[f + 1] - table_ptr[f]
+        for e in range(scope_ptr[f], scope_ptr[f + 1]):
+            v = scope_vars[e]
+            inner //= card[v]
+            total[: card[v]] = 0.0
+            for k in range(table_ptr[f + 1] - table_ptr[f]):
+                total[k // inner % card[v]] += mu_factor[table_ptr[f] + k]
+            for x in range(card[v]):
+                worst = max(worst, abs(total[x] - mu_var[state_ptr[v] + x]))
+    return worst

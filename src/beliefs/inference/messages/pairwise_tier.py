@@ -116,9 +116,8 @@ class PairwiseTier(Tier):
         last = self.n_edges - 1
         span = (last - begin, last - end, -1) if backward else (begin, end, 1)
         keep = 1.0 - self.setting.damping
-        product, messages = self.product, self.messages
-        if self.width == 1:
-            product, messages = product.reshape(-1), messages.reshape(-1, 2)
+        product: Floats = self.product.reshape(-1) if self.width == 1 else self.product
+        messages: Floats = self.messages.reshape(-1, 2) if self.width == 1 else self.messages
         self.kernel(self.edges.u, self.edges.v, self.at, self.psi, self.rho, keep, *span, product, messages)
         return DONE
 

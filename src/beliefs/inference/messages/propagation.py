@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +34,7 @@ from beliefs.inference.messages.schedule import SCHEDULES, make_schedule
 from beliefs.inference.messages.tiers import LinearTier, LogTier, Setting, Tier, message_offsets
 from beliefs.inference.parallel import side_by_side
 from beliefs.inference.search.decoding import decoded, query_decoding
-from beliefs.kernels.beliefs import factor_beliefs
+from beliefs.kernels.beliefs import factor_beliefs, inconsistency
 from beliefs.kernels.messages import send_unary
 from beliefs.kernels.messages_linear import IMPOSSIBLE, OUT_OF_RANGE
 from beliefs.model.layout import Layout
@@ -43,7 +44,7 @@ __all__ = ["MessagePassing", "MessageState", "Start"]
 
 _LEAST = -7.0  # nats: where a hard zero is gone, no message of a warm start says less than exp(-7), about 1e-3
 _REFRESH = 32  # iterations between which sums of messages are kept up by differences
-_QUIET = 1e-3  # change of a marginal below which saturated models are looked at more closely
+_QUIET = 1e-3  # change of a marginal below which saturated models are looked at more closely, and of their logs
 _SATURATED = 1e-9  # a marginal that may hide a change of its logs
 _WORTH_THREADS = 200_000  # cells: a smaller sweep is over before a second thread has begun
 
@@ -55,6 +56,7 @@ class Start:
     messages: Floats
     zero: Bools
     reweighting: Reweighting
+    rho_steps: int = 0
 
     def messages_for(self, theta: Floats) -> Floats:
         """Return messages to go on from. Proofs of impossibility stay as long as all zeros they rest on are there."""
@@ -95,15 +97,15 @@ class MessageState:
 
     def iterate(self) -> int:
         """Run all passes once; return the worst of what the tier says."""
-        flooding = self.setting.schedule.name == "flooding"
         for index, walk in enumerate(self.tier.passes()):
-            for bounds in walk.groups if self.threads > 1 else (walk.groups[0][[0, 0]],):
-                chunks = bounds if self.threads > 1 else np.array([0, walk.factors.size])
-                code = side_by_side(lambda begin, end, i=index: self.tier.run(i, begin, end), chunks, self.threads)
+            whole = np.array([0, walk.factors.size])
+            for bounds in walk.groups if self.threads > 1 else (whole,):
+                code = side_by_side(partial(self.tier.run, index), bounds, self.threads)
                 if code > 0:
                     return code
         self.n_steps += 1
-        return self.tier.refresh() if flooding or self.n_steps % _REFRESH == 0 else 0
+        due = self.setting.schedule.name == "flooding" or self.n_steps % _REFRESH == 0
+        return self.tier.refresh() if due else 0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -184,9 +186,20 @@ class MessagePassing(Method):
         if before is not None:
             after = state.tier.log_messages()
             return float(np.abs(np.exp(after) - np.exp(before)).max(initial=0.0))
-        if change < _QUIET and not self.exact_here(state) and _still_moving(state):
-            return max(change, _QUIET)
+        if change < _QUIET and not self.exact_here(state) and _saturated(state).any():
+            change = max(change, self._distance(state))
         return change
+
+    def _distance(self, state: MessageState) -> float:
+        """Return how far the messages are from a fixed point where marginals, 0 or 1 up to rounding, do not tell."""
+        if state.problem.task is not Task.INFER:
+            return _QUIET if _still_moving(state) else 0.0
+        lay, mu_factor = state.setting.layout, self.free_energy(state)[1]
+        return float(
+            inconsistency(
+                lay.card, lay.scope_ptr, lay.scope_vars, lay.table_ptr, lay.state_ptr, mu_factor, state.mu_var
+            )
+        )
 
     def value(self, state: MessageState) -> Value:
         """Return the present value: of the beliefs for sums, of the best decoding for maxima."""
@@ -205,18 +218,22 @@ class MessagePassing(Method):
         return Start(state.logs.messages, state.problem.graph.theta == -np.inf, state.reweighting)
 
     # -- answers ------------------------------------------------------------------------------------------------
-    def marginals(self, state: MessageState) -> Marginals:
-        """Return beliefs, their free energy, and what is certain about log Z."""
-        graph, now, logs = state.problem.graph, state.setting, state.logs
-        lay = graph.layout
-        mu_var, mu_factor = state.mu_var.copy(), np.empty(int(lay.table_ptr[-1]))
+    def free_energy(self, state: MessageState) -> tuple[float, Floats]:
+        """Return the free energy of the present beliefs, and the beliefs of factors."""
+        now, logs, lay = state.setting, state.logs, state.setting.layout
+        mu_factor = np.empty(int(lay.table_ptr[-1]))
         energy = factor_beliefs(
             lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, message_offsets(lay),
-            now.theta, now.rho, logs.messages, logs.finite, logs.zeros, mu_var, mu_factor,
+            now.theta, now.rho, logs.messages, logs.finite, logs.zeros, state.mu_var, mu_factor,
         )  # fmt: skip
         if energy == -np.inf:
-            raise zero_probability(graph)
-        # the entropy of an observed variable is zero, and it is in no scope
+            raise zero_probability(state.problem.graph)
+        return float(energy), mu_factor
+
+    def marginals(self, state: MessageState) -> Marginals:
+        """Return beliefs, their free energy or a bound, and what is certain about log Z."""
+        energy, mu_factor = self.free_energy(state)
+        mu_var = state.mu_var.copy()
         if self.exact_here(state):
             return Marginals(energy, Bound.EXACT, mu_var, mu_factor, energy, energy)
         upper = self.upper_bound(state)
@@ -248,15 +265,15 @@ class MessagePassing(Method):
         return np.inf
 
 
-def _still_moving(state: MessageState) -> bool:
-    """Whether a state whose marginal is 0 up to rounding becomes likelier by more than a nat an iteration.
-
-    Marginals that are 0 or 1 up to rounding stand still while messages travel; they may yet turn over.
-    """
+def _saturated(state: MessageState) -> Bools:
+    """Return which states of unobserved variables have a marginal of 0 up to rounding."""
     lay = state.setting.layout
-    saturated = (state.mu_var < _SATURATED) & np.repeat(~lay.observed, lay.card)
-    if not saturated.any():
-        return False
+    return (state.mu_var < _SATURATED) & np.repeat(~lay.observed, lay.card)
+
+
+def _still_moving(state: MessageState) -> bool:
+    """Whether a state whose belief is 0 up to rounding still becomes likelier: it may yet turn over."""
+    lay, saturated = state.setting.layout, _saturated(state)
     beta = LogMessages.of(state.setting, state.tier.log_messages()).beta
     beta -= np.repeat(np.maximum.reduceat(beta, lay.state_ptr[:-1]), lay.card)
     before = state.memory.get("beta")
@@ -264,7 +281,7 @@ def _still_moving(state: MessageState) -> bool:
     saturated &= beta > -np.inf
     if before is None:
         return bool(saturated.any()) and not state.warm
-    return bool((beta[saturated] > before[saturated] + 1.0).any())
+    return bool((beta[saturated] > before[saturated] + _QUIET).any())
 
 
 def better(first: Decoding, second: Decoding) -> Decoding:

@@ -190,7 +190,7 @@ def _axis(layout: Layout, factors: Ints, variables: Ints) -> Ints:
     wanted = np.full(layout.n_factors, -1, np.int64)
     wanted[factors] = variables
     edges = np.flatnonzero(layout.scope_vars == wanted[layout.edge_factor])
-    return edges - layout.scope_ptr[layout.edge_factor[edges]]
+    return np.asarray(edges - layout.scope_ptr[layout.edge_factor[edges]], np.int64)
 
 
 def _residual(layout: Layout) -> Schedule:

@@ -214,12 +214,12 @@ class LinearTier(Tier):
     def log_messages(self) -> Floats:
         """Return logs; a message damped in logs has lost its normalisation, so it is normalised here."""
         with np.errstate(divide="ignore"):
-            logs = np.log(self.messages)
+            logs: Floats = np.log(self.messages)
         if not logs.size:
             return logs
         starts = message_offsets(self.setting.layout)[:-1]
-        totals = np.add.reduceat(self.messages, starts)
-        return logs - np.repeat(np.log(totals), self.setting.layout.card[self.setting.layout.scope_vars])
+        logs -= np.repeat(np.log(np.add.reduceat(self.messages, starts)), np.diff(message_offsets(self.setting.layout)))
+        return logs
 
 
 def _untie(layout: Layout, rho: Floats) -> bool:

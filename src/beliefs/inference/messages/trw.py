@@ -24,8 +24,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.inference.base import Decoding, Marginals, Problem, Task, check_option, is_number, observed_point_masses
-from beliefs.inference.messages.propagation import MessagePassing, MessageState
+from beliefs.inference.base import Marginals, Problem, Task, check_option, is_number, observed_point_masses
+from beliefs.inference.messages.propagation import MessagePassing, MessageState, Start
 from beliefs.inference.messages.rho import Reweighting, choose_rho, improved
 from beliefs.inference.messages.tiers import message_offsets
 from beliefs.kernels.decomposed_bound import decomposed_bound
@@ -74,7 +74,10 @@ class TRW(MessagePassing):
         return choose_rho(problem.graph.layout, chosen, problem.seed, problem.graph.naming.name)
 
     def upper_bound(self, state: MessageState) -> float:
-        """Return the decomposed bound at the present messages."""
+        """Return the decomposed bound at the present messages, or that of better counting numbers met before."""
+        return min(self._bound_here(state), float(state.memory.get("bound", np.inf)))
+
+    def _bound_here(self, state: MessageState) -> float:
         if state.reweighting.parent is None:
             return np.inf
         logs, now, lay = state.logs, state.setting, state.setting.layout
@@ -94,38 +97,53 @@ class TRW(MessagePassing):
                 now.rho,
                 state.reweighting.parent,
                 logs.messages,
-                logs.beta,
+                beta,
             )  # fmt: skip
         )
 
+    def _distance(self, state: MessageState) -> float:
+        """Add how far the bound is from the value of the beliefs: at the maximum they are equal."""
+        energy, bound = self.free_energy(state)[0], self._bound_here(state)
+        apart = (bound - energy) / max(1.0, abs(energy)) if bound < np.inf else 0.0
+        return max(super()._distance(state), apart if state.problem.task is Task.INFER else 0.0)
+
     # -- counting numbers that move ---------------------------------------------------------------------------------
+    def init(self, problem: Problem, warm: Start | None = None) -> MessageState:
+        """Start as all message passing does; counting numbers that have been optimized are kept."""
+        state = super().init(problem, warm)
+        if not (isinstance(self.rho, str) and self.rho == "optimized") or problem.task is not Task.INFER:
+            state.memory["left"] = 0
+        else:
+            state.memory["left"] = (
+                0 if state.setting.schedule.forest else self.rho_steps - (warm.rho_steps if warm else 0)
+            )
+        return state
+
     def step(self, state: MessageState) -> float:
         """Sweep; with ``rho="optimized"``, once the marginals have settled, take a step on rho instead of stopping."""
         residual = super().step(state)
-        taken = state.memory.get("taken", 0)
-        moving = isinstance(self.rho, str) and self.rho == "optimized" and state.problem.task is Task.INFER
-        if not moving or residual > _SETTLED or taken >= self.rho_steps or state.setting.schedule.forest:
+        if residual > _SETTLED or state.memory["left"] <= 0:
             return residual
-        self._keep_best(state)
-        state.memory["taken"] = taken + 1
-        answer = super().marginals(state)
-        state.reweighting = improved(
-            state.setting.layout, state.reweighting, _information(state, answer), 1.0 / (taken + 3.0)
-        )
-        state.hold(self.tiers, replace(state.setting, rho=state.reweighting.rho), state.logs.messages)
-        return 1.0
-
-    def _keep_best(self, state: MessageState) -> None:
-        bound = self.upper_bound(state)
+        bound = self._bound_here(state)
         if bound < state.memory.get("bound", np.inf):
             state.memory |= {"bound": bound, "messages": state.logs.messages.copy(), "reweighting": state.reweighting}
+        state.memory["left"] -= 1
+        if state.memory["left"] > 0:
+            size = 1.0 / (self.rho_steps - state.memory["left"] + 2.0)
+            information = _information(state, super().marginals(state))
+            self._change_rho(state, improved(state.setting.layout, state.reweighting, information, size))
+        elif state.memory["reweighting"] is not state.reweighting:
+            self._change_rho(state, state.memory["reweighting"], state.memory["messages"])
+        return max(residual, 1.0)
 
-    def finish(self, state: MessageState) -> Marginals | Decoding:
-        """Return to the best counting numbers met, if they have moved."""
-        if state.memory.get("bound", np.inf) < self.upper_bound(state):
-            state.reweighting = state.memory["reweighting"]
-            state.hold(self.tiers, replace(state.setting, rho=state.reweighting.rho), state.memory["messages"])
-        return super().finish(state)
+    def _change_rho(self, state: MessageState, reweighting: Reweighting, messages: Floats | None = None) -> None:
+        messages = state.logs.messages if messages is None else messages
+        state.reweighting, state.start = reweighting, messages
+        state.hold(self.tiers, replace(state.setting, rho=reweighting.rho), messages)
+
+    def kept(self, state: MessageState) -> Start:
+        """Return messages and counting numbers, and how many steps these have taken."""
+        return replace(super().kept(state), rho_steps=self.rho_steps - max(state.memory["left"], 0))
 
 
 def _information(state: MessageState, beliefs: Marginals) -> Floats:
