@@ -14,12 +14,13 @@ from beliefs.inference.messages.bp import BP
 from beliefs.inference.messages.fractional import FractionalBP
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.sampling.gibbs import Gibbs
+from beliefs.inference.variational.mean_field import MeanField
 
 __all__ = ["METHODS", "MethodTable", "methods"]
 
 _HEADER = ("method", "answers", "guarantee", "cost", "reference")
 
-METHODS: tuple[type[Method], ...] = (Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, Gibbs)
+METHODS: tuple[type[Method], ...] = (Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, MeanField, Gibbs)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Variational methods: the best distribution of a simple family, and the bound that it proves."""

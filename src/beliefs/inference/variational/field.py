@@ -1,0 +1,150 @@
+"""What the naive and the structured mean field share: potentials without infinities, runs, and their schedule."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beliefs.inference.base import observed_point_masses
+from beliefs.inference.parallel import in_chunks, side_by_side
+from beliefs.kernels.mean_field import expected_score, product_tables
+from beliefs.model.graph import FactorGraph
+from beliefs.model.layout import Layout
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["Field", "Orders", "Run", "entropy", "read_only", "uniform"]
+
+Array = TypeVar("Array", bound=NDArray[Any])
+
+_CHUNK = 2048  # variables or trees of one colour that a thread takes at a time
+
+
+@dataclass(eq=False)
+class Run:
+    """One start and what became of it: marginals ``mu (n_states,)``, their support, and the trees' tables.
+
+    ``support`` is 1 where ``mu > 0`` (empty without hard zeros); ``feasible`` is False where no state of positive
+    weight was found, and then nothing moves.
+    """
+
+    mu: Floats
+    support: Floats
+    feasible: bool = True
+    tree: Floats = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Orders:
+    """What is updated in a sweep, part by part; items of one part are independent if ``parallel``."""
+
+    forward: Sequence[Ints]
+    backward: Sequence[Ints]
+    parallel: bool
+
+    @classmethod
+    def raster(cls, order: Ints) -> Orders:
+        """One item after the other, in order and back."""
+        return cls([read_only(order)], [read_only(order[::-1].copy())], False)
+
+    @classmethod
+    def coloured(cls, order: Ints, ptr: Ints) -> Orders:
+        """Colour classes in order and back."""
+        parts = [read_only(order[a:b].copy()) for a, b in zip(ptr[:-1], ptr[1:], strict=True) if b > a]
+        return cls(parts, parts[::-1], True)
+
+
+class Field(ABC):
+    """A family of distributions and its coordinate updates on one graph.
+
+    ``theta`` is finite: hard zeros are 0 there and 1 in ``forbidden`` (empty if there are none); ``hard (n_factors,)``
+    says which factors have some.
+    """
+
+    orders: Orders
+    exact: bool
+    """Whether the family contains the model's own distribution whatever its potentials, and one sweep finds it."""
+
+    def __init__(self, graph: FactorGraph, hard: Bools) -> None:
+        self.graph, self.hard = graph, hard
+        layout = graph.layout
+        self.theta, self.forbidden = graph.theta, read_only(np.zeros(0))
+        if hard.any():
+            zero = graph.theta == -np.inf
+            self.theta = read_only(np.where(zero, 0.0, graph.theta))
+            self.forbidden = read_only(zero.astype(np.float64))
+        self.widest = int(layout.card.max(initial=1))
+        self.largest = int(layout.factor_size[np.diff(layout.scope_ptr) > 2].max(initial=1))
+
+    def begin(self, mu: Floats) -> Run:
+        """Start a run at these marginals; sets those of observed and of isolated variables right."""
+        layout = self.graph.layout
+        isolated = np.repeat(np.diff(layout.var_ptr) == 0, layout.card)
+        mu = np.where(isolated, uniform(layout), mu)
+        mu = np.where(np.repeat(layout.observed, layout.card), observed_point_masses(self.graph), mu)
+        return Run(mu, (mu > 0).astype(np.float64) if self.hard.any() else np.zeros(0))
+
+    def sweep(self, run: Run, *, forward: bool, threads: int) -> float:
+        """Update everything once; return the largest absolute change of a marginal."""
+        largest = 0
+        for items in self.orders.forward if forward else self.orders.backward:
+            bounds = in_chunks(items.size, -(-items.size // _CHUNK) if self.orders.parallel else 1)
+            answer = side_by_side(lambda a, b, part=items: self.update(part[a:b], run), bounds, threads)  # type: ignore[misc]
+            largest = max(largest, int(answer))
+        return float(np.int64(largest).view(np.float64))
+
+    @abstractmethod
+    def update(self, items: Ints, run: Run) -> int:
+        """Update some items in order; return the bits of the largest absolute change of a marginal."""
+
+    @abstractmethod
+    def value(self, run: Run) -> float:
+        """Return the lower bound, expected score plus entropy, at the present iterate."""
+
+    @abstractmethod
+    def tables(self, run: Run) -> Floats:
+        """Return all factors' marginal tables, one after the other."""
+
+    def refresh(self, run: Run) -> bool:
+        """Go on from marginals of an earlier run; return whether they have weight where the model has."""
+        return not self.hard.any() or self.value(run) > -np.inf
+
+    @classmethod
+    def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
+        """Predict the memory of ``runs`` runs, the answer and the temporaries."""
+        zeros = 3 * layout.n_cells if hard.any() else 0
+        return 8.0 * (layout.n_states * (2 * runs + 4) + zeros + float(layout.factor_size.sum()) + 4 * layout.n_vars)
+
+    def _score(self, factors: Ints, scope_ptr: Ints, scope_vars: Ints, run: Run) -> float:
+        """Return the expected score of some factors under the product of marginals."""
+        lay = self.graph.layout
+        return expected_score(
+            factors, lay.card, lay.state_ptr, scope_ptr, scope_vars, lay.cell_ptr, self.hard, self.theta,
+            self.forbidden, run.mu, run.support, np.empty(self.largest), np.empty(self.widest),
+        )  # fmt: skip
+
+    def _products(self, factors: Ints, scope_ptr: Ints, scope_vars: Ints, run: Run, tables: Floats) -> None:
+        lay = self.graph.layout
+        product_tables(factors, lay.card, lay.state_ptr, scope_ptr, scope_vars, lay.table_ptr, run.mu, tables)
+
+
+def read_only(array: Array) -> Array:
+    """Return the array itself, no longer writeable: the type that kernels take for what they only read."""
+    array.setflags(write=False)
+    return array
+
+
+def uniform(layout: Layout) -> Floats:
+    """Return uniform marginals, ``(n_states,)``."""
+    return np.repeat(1.0 / layout.card, layout.card)
+
+
+def entropy(p: Floats) -> Floats:
+    """Return ``-p log p`` entry by entry, 0 at 0."""
+    logs = np.log(p, out=np.zeros_like(p), where=p > 0)
+    result: Floats = -p * logs
+    return result

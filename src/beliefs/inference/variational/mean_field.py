@@ -1,0 +1,202 @@
+r"""Mean field: the best distribution in which variables, or whole trees of them, are independent.
+
+For any distribution q, :math:`\log Z \ge E_q\,\theta(x) + H(q)` [jordan1999]. For products
+:math:`q = \prod_v \mu_v` the right side is
+
+.. math::
+    \sum_f \sum_{x_f} \theta_f(x_f) \prod_{v \in f} \mu_v(x_v) - \sum_v \sum_{x_v} \mu_v(x_v) \log \mu_v(x_v),
+
+and its maximum over one marginal, the others fixed, is
+
+.. math::
+    \mu_v(x_v) \propto e^{a(x_v)}, \qquad
+    a(x_v) = \sum_{f \ni v} \sum_{x_{f \setminus v}} \theta_f(x_f) \prod_{u \in f \setminus v} \mu_u(x_u).
+
+=================  =================================================
+:math:`\mu_v`      ``mu``, one run of states per variable
+:math:`a(x_v)`     ``a`` in the kernels, ``-inf`` where forbidden
+=================  =================================================
+
+A step updates all variables once: in raster order, forward in one step and backward in the next, or colour by colour.
+Variables are updated one at a time (those of one colour share no factor, so their order does not matter), hence the
+bound never falls, and it is certified at every iterate, the start included. It is exact where no factor joins
+variables. The answer is a local optimum: it depends on the start, uniform unless there are ``restarts``. With trees
+(``structure="tree"``) see :mod:`beliefs.inference.variational.structured`.
+
+Hard zeros: q must not touch a forbidden cell, so the start is a state of positive weight, found by search, for the
+variables of factors with zeros; a state gains weight only if no forbidden cell gets any. If the search finds no such
+state and no proof that there is none, the bound is ``-inf``.
+
+Restarts run side by side: a step updates every run once, the answer is that of the best run so far, the residual the
+largest of all runs. Cost of a step and run: cells times arity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from beliefs.driver import Value
+from beliefs.errors import BudgetError
+from beliefs.inference.base import Bound, Marginals, Method, Problem, Task, check_option, is_number
+from beliefs.inference.budget import readable_bytes
+from beliefs.inference.search.feasible import EFFORT, feasible_state, hard_factors
+from beliefs.inference.variational.field import Field, Run, uniform
+from beliefs.inference.variational.naive import naive_field
+from beliefs.inference.variational.structured import ForestField
+from beliefs.model.graph import FactorGraph
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["MeanField"]
+
+_TRIES = 8  # possible states drawn beside the first; the start is the best of them
+
+
+@dataclass(eq=False)
+class MeanFieldState:
+    """The family of distributions, its runs, and how many steps were taken."""
+
+    field: Field
+    runs: list[Run]
+    threads: int
+    n_sweeps: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MeanField(Method):
+    """Mean field by coordinate ascent, naive or structured; a lower bound at every iterate.
+
+    Parameters
+    ----------
+    structure : {"none", "tree"}
+        Independent variables, or independent induced trees.
+    restarts : int
+        Further runs from random marginals, beside the one from the uniform start.
+    schedule : {"sequential", "color"}
+        One variable (tree) after the other, forward and backward in turn; or colour classes, which threads share.
+
+    Examples
+    --------
+    >>> import beliefs as bl
+    >>> g = bl.FactorGraph.from_tables([2, 2], [((0, 1), [[1, 2], [3, 4]])])
+    >>> r = bl.infer(g, "mean_field")
+    >>> r.bound.name, bool(r.log_z <= np.log(10)), round(r.log_z, 3)
+    ('LOWER', True, 2.302)
+    """
+
+    structure: Literal["none", "tree"] = "none"
+    restarts: int = 0
+    schedule: Literal["sequential", "color"] = "sequential"
+
+    name: ClassVar[str] = "mean_field"
+    tasks: ClassVar[tuple[Task, ...]] = (Task.INFER,)
+    guarantee: ClassVar[str] = "lower bound"
+    cost: ClassVar[str] = "cells x arity a sweep"
+    reference: ClassVar[str] = "jordan1999, saul1996"
+    iterative: ClassVar[bool] = True
+    value_is_free: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_option(self.structure in ("none", "tree"), "structure", "none or tree", self.structure)
+        check_option(
+            is_number(self.restarts, whole=True) and self.restarts >= 0, "restarts", "an integer >= 0", self.restarts
+        )
+        check_option(self.schedule in ("sequential", "color"), "schedule", "sequential or color", self.schedule)
+
+    def init(self, problem: Problem, warm: Floats | None = None) -> MeanFieldState:
+        """Choose updates, check the budget, and start: from ``warm`` marginals, uniform ones, or a possible state."""
+        graph = problem.graph
+        zeros = graph.theta.min(initial=0.0) == -np.inf
+        hard = hard_factors(graph) if zeros else np.zeros(graph.n_factors, np.bool_)
+        kind = ForestField if self.structure == "tree" else naive_field(graph.layout, hard)
+        needed = kind.n_bytes(graph.layout, hard, self.restarts + 1)
+        if needed > problem.max_bytes:
+            raise BudgetError(
+                f"{self} needs {readable_bytes(needed)} for marginals and tables; the limit is "
+                f"{readable_bytes(problem.max_bytes)}. Raise max_bytes or observe more variables"
+            )
+        field = kind(graph, hard, self.schedule)
+        runs = [_started(field, problem.seed, r, warm) for r in range(self.restarts + 1)]
+        return MeanFieldState(field, runs, problem.threads)
+
+    def step(self, state: MeanFieldState) -> float:
+        """Update all marginals of all runs once; the residual is the largest change."""
+        forward = state.n_sweeps % 2 == 0
+        state.n_sweeps += 1
+        return max(
+            state.field.sweep(r, forward=forward, threads=state.threads) if r.feasible else 0.0 for r in state.runs
+        )
+
+    def value(self, state: MeanFieldState) -> Value:
+        """Return the best run's bound, certified; on both sides where the family contains the model."""
+        return _valued(state, *_best(state))
+
+    def finish(self, state: MeanFieldState) -> Marginals:
+        """Return the best run's marginals and bound."""
+        run, log_z = _best(state)
+        value = _valued(state, run, log_z)
+        bound = Bound.EXACT if value.lower == value.upper else Bound.LOWER
+        return Marginals(log_z, bound, run.mu, state.field.tables(run), value.lower, value.upper)
+
+    def kept(self, state: MeanFieldState) -> Floats:
+        """Return the marginals of all runs, ``(runs, n_states)``."""
+        return np.stack([run.mu for run in state.runs])
+
+
+def _best(state: MeanFieldState) -> tuple[Run, float]:
+    """Return the run with the largest bound, the first of equals, and its bound."""
+    values = [state.field.value(run) if run.feasible else -np.inf for run in state.runs]
+    best = int(np.argmax(values))
+    return state.runs[best], values[best]
+
+
+def _valued(state: MeanFieldState, run: Run, log_z: float) -> Value:
+    exact = state.field.exact and state.n_sweeps > 0 and run.feasible
+    return Value(log_z, log_z, log_z) if exact else Value(log_z, log_z)
+
+
+def _started(field: Field, seed: int, number: int, warm: Floats | None) -> Run:
+    """Return run ``number``: from ``warm`` where that has such a run that is possible, else from a start of its own."""
+    if warm is not None and number < len(warm):
+        run = field.begin(warm[number])
+        if field.refresh(run):
+            return run
+    graph, layout = field.graph, field.graph.layout
+    mu = uniform(layout)
+    if number > 0:
+        mu = np.random.default_rng([seed, number]).exponential(size=layout.n_states)
+        mu /= np.repeat(np.add.reduceat(mu, layout.state_ptr[:-1]), layout.card)
+    if not field.hard.any():
+        return field.begin(mu)
+    state = _possible_state(graph, seed + number)
+    if state is None:
+        run = field.begin(uniform(layout))
+        run.feasible = False
+        return run
+    point = np.zeros(layout.n_states)
+    point[layout.state_ptr[:-1] + state] = 1.0
+    return field.begin(np.where(np.repeat(_constrained(graph, field.hard), layout.card), point, mu))
+
+
+def _possible_state(graph: FactorGraph, seed: int) -> Ints | None:
+    """Return the best of a few states of positive weight, None if the search finds none."""
+    state = feasible_state(graph, seed)
+    if state is None:
+        return None
+    tries = min(_TRIES, 1 + 10**5 // graph.n_vars)
+    others = [
+        feasible_state(graph, other, EFFORT // 100) for other in np.random.SeedSequence(seed).generate_state(tries)
+    ]
+    states = np.stack([state, *(other for other in others if other is not None)])
+    best: Ints = states[np.argmax(graph.log_scores(states))]
+    return best
+
+
+def _constrained(graph: FactorGraph, hard: Bools) -> Bools:
+    """Return which variables are in a factor with hard zeros."""
+    layout = graph.layout
+    result = np.zeros(layout.n_vars, np.bool_)
+    result[layout.scope_vars[hard[layout.edge_factor]]] = True
+    return result

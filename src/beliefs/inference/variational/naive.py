@@ -1,0 +1,172 @@
+r"""The naive mean field: every variable on its own, :math:`q(x) = \prod_v \mu_v(x_v)`.
+
+Three ways to do the same update, chosen by the model: binary pairwise models in log-odds, pairwise models of one
+cardinality vertex by vertex, and everything else (other arities, mixed cardinalities, hard zeros) factor by factor.
+They agree to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from beliefs.inference.colouring import colouring
+from beliefs.inference.variational.field import Field, Orders, Run, entropy, read_only
+from beliefs.kernels.mean_field import sweep_variables
+from beliefs.kernels.mean_field_pairwise import sweep_binary, sweep_pairwise
+from beliefs.model.graph import FactorGraph
+from beliefs.model.layout import Layout
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["BinaryField", "NaiveField", "PairwiseField", "naive_field"]
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Pairwise structure by vertex: entries ``ptr[v]:ptr[v+1]``, by table where tables are tied.
+
+    ``nbr`` is the neighbour's first state in ``mu``, ``cell`` where the table begins in ``theta``, ``is_first``
+    whether ``v`` is its first variable.
+    """
+
+    ptr: Ints
+    nbr: Ints
+    cell: Ints
+    is_first: Bools
+
+    @classmethod
+    def of(cls, layout: Layout) -> Neighbours:
+        """Collect the factors of two variables; there are none of more."""
+        edges = layout.var_edges
+        edges = edges[np.diff(layout.scope_ptr)[layout.edge_factor[edges]] == 2]
+        factor, vertex = layout.edge_factor[edges], layout.scope_vars[edges]
+        is_first = edges == layout.scope_ptr[factor]
+        nbr = layout.state_ptr[layout.scope_vars[np.where(is_first, edges + 1, edges - 1)]]
+        cell = layout.cell_ptr[factor]
+        if layout.tied:  # equal tables side by side, so that their neighbours are added up before the table is read
+            order = np.lexsort((is_first, cell, vertex))
+            nbr, cell, is_first = nbr[order], cell[order], is_first[order]
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(vertex, minlength=layout.n_vars))])
+        return cls(read_only(ptr), read_only(nbr), read_only(cell), read_only(is_first))
+
+
+class NaiveField(Field):
+    """Products of marginals on any model."""
+
+    def __init__(self, graph: FactorGraph, hard: Bools, schedule: str) -> None:
+        super().__init__(graph, hard)
+        layout = graph.layout
+        joins = np.bincount(layout.edge_factor, layout.card[layout.scope_vars] > 1, minlength=layout.n_factors)
+        self.exact = not (joins > 1).any()
+        self.orders = _orders(layout, schedule)
+
+    def update(self, items: Ints, run: Run) -> int:
+        """Update these variables one after the other."""
+        lay = self.graph.layout
+        return sweep_variables(
+            items, True, lay.card, lay.state_ptr, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.var_ptr,
+            lay.var_edges, lay.edge_factor, self.hard, self.theta, self.forbidden, np.empty(self.largest),
+            np.empty(self.widest), np.empty(self.widest), run.mu, run.support,
+        )  # fmt: skip
+
+    def value(self, run: Run) -> float:
+        """Return the expected score plus the entropies of all variables."""
+        lay = self.graph.layout
+        score = self._score(_all_factors(lay), lay.scope_ptr, lay.scope_vars, run)
+        return score + float(entropy(run.mu).sum())
+
+    def tables(self, run: Run) -> Floats:
+        """Return products of marginals."""
+        lay = self.graph.layout
+        tables = np.empty(int(lay.table_ptr[-1]))
+        self._products(_all_factors(lay), lay.scope_ptr, lay.scope_vars, run, tables)
+        return tables
+
+
+class BinaryField(NaiveField):
+    """Products of marginals on binary pairwise models without hard zeros."""
+
+    def __init__(self, graph: FactorGraph, hard: Bools, schedule: str) -> None:
+        super().__init__(graph, hard, schedule)
+        layout = graph.layout
+        near = layout.plan("mean_field neighbours", lambda: Neighbours.of(layout))
+        t, c = graph.theta, near.cell
+        vertex = np.repeat(np.arange(layout.n_vars), np.diff(near.ptr))
+        lift = np.where(near.is_first, t[c + 2], t[c + 1]) - t[c]  # log-odds where the neighbour is in its first state
+        alone = np.flatnonzero(np.diff(layout.scope_ptr) == 1)
+        start = layout.cell_ptr[alone]
+        field = np.bincount(layout.scope_vars[layout.scope_ptr[alone]], t[start + 1] - t[start], layout.n_vars)
+        field += np.bincount(vertex, lift, layout.n_vars)
+        self.near, self.second = near, read_only(near.nbr + 1)
+        self.field: Floats = read_only(field.astype(np.float64))
+        self.coupling = read_only((t[c + 3] - t[c + 2]) - (t[c + 1] - t[c]))
+
+    def update(self, items: Ints, run: Run) -> int:
+        """Update these variables one after the other, in log-odds."""
+        ptr = self.graph.layout.state_ptr
+        return sweep_binary(items, ptr, self.near.ptr, self.second, self.coupling, self.field, run.mu)
+
+    @classmethod
+    def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
+        """Add the neighbours, their couplings and the temporaries."""
+        return super().n_bytes(layout, hard, runs) + 8.0 * (12 * layout.n_edges + 2 * layout.n_vars)
+
+
+class PairwiseField(NaiveField):
+    """Products of marginals on pairwise models of one cardinality without hard zeros."""
+
+    def __init__(self, graph: FactorGraph, hard: Bools, schedule: str) -> None:
+        super().__init__(graph, hard, schedule)
+        layout = graph.layout
+        self.near = layout.plan("mean_field neighbours", lambda: Neighbours.of(layout))
+        self.n_states = int(layout.card[layout.scope_vars[0]])
+        alone = np.flatnonzero(np.diff(layout.scope_ptr) == 1)
+        states = np.arange(self.n_states)
+        where = layout.state_ptr[layout.scope_vars[layout.scope_ptr[alone]]][:, None] + states
+        potentials = graph.theta[layout.cell_ptr[alone][:, None] + states]
+        unary = np.bincount(where.ravel(), potentials.ravel(), layout.n_states)
+        self.unary: Floats = read_only(unary.astype(np.float64))
+
+    def update(self, items: Ints, run: Run) -> int:
+        """Update these variables one after the other."""
+        near = self.near
+        return sweep_pairwise(
+            items, self.n_states, self.graph.layout.state_ptr, near.ptr, near.nbr, near.cell, near.is_first, self.unary,
+            self.theta, np.empty(self.n_states), np.empty(self.n_states), run.mu,
+        )  # fmt: skip
+
+    @classmethod
+    def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
+        """Add the neighbours, the unary potentials and the temporaries."""
+        return super().n_bytes(layout, hard, runs) + 8.0 * (10 * layout.n_edges + 5 * layout.n_states)
+
+
+def naive_field(layout: Layout, hard: Bools) -> type[NaiveField]:
+    """Return the quickest way to update products of marginals on this model."""
+    if hard.any() or not layout.n_edges or (np.diff(layout.scope_ptr) > 2).any():
+        return NaiveField
+    card = layout.card[layout.scope_vars]
+    if card.min() < card.max() or card[0] < 2:
+        return NaiveField
+    return BinaryField if card[0] == 2 else PairwiseField
+
+
+def _orders(layout: Layout, schedule: str) -> Orders:
+    """Return the order of updates; observed variables and those without factors have nothing to update."""
+    moves = np.diff(layout.var_ptr) > 0
+    if schedule == "sequential":
+        return layout.plan("mean_field raster", lambda: Orders.raster(np.flatnonzero(moves)))
+    return layout.plan("mean_field colours", lambda: _coloured(layout, moves))
+
+
+def _coloured(layout: Layout, moves: Bools) -> Orders:
+    colours = colouring(layout)
+    kept = moves[colours.order]
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return Orders.coloured(colours.order[kept], before[colours.colour_ptr])
+
+
+def _all_factors(layout: Layout) -> Ints:
+    factors: Ints = read_only(np.arange(layout.n_factors))
+    return factors
