@@ -53,9 +53,9 @@ class Orders:
 
     @classmethod
     def coloured(cls, order: Ints, ptr: Ints) -> Orders:
-        """Colour classes in order and back."""
+        """Colour classes in order, always the same way: going back would begin with the class updated last."""
         parts = [read_only(order[a:b].copy()) for a, b in zip(ptr[:-1], ptr[1:], strict=True) if b > a]
-        return cls(parts, parts[::-1], True)
+        return cls(parts, parts, True)
 
 
 class Field(ABC):

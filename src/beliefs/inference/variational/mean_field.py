@@ -54,14 +54,24 @@ __all__ = ["MeanField"]
 _TRIES = 8  # possible states drawn beside the first; the start is the best of them
 
 
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What a warm start needs: the marginals ``(runs, n_states)``, and whether the next sweep goes forward."""
+
+    mu: Floats
+    forward: bool
+
+
 @dataclass(eq=False)
 class MeanFieldState:
-    """The family of distributions, its runs, and how many steps were taken."""
+    """The family of distributions, its runs, and where the schedule stands."""
 
     field: Field
     runs: list[Run]
     threads: int
-    n_sweeps: int = 0
+    forward: bool
+    change: float = 0.0
+    moved: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -105,7 +115,7 @@ class MeanField(Method):
         )
         check_option(self.schedule in ("sequential", "color"), "schedule", "sequential or color", self.schedule)
 
-    def init(self, problem: Problem, warm: Floats | None = None) -> MeanFieldState:
+    def init(self, problem: Problem, warm: Start | None = None) -> MeanFieldState:
         """Choose updates, check the budget, and start: from ``warm`` marginals, uniform ones, or a possible state."""
         graph = problem.graph
         zeros = graph.theta.min(initial=0.0) == -np.inf
@@ -119,15 +129,21 @@ class MeanField(Method):
             )
         field = kind(graph, hard, self.schedule)
         runs = [_started(field, problem.seed, r, warm) for r in range(self.restarts + 1)]
-        return MeanFieldState(field, runs, problem.threads)
+        return MeanFieldState(field, runs, problem.threads, warm is None or warm.forward)
 
     def step(self, state: MeanFieldState) -> float:
-        """Update all marginals of all runs once; the residual is the largest change."""
-        forward = state.n_sweeps % 2 == 0
-        state.n_sweeps += 1
-        return max(
-            state.field.sweep(r, forward=forward, threads=state.threads) if r.feasible else 0.0 for r in state.runs
-        )
+        """Update all marginals of all runs once.
+
+        The residual is the largest change in this sweep or the one before: forward and backward sweeps converge in
+        turn, and an answer is one that both leave alone.
+        """
+        change = 0.0
+        for run in state.runs:
+            if run.feasible:
+                change = max(change, state.field.sweep(run, forward=state.forward, threads=state.threads))
+        residual, state.change = max(change, state.change), change
+        state.forward, state.moved = not state.forward, True
+        return residual
 
     def value(self, state: MeanFieldState) -> Value:
         """Return the best run's bound, certified; on both sides where the family contains the model."""
@@ -140,9 +156,9 @@ class MeanField(Method):
         bound = Bound.EXACT if value.lower == value.upper else Bound.LOWER
         return Marginals(log_z, bound, run.mu, state.field.tables(run), value.lower, value.upper)
 
-    def kept(self, state: MeanFieldState) -> Floats:
-        """Return the marginals of all runs, ``(runs, n_states)``."""
-        return np.stack([run.mu for run in state.runs])
+    def kept(self, state: MeanFieldState) -> Start:
+        """Return the marginals of all runs."""
+        return Start(np.stack([run.mu for run in state.runs]), state.forward)
 
 
 def _best(state: MeanFieldState) -> tuple[Run, float]:
@@ -153,14 +169,14 @@ def _best(state: MeanFieldState) -> tuple[Run, float]:
 
 
 def _valued(state: MeanFieldState, run: Run, log_z: float) -> Value:
-    exact = state.field.exact and state.n_sweeps > 0 and run.feasible
+    exact = state.field.exact and state.moved and run.feasible
     return Value(log_z, log_z, log_z) if exact else Value(log_z, log_z)
 
 
-def _started(field: Field, seed: int, number: int, warm: Floats | None) -> Run:
+def _started(field: Field, seed: int, number: int, warm: Start | None) -> Run:
     """Return run ``number``: from ``warm`` where that has such a run that is possible, else from a start of its own."""
-    if warm is not None and number < len(warm):
-        run = field.begin(warm[number])
+    if warm is not None and number < len(warm.mu):
+        run = field.begin(warm.mu[number])
         if field.refresh(run):
             return run
     graph, layout = field.graph, field.graph.layout
