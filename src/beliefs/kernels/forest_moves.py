@@ -99,8 +99,8 @@ def _advance(card: Ints, scope_vars: Ints, n_axes: int, axes: Ints, digit: Ints)
 @kernel
 def _add_message(
     card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, theta: Floats, stride: Ints,
-    states: Ints, free: Bools, f: int, v: int, axes: Ints, digit: Ints, best_zeros: Floats, best_scores: Floats,
-    zeros: Floats, scores: Floats,
+    states: Ints, free: Bools, f: int, v: int, hard: bool, axes: Ints, digit: Ints, best_zeros: Floats,
+    best_scores: Floats, zeros: Floats, scores: Floats,
 ) -> None:  # fmt: skip
     """Add to the belief of ``v`` the maximum of ``f`` and the beliefs below it over its other free variables.
 
@@ -110,16 +110,8 @@ def _add_message(
         scope_ptr, scope_vars, cell_ptr, stride, states, free, f, v, axes, digit
     )  # fmt: skip
     k, own = card[v], state_ptr[v]
-    if n_axes == 0:
-        for x in range(k):
-            t = theta[first + x * step]
-            if t == -np.inf:
-                zeros[own + x] += 1.0
-            else:
-                scores[own + x] += t
-        return
     for x in range(k):
-        best_zeros[x] = np.inf
+        best_zeros[x], best_scores[x] = np.inf if hard else 0.0, -np.inf
     going = True
     while going:
         at, count, total = first, 0.0, 0.0
@@ -128,12 +120,17 @@ def _add_message(
             at += stride[axes[a]] * digit[a]
             count += zeros[below]
             total += scores[below]
-        for x in range(k):
-            t = theta[at + x * step]
-            c, s = (count + 1.0, total) if t == -np.inf else (count, total + t)
-            if c < best_zeros[x] or (c == best_zeros[x] and s > best_scores[x]):
-                best_zeros[x] = c
-                best_scores[x] = s
+        table = theta[at : at + (k - 1) * step + 1]
+        if not hard:
+            for x in range(k):
+                best_scores[x] = max(best_scores[x], total + table[x * step])
+        else:
+            for x in range(k):
+                t = table[x * step]
+                c, s = (count + 1.0, total) if t == -np.inf else (count, total + t)
+                if c < best_zeros[x] or (c == best_zeros[x] and s > best_scores[x]):
+                    best_zeros[x] = c
+                    best_scores[x] = s
         going = _advance(card, scope_vars, n_axes, axes, digit)
     for x in range(k):
         zeros[own + x] += best_zeros[x]
@@ -149,8 +146,6 @@ def _choose_below(
     n_axes, first, step = _open_axes(
         scope_ptr, scope_vars, cell_ptr, stride, states, free, f, v, axes, digit
     )  # fmt: skip
-    if n_axes == 0:
-        return
     best_zeros, best_score = np.inf, 0.0
     going = True
     while going:
@@ -174,11 +169,12 @@ def _choose_below(
 @kernel
 def forest_move(
     card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints,
-    edge_factor: Ints, theta: Floats, stride: Ints, free: Bools, reached: Ints, parent: Ints, axes: Ints, digit: Ints,
-    best_zeros: Floats, best_scores: Floats, zeros: Floats, scores: Floats, states: Ints,
+    edge_factor: Ints, theta: Floats, stride: Ints, hard: bool, free: Bools, reached: Ints, parent: Ints, axes: Ints,
+    digit: Ints, best_zeros: Floats, best_scores: Floats, zeros: Floats, scores: Floats, states: Ints,
 ) -> int:  # fmt: skip
     """Put each tree of the forest ``free`` at its best joint state given all clamped ones; return how many improved.
 
+    ``hard`` says whether any cell is ``-inf``; where none is, zeros need not be counted.
     A tree that cannot improve by more than rounding keeps its states. ``states (n_vars,)`` changes. Scratch:
     ``reached`` and ``parent (n_vars,)``, ``axes`` and ``digit`` (largest arity), ``best_*`` (largest cardinality),
     ``zeros`` and ``scores (n_states,)``. Cost: free cells of the factors that touch the forest, twice.
@@ -215,11 +211,26 @@ def forest_move(
         for q in range(size - 1, -1, -1):
             v = reached[q]
             for i in range(var_ptr[v], var_ptr[v + 1]):
-                f = edge_factor[var_edges[i]]
-                if f != parent[v]:
+                f, step = edge_factor[var_edges[i]], stride[var_edges[i]]
+                if f == parent[v]:
+                    continue
+                at, alone = cell_ptr[f], True
+                for e in range(scope_ptr[f], scope_ptr[f + 1]):
+                    u = scope_vars[e]
+                    if u != v:
+                        alone &= not free[u]
+                        at += stride[e] * states[u]
+                if alone:  # most factors, and a call with so many arrays would cost more than the work
+                    for x in range(card[v]):
+                        t = theta[at + x * step]
+                        if t == -np.inf:
+                            zeros[state_ptr[v] + x] += 1.0
+                        else:
+                            scores[state_ptr[v] + x] += t
+                else:
                     _add_message(
-                        card, state_ptr, scope_ptr, scope_vars, cell_ptr, theta, stride, states, free, f, v, axes,
-                        digit, best_zeros, best_scores, zeros, scores,
+                        card, state_ptr, scope_ptr, scope_vars, cell_ptr, theta, stride, states, free, f, v, hard,
+                        axes, digit, best_zeros, best_scores, zeros, scores,
                     )  # fmt: skip
         own, best = state_ptr[root], 0
         for x in range(1, card[root]):
@@ -234,7 +245,10 @@ def forest_move(
             v = reached[q]
             for i in range(var_ptr[v], var_ptr[v + 1]):
                 f = edge_factor[var_edges[i]]
-                if f != parent[v]:
+                alone = True
+                for e in range(scope_ptr[f], scope_ptr[f + 1]):
+                    alone &= scope_vars[e] == v or not free[scope_vars[e]]
+                if f != parent[v] and not alone:
                     _choose_below(
                         card, state_ptr, scope_ptr, scope_vars, cell_ptr, theta, stride, states, free, f, v, axes,
                         digit, zeros, scores,

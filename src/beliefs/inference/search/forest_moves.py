@@ -31,6 +31,7 @@ class Forests:
         self.graph, self.stride = graph, edge_strides(layout)
         self.order = np.flatnonzero(~layout.observed & (layout.card > 1))
         self.random = np.random.default_rng(seed).integers(1, 2**63, size=1, dtype=np.uint64)
+        self.hard = bool((graph.theta == -np.inf).any())
         self.free: Bools = np.zeros(n_vars, np.bool_)
         self.ints = [np.empty(n, np.int64) for n in (n_vars, n_vars, layout.n_factors, widest, widest)]
         self.zeros, self.scores = np.empty(layout.n_states), np.empty(layout.n_states)
@@ -52,13 +53,13 @@ class Forests:
         reached, parent, _, axes, digit = self.ints
         return forest_move(
             lay.card, lay.state_ptr, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.var_ptr, lay.var_edges,
-            lay.edge_factor, self.graph.theta, self.stride, self.free, reached, parent, axes, digit,
-            self.best_zeros, self.best_scores, self.zeros, self.scores, states,
+            lay.edge_factor, self.graph.theta, self.stride, self.hard, self.free, reached, parent, axes,
+            digit, self.best_zeros, self.best_scores, self.zeros, self.scores, states,
         )  # fmt: skip
 
 
 def forest_moves(
-    graph: FactorGraph, assignment: Ints, seed: int = 0, n_moves: int = 100, patience: int = 5
+    graph: FactorGraph, assignment: Ints, seed: int = 0, n_moves: int = 100, patience: int = 10
 ) -> tuple[Ints, float]:
     """Improve a joint state by forest moves; return it and its score.
 
