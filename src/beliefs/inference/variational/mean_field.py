@@ -43,6 +43,7 @@ from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Marginals, Method, Problem, Task, check_option, is_number
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.search.feasible import EFFORT, feasible_state, hard_factors
+from beliefs.inference.search.icm import icm
 from beliefs.inference.variational.field import Field, Run, uniform
 from beliefs.inference.variational.naive import naive_field
 from beliefs.inference.variational.structured import ForestField
@@ -197,17 +198,15 @@ def _started(field: Field, seed: int, number: int, warm: Start | None) -> Run:
 
 
 def _possible_state(graph: FactorGraph, seed: int) -> Ints | None:
-    """Return the best of a few states of positive weight, None if the search finds none."""
-    state = feasible_state(graph, seed)
-    if state is None:
+    """Return the best of a few states of positive weight, each improved by single moves; None if none is found."""
+    first = feasible_state(graph, seed)
+    if first is None:
         return None
     tries = min(_TRIES, 1 + 10**5 // graph.n_vars)
-    others = [
-        feasible_state(graph, other, EFFORT // 100) for other in np.random.SeedSequence(seed).generate_state(tries)
-    ]
-    states = np.stack([state, *(other for other in others if other is not None)])
-    best: Ints = states[np.argmax(graph.log_scores(states))]
-    return best
+    seeds = np.random.SeedSequence(seed).generate_state(tries)
+    found = [first, *(feasible_state(graph, int(other), EFFORT // 100) for other in seeds)]
+    improved = [icm(graph, state) for state in found if state is not None]
+    return max(improved, key=lambda pair: pair[1])[0]
 
 
 def _constrained(graph: FactorGraph, hard: Bools) -> Bools:
