@@ -87,9 +87,9 @@ class Chains:
         if self.n_kept == 0:
             at = layout.state_ptr[:-1, None] + self.states
             sums = np.bincount(at.ravel(), minlength=layout.n_states).astype(float)
-        sums = np.where(np.repeat(layout.observed, layout.card), observed_point_masses(graph), sums)
-        normalised: Floats = sums / np.repeat(np.add.reduceat(sums, layout.state_ptr[:-1]), layout.card)
-        return normalised
+        totals = np.where(layout.observed, 1.0, np.add.reduceat(sums, layout.state_ptr[:-1]))
+        fixed = np.repeat(layout.observed, layout.card)
+        return np.where(fixed, observed_point_masses(graph), sums / np.repeat(totals, layout.card))
 
     def factor_marginals(self) -> Floats:
         """Return the shares of the factors' cells; a unary factor has its variable's marginal."""
@@ -122,8 +122,8 @@ def resumed_states(graph: FactorGraph, warm: Start | None, n_chains: int) -> Sta
     """Return the states of an earlier run, if as many chains can go on from them."""
     if warm is None or warm.states.shape[1] != n_chains:
         return None
-    observed = graph.layout.observed[:, None]
-    states = np.where(observed, graph.evidence_states[:, None], warm.states).astype(np.int32)
+    given = graph.evidence_states[:, None]
+    states = np.where(given >= 0, given, warm.states).astype(np.int32)
     return states if (graph.log_scores(states.T) > -np.inf).all() else None
 
 
@@ -135,7 +135,8 @@ def starting_states(graph: FactorGraph, n_chains: int, seed: int) -> States:
     layout = graph.layout
     if not hard_factors(graph).any():
         drawn = np.random.default_rng(seed).integers(layout.card, size=(n_chains, layout.n_vars))
-        return np.where(layout.observed, graph.evidence_states, drawn).T.astype(np.int32, order="C")
+        given = graph.evidence_states
+        return np.where(given >= 0, given, drawn).T.astype(np.int32, order="C")
     first = feasible_state(graph, seed)
     if first is None:
         raise UnsupportedError(

@@ -48,7 +48,6 @@ def icm(graph: FactorGraph, assignment: Ints, order: Ints | None = None) -> tupl
         layout.edge_factor, graph.theta, stride, visited, states, active,
     ):  # fmt: skip
         pass
-    states = np.where(layout.observed, graph.evidence_states, states)
     return states, graph.log_score(states)
 
 
@@ -57,7 +56,7 @@ def checked_assignment(graph: FactorGraph, assignment: Ints) -> Ints:
     states = np.array(assignment, np.int64)
     if states.shape != (graph.n_vars,):
         raise ModelError(f"an assignment must have shape ({graph.n_vars},), found {states.shape}")
-    states = np.where(graph.layout.observed, graph.evidence_states, states)
+    states = np.where(graph.evidence_states >= 0, graph.evidence_states, states)
     wrong = (states < 0) | (states >= graph.layout.card)
     if wrong.any():
         v = int(np.argmax(wrong))
