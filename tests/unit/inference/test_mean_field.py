@@ -140,6 +140,23 @@ def test_fast_and_general_tiers_agree(n_states: int, tied: bool, schedule: str) 
         np.testing.assert_allclose(runs[0].mu, runs[1].mu, rtol=0, atol=1e-10)
 
 
+@each_method
+@pytest.mark.parametrize("n_states", [2, 3])
+def test_models_of_pairs_alone_and_of_single_variables_alone(method: MeanField, n_states: int) -> None:
+    for scopes in ([(0, 1), (1, 2), (0, 2)], unary(3), [(0, 1), (2,)], [(0, 1)]):
+        graph = random_model([n_states] * 3, scopes, seed=3)
+        state = started(graph, method)
+        for _ in range(3):
+            method.step(state)
+        general = NaiveField(graph, hard_factors(graph), "sequential")
+        assert method.value(state).log_z <= reference.log_z(reference.joint_table(graph)) + 1e-9
+        if method == MeanField():
+            run = general.begin(started(graph, method).runs[0].mu)
+            for sweep in range(3):
+                general.sweep(run, forward=sweep % 2 == 0, threads=1)
+            np.testing.assert_allclose(state.runs[0].mu, run.mu, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("strength", [30.0, 1000.0, 1e6])
 @pytest.mark.parametrize("n_states", [2, 3])
 def test_tiers_agree_where_marginals_saturate(n_states: int, strength: float) -> None:

@@ -122,10 +122,10 @@ class Field(ABC):
     def _score(self, factors: Ints, scope_ptr: Ints, scope_vars: Ints, run: Run) -> float:
         """Return the expected score of some factors under the product of marginals."""
         lay = self.graph.layout
-        return expected_score(
+        return float(expected_score(
             factors, lay.card, lay.state_ptr, scope_ptr, scope_vars, lay.cell_ptr, self.hard, self.theta,
             self.forbidden, run.mu, run.support, np.empty(self.largest), np.empty(self.widest),
-        )  # fmt: skip
+        ))  # fmt: skip
 
     def _products(self, factors: Ints, scope_ptr: Ints, scope_vars: Ints, run: Run, tables: Floats) -> None:
         lay = self.graph.layout

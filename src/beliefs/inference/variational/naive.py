@@ -96,8 +96,9 @@ class BinaryField(NaiveField):
         lift = np.where(near.is_first, t[c + 2], t[c + 1]) - t[c]  # log-odds where the neighbour is in its first state
         alone = np.flatnonzero(np.diff(layout.scope_ptr) == 1)
         start = layout.cell_ptr[alone]
-        field = np.bincount(layout.scope_vars[layout.scope_ptr[alone]], t[start + 1] - t[start], layout.n_vars)
-        field += np.bincount(vertex, lift, layout.n_vars)
+        alone_at = layout.scope_vars[layout.scope_ptr[alone]]
+        terms = np.concatenate([t[start + 1] - t[start], lift])
+        field = np.bincount(np.concatenate([alone_at, vertex]), terms, layout.n_vars)
         self.near, self.second = near, read_only(near.nbr + 1)
         self.field: Floats = read_only(field.astype(np.float64))
         self.coupling = read_only((t[c + 3] - t[c + 2]) - (t[c + 1] - t[c]))
