@@ -185,7 +185,7 @@ def sweep_variables(
     where a forbidden cell would have weight; then ``mu_v = softmax(logs_v)``, before the next variable. Returns the
     bits of the largest absolute change. ``mu (n_states,)`` and ``support`` (1 where ``mu > 0``; empty without hard
     zeros) change in place; ``logs`` is as long as ``mu``, or scratch for one variable if that is updated. Small tables
-    of one or two variables are done here, one cell after the other: SIMD, or a call, would cost more than it saves.
+    of up to three variables are done here, one cell after the other: SIMD, or a call, would cost more than it saves.
     Cost: arity times cells.
     """
     largest = 0
@@ -214,6 +214,27 @@ def sweep_variables(
                     for y in range(k):
                         total += theta[at] * mu[m + y]
                         at += column
+                    logs[here + x] += total
+                    cell += row
+                continue
+            third = scope_vars[begin + arity - 1 if edge < begin + arity - 1 else begin + 1]
+            j, far = np.uint64(card[third]), np.uint64(state_ptr[third])
+            if arity == 3 and n * k * j <= _SMALL // 2:
+                # steps in the table for one state more: of the variable, of the other, of the third
+                row, column, deep = k * j, j, _ONE
+                if edge == begin + 1:
+                    row, column = j, n * j
+                elif edge == begin + 2:
+                    row, column, deep = _ONE, j * n, n
+                for x in range(n):
+                    total, line = 0.0, cell
+                    for y in range(k):
+                        part, at = 0.0, line
+                        for z in range(j):
+                            part += theta[at] * mu[far + z]
+                            at += deep
+                        total += part * mu[m + y]
+                        line += column
                     logs[here + x] += total
                     cell += row
             else:
