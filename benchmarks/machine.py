@@ -7,6 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,12 @@ def _exponentials(a: NDArray[np.float64], out: NDArray[np.float64]) -> None:
         out[i] = math.exp(a[i])
 
 
+@numba.njit(cache=True, error_model="numpy")
+def _logarithms(a: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    for i in range(a.size):
+        out[i] = math.log(a[i])
+
+
 def _best(run: Callable[[], object], repeats: int) -> float:
     best = math.inf
     for _ in range(repeats):
@@ -51,20 +58,44 @@ def speed() -> dict[str, float]:
     b = np.ones(N_STREAM)
     x, y = np.linspace(-20.0, 0.0, N_CACHED), np.empty(N_CACHED)
     _read(x), _exponentials(x, y)  # compile first
+    z = np.exp(x)
+    _logarithms(z, y)
     many = 200
     return {
         "read_gb_per_s": a.nbytes / _best(lambda: _read(a), 7) / 1e9,
         "copy_gb_per_s": 2 * a.nbytes / _best(lambda: np.copyto(b, a), 7) / 1e9,
+        "copy_2_threads_gb_per_s": 2 * a.nbytes / _copy_by_two(a, b) / 1e9,
         "write_ns_per_cell": _best(lambda: a.fill(2.0), 7) / N_STREAM * 1e9,
         "first_write_ns_per_cell": fresh / N_STREAM * 1e9,
         "exp_ns": _best(lambda: [_exponentials(x, y) for _ in range(many)], 7) / (many * N_CACHED) * 1e9,
+        "log_ns": _best(lambda: [_logarithms(z, y) for _ in range(many)], 7) / (many * N_CACHED) * 1e9,
         "numpy_exp_ns": _best(lambda: [np.exp(x, out=y) for _ in range(many)], 7) / (many * N_CACHED) * 1e9,
     }
 
 
+def _copy_by_two(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Return the seconds that two threads take to copy, half of the array each."""
+    half = a.size // 2
+    with ThreadPoolExecutor(2) as pool:
+
+        def run() -> None:
+            other = pool.submit(np.copyto, b[:half], a[:half])
+            np.copyto(b[half:], a[half:])
+            other.result()
+
+        return _best(run, 7)
+
+
+def matrix_product() -> float:
+    """Measure GFLOP/s of a matrix product, with as many threads as BLAS may use here."""
+    n = 768
+    a = np.random.default_rng(0).normal(size=(n, n))
+    return 2.0 * n**3 / _best(lambda: a @ a, 5) / 1e9
+
+
 def better(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
     """Join two measurements: the larger bandwidths, the smaller costs, and the first of the first writes."""
-    joined = {name: (max if name.endswith("gb_per_s") else min)(a[name], b[name]) for name in a}
+    joined = {name: (max if name.endswith("_per_s") else min)(a[name], b[name]) for name in a}
     return joined | {"first_write_ns_per_cell": a["first_write_ns_per_cell"]}
 
 
