@@ -4,7 +4,6 @@
 side; ``error_model="numpy"`` removes division checks (0/0 is nan, which kernels never let out). No ``fastmath``:
 flags that assume away infinities turn the log-sum-exp of an all-zero slice into nan. Linear-domain kernels, whose
 values are finite and non-negative by construction, use ``linear_kernel``: sums may be reassociated (SIMD), no more.
-Kernels that take maxima of finite values use ``finite_kernel``, where maxima may be reassociated too.
 
 Numba's cache asks whether a kernel's own file has changed. A kernel also contains the code of the kernels it calls, so
 here the files that those come from count too.
@@ -19,7 +18,7 @@ from typing import Any, TypeVar
 
 import numba
 
-__all__ = ["finite_kernel", "kernel", "kernels", "linear_kernel"]
+__all__ = ["inlined_kernel", "kernel", "kernels", "linear_kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,9 +58,9 @@ def linear_kernel(function: F) -> F:
     return _compile(function, fastmath={"contract", "reassoc", "nsz", "arcp"})
 
 
-def finite_kernel(function: F) -> F:
-    """Compile a kernel on finite values that takes maxima: there are no nan, so maxima may be reassociated too."""
-    return _compile(function, fastmath={"contract", "reassoc", "nsz", "arcp", "nnan"})
+def inlined_kernel(function: F) -> F:
+    """Compile a part of a linear kernel that is always made part of its caller: a call with many arrays is slow."""
+    return _compile(function, fastmath={"contract", "reassoc", "nsz", "arcp"}, forceinline=True)
 
 
 def kernels() -> list[Any]:

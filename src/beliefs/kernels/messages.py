@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 TIE = 1e-9  # nats: states within this of the best belief are maximisers
+UNLIKELY = 50.0  # nats
 
 
 @kernel
@@ -222,7 +223,8 @@ def damped(old: float, new: float, damping: float, in_logs: bool) -> float:
         return new
     if in_logs:
         return (1.0 - damping) * new + damping * old
-    return math.log((1.0 - damping) * math.exp(new) + damping * math.exp(old))
+    top = max(new, old)  # so that neither exponential is all that is left, and zero
+    return top + math.log((1.0 - damping) * math.exp(new - top) + damping * math.exp(old - top))
 
 
 @kernel
@@ -249,7 +251,7 @@ def messages_out(
     """Write the messages out of factor ``f``, normalised, to ``room[2]``; return False if one is zero everywhere.
 
     Row a of ``room[2]`` is the message to axis ``places[0, a]`` (max variables first); the axis ``skip`` is left out.
-    ``room (3, arity, K)``, ``table``, ``spread`` and ``places (3, arity)`` are working space.
+    ``room (4, arity, K)``, ``table``, ``spread`` and ``places (3, arity)`` are working space.
     """
     incoming, restricted, out = room[0], room[1], room[2]
     first, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
@@ -267,17 +269,50 @@ def messages_out(
         if a < n_max < arity:
             maximisers(incoming[a, : card[v]], finite[s : s + card[v]], zeros[s : s + card[v]], restricted[a])
     cells = theta[cell_ptr[f] : cell_ptr[f] + size]
-    for attempt in range(2):
+    load_table(cells, card, scope, axes, rho[f], digit, table)
+    outgoing(table, sizes, n_max, incoming, restricted, spread, out)
+    if 0 < n_max < arity and any_zero(out, sizes, n_max):
+        # a zero that only holds at the present maximisers is no proof: what all their states allow stays possible
+        for a in range(n_max, arity):
+            for x in range(sizes[a]):
+                room[3, a, x] = out[a, x]
         load_table(cells, card, scope, axes, rho[f], digit, table)
-        # where the maximisers exclude each other: towards sum variables, take all states of the max variables
-        outgoing(table, sizes, n_max, incoming, restricted if attempt == 0 else incoming, spread, out)
-        reached = True
-        for a in range(arity):
-            if axes[a] != skip:
-                reached = normalise(out[a, : sizes[a]], summed[scope[axes[a]]]) and reached
-        if reached or n_max == 0 or n_max == arity:
-            break
+        outgoing(table, sizes, n_max, incoming, incoming, spread, out)
+        for a in range(n_max, arity):
+            allow_unlikely(room[3, a, : sizes[a]], out[a, : sizes[a]])
+    reached = True
+    for a in range(arity):
+        if axes[a] != skip:
+            reached = normalise(out[a, : sizes[a]], summed[scope[axes[a]]]) and reached
     return reached
+
+
+@kernel
+def any_zero(out: Floats, sizes: Ints, first: int) -> bool:
+    """Whether a message to one of the axes from ``first`` on has a ``-inf``."""
+    for a in range(first, sizes.size):
+        for x in range(sizes[a]):
+            if out[a, x] == -math.inf:
+                return True
+    return False
+
+
+@kernel
+def allow_unlikely(at_maximisers: Floats, message: Floats) -> None:
+    """Put the message at the maximisers in the place of ``message``; states it excludes but that does not, stay.
+
+    They stay ``UNLIKELY`` nats below the best. If it excludes all states, ``message`` is left as it is.
+    """
+    top = -math.inf
+    for x in range(message.size):
+        top = max(top, at_maximisers[x])
+    if top == -math.inf:
+        return
+    for x in range(message.size):
+        if at_maximisers[x] > -math.inf:
+            message[x] = at_maximisers[x]
+        elif message[x] > -math.inf:
+            message[x] = top - UNLIKELY
 
 
 @kernel
@@ -327,7 +362,7 @@ def sweep_log(
     cell of a sum, none of a maximum.
     """
     widest, largest, cells = extent[0], extent[1], extent[2]
-    room, places = np.empty((3, widest, largest)), np.empty((3, widest), np.int64)
+    room, places = np.empty((4, widest, largest)), np.empty((3, widest), np.int64)
     table, spread = np.empty(cells), np.empty(2 * cells + widest)
     for k in range(order.size):
         f = order[k]

@@ -10,31 +10,113 @@ and the same with (+, max) in the place of (x, +). Messages have mean one (sums)
 Tables lie in the order of the sweep, so memory is read forwards or backwards. Values must be finite and within the
 range of a double: the caller sees to that.
 
-The small sizes are compiled with K as a constant (short loops unroll completely), made on first use and kept on disk.
+Arrays are flat. A row of ``product`` or ``messages`` has ``width`` entries, K rounded up to a multiple of four; in the
+padding messages are one and products zero (zero and ``LOW`` in logs), so that it adds nothing. Rows of tables are not
+padded: four entries at the end of a row are read into the next one, and ``psi`` has some entries to spare at its end.
+
+The loops over states are a few steps long, so for rows of four and of eight they are compiled with that width as a
+constant, and unroll.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache
 
-import numpy as np
-
-from beliefs.kernels._jit import finite_kernel, linear_kernel
+from beliefs.kernels._jit import inlined_kernel, linear_kernel
 from beliefs.kernels.elementary import fast_exp, fast_log
-from beliefs.typing import Floats, Ints
+from beliefs.kernels.machine import prefetch, stack_floats
+from beliefs.kernels.simd import (
+    add4,
+    divide4,
+    fill4,
+    load4,
+    maximum4,
+    multiply4,
+    multiply_add4,
+    peak4,
+    peaks4,
+    root4,
+    store4,
+    subtract4,
+    total4,
+    totals4,
+)
+from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["LARGEST_CONSTANT", "max_sweep", "sum_sweep"]
+__all__ = ["CONSTANT_WIDTHS", "LARGEST_STATES", "LOW", "max_sweep", "power_sweep", "row_beliefs", "sum_sweep"]
 
-LARGEST_CONSTANT = 16
-"""The largest K that is compiled as a constant; beyond it loops are long enough for one kernel to serve all K."""
+LARGEST_STATES = 256
+"""The largest K of these kernels: their vectors live on the stack."""
+
+CONSTANT_WIDTHS = (4, 8)
+"""Widths that have kernels of their own."""
+
+LOW = -1e300  # stands for -inf in the padding of logs
+_ROOM = LARGEST_STATES + 40  # not a divisor of 4 kB: else vectors would seem to overlap in the low bits of addresses
+_BOTH = 2 * _ROOM
+_AHEAD = 512  # doubles, 4 kB: how far ahead tables are asked for
+
+
+@inlined_kernel
+def both_products(
+    states: int, width: int, at: int, psi: Floats, mask: Floats, cu: Floats, cv: Floats, to_u: Floats, to_v: Floats
+) -> None:
+    """Write ``to_u = T @ cv`` and ``to_v = cu @ T`` for ``T = psi[at:].reshape(K, K)``, scaled to mean one.
+
+    Four rows at a time: each of their entries is read once and used twice. Rows beyond the last are the last again,
+    with weight zero. Nothing is written one by one that is then read four at a time: that stalls.
+    """
+    for x in range(0, width, 4):
+        r0, r1 = at + x * states, at + min(x + 1, states - 1) * states
+        r2, r3 = at + min(x + 2, states - 1) * states, at + min(x + 3, states - 1) * states
+        c0, c1, c2, c3 = fill4(cu[x]), fill4(cu[x + 1]), fill4(cu[x + 2]), fill4(cu[x + 3])
+        s0, s1, s2, s3 = fill4(0.0), fill4(0.0), fill4(0.0), fill4(0.0)
+        for y in range(0, width, 4):
+            c, t0, t1 = load4(cv, y), load4(psi, r0 + y), load4(psi, r1 + y)
+            t2, t3 = load4(psi, r2 + y), load4(psi, r3 + y)
+            s0, s1 = multiply_add4(t0, c, s0), multiply_add4(t1, c, s1)
+            s2, s3 = multiply_add4(t2, c, s2), multiply_add4(t3, c, s3)
+            onto = multiply_add4(t1, c1, multiply4(t0, c0))
+            if x > 0:
+                onto = add4(onto, load4(to_v, y))
+            store4(to_v, y, add4(onto, multiply_add4(t3, c3, multiply4(t2, c2))))
+        store4(to_u, x, totals4(s0, s1, s2, s3))
+    scale_to_mean_one(states, width, mask, to_u)
+    scale_to_mean_one(states, width, mask, to_v)
+
+
+@inlined_kernel
+def scale_to_mean_one(states: int, width: int, mask: Floats, message: Floats) -> None:
+    """Divide by the mean; the padding, where ``mask`` is zero, becomes one."""
+    total = fill4(0.0)
+    for x in range(0, width, 4):
+        total = multiply_add4(load4(message, x), load4(mask, x), total)
+    scale, one = fill4(states / total4(total)), fill4(1.0)
+    for x in range(0, width, 4):
+        kept = load4(mask, x)
+        scaled = multiply4(multiply4(load4(message, x), kept), scale)
+        store4(message, x, add4(scaled, subtract4(one, kept)))
+
+
+@inlined_kernel
+def fill_mask(states: int, width: int, mask: Floats) -> None:
+    """Write one for each state and zero for the padding."""
+    for x in range(width):
+        mask[x] = 1.0 if x < states else 0.0
+
+
+@inlined_kernel
+def ask_for(psi: Floats, at: Ints, e: int, size: int) -> None:
+    """Prefetch the table of edge ``e``, if there is one."""
+    if 0 <= e < at.size:
+        for line in range(at[e], at[e] + size, 8):
+            prefetch(psi, line)
 
 
 @cache
-def sum_sweep(states: int, powered: bool) -> Callable[..., None]:
-    """Return the sum-product sweep for K = ``states``; ``powered`` if counting numbers or damping need powers."""
-    constant = states if states <= LARGEST_CONSTANT else 0
+def sum_sweep(constant: int) -> Callable[..., None]:
+    """Return the sweep for rows of ``constant`` entries, known to the compiler; 0 for any."""
 
     @linear_kernel
     def sweep(
@@ -47,93 +129,54 @@ def sum_sweep(states: int, powered: bool) -> Callable[..., None]:
         begin: int,
         end: int,
         stride: int,
+        states: int,
         product: Floats,
         messages: Floats,
     ) -> None:
-        """Update edges ``begin, begin + stride, ...`` up to ``end``: ``product (n, K)`` and ``messages (m, 2, K)``.
+        """Update edges ``begin, begin + stride, ...`` up to ``end`` with counting numbers 1.
 
-        ``keep`` is one less the damping, in logs. Cost: 4 K^2 flops an edge, its table read once.
+        Cost: 4 K^2 flops and 4 K divisions an edge, its table read once.
         """
-        k = constant if constant > 0 else product.shape[1]
-        cu, cv, to_u, to_v = np.empty(k), np.empty(k), np.empty(k), np.empty(k)
+        width = constant if constant > 0 else (states + 3) // 4 * 4
+        cu, cv = stack_floats(_ROOM), stack_floats(_ROOM)
+        to_u, to_v, mask = stack_floats(_ROOM), stack_floats(_ROOM), stack_floats(_ROOM)
+        fill_mask(states, width, mask)
+        ahead = max(1, _AHEAD // (states * states)) * stride
         for e in range(begin, end, stride):
-            pu, pv, mu, mv = product[u[e]], product[v[e]], messages[e, 0], messages[e, 1]
-            for x in range(k):
-                cu[x] = pu[x] / mu[x]
-                cv[x] = pv[x] / mv[x]
-                to_v[x] = 0.0
-            table = psi[at[e] : at[e] + k * k]
-            x = 0
-            while x + 4 <= k:  # four rows at a time: each vector of cavities is read for all four
-                r0, r1 = table[x * k : x * k + k], table[x * k + k : x * k + 2 * k]
-                r2, r3 = table[x * k + 2 * k : x * k + 3 * k], table[x * k + 3 * k : x * k + 4 * k]
-                c0, c1, c2, c3 = cu[x], cu[x + 1], cu[x + 2], cu[x + 3]
-                s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-                for y in range(k):
-                    c = cv[y]
-                    s0 += r0[y] * c
-                    s1 += r1[y] * c
-                    s2 += r2[y] * c
-                    s3 += r3[y] * c
-                for y in range(k):
-                    to_v[y] += c0 * r0[y] + c1 * r1[y] + c2 * r2[y] + c3 * r3[y]
-                to_u[x], to_u[x + 1], to_u[x + 2], to_u[x + 3] = s0, s1, s2, s3
-                x += 4
-            while x < k:
-                r0, c0, s0 = table[x * k : x * k + k], cu[x], 0.0
-                for y in range(k):
-                    s0 += r0[y] * cv[y]
-                for y in range(k):
-                    to_v[y] += c0 * r0[y]
-                to_u[x] = s0
-                x += 1
-            total_u, total_v = 0.0, 0.0
-            for y in range(k):
-                total_u += to_u[y]
-                total_v += to_v[y]
-            scale_u, scale_v = k / total_u, k / total_v
-            if powered and rho[e] == 0.5 and keep == 1.0:
-                for y in range(k):
-                    new = to_u[y] * scale_u
-                    pu[y] *= math.sqrt(new / mu[y])
-                    mu[y] = new
-                for y in range(k):
-                    new = to_v[y] * scale_v
-                    pv[y] *= math.sqrt(new / mv[y])
-                    mv[y] = new
-            elif powered:
-                for y in range(k):
-                    to_u[y] = keep * fast_log(to_u[y] * scale_u / mu[y])
-                for y in range(k):
-                    to_v[y] = keep * fast_log(to_v[y] * scale_v / mv[y])
-                weight = rho[e]
-                for y in range(k):
-                    pu[y] *= fast_exp(weight * to_u[y])
-                for y in range(k):
-                    pv[y] *= fast_exp(weight * to_v[y])
-                for y in range(k):
-                    mu[y] *= fast_exp(to_u[y])
-                for y in range(k):
-                    mv[y] *= fast_exp(to_v[y])
-            else:
-                for y in range(k):
-                    new = to_u[y] * scale_u
-                    mu[y] = new
-                    pu[y] = cu[y] * new
-                for y in range(k):
-                    new = to_v[y] * scale_v
-                    mv[y] = new
-                    pv[y] = cv[y] * new
+            pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
+            mv = mu + width
+            ask_for(psi, at, e + ahead, states * states)
+            for x in range(0, width, 4):
+                store4(cu, x, divide4(load4(product, pu + x), load4(messages, mu + x)))
+                store4(cv, x, divide4(load4(product, pv + x), load4(messages, mv + x)))
+            both_products(states, width, at[e], psi, mask, cu, cv, to_u, to_v)
+            for x in range(0, width, 4):
+                new_u, new_v = load4(to_u, x), load4(to_v, x)
+                store4(messages, mu + x, new_u)
+                store4(messages, mv + x, new_v)
+                store4(product, pu + x, multiply4(load4(cu, x), new_u))
+                store4(product, pv + x, multiply4(load4(cv, x), new_v))
 
     return sweep
 
 
-@cache
-def max_sweep(states: int) -> Callable[..., None]:
-    """Return the max-product sweep, in logs, for K = ``states``."""
-    constant = states if states <= LARGEST_CONSTANT else 0
+@inlined_kernel
+def logs_and_powers(n: int, rho: float, keep: float, ratios: Floats, logs: Floats, powers: Floats) -> None:
+    """Write ``logs = keep * log(ratios)`` and ``powers = exp(rho * logs)``, the first ``n`` entries.
 
-    @finite_kernel
+    ``n`` is a multiple of 16, so that the loops are SIMD with nothing left over.
+    """
+    for y in range(n):
+        logs[y] = keep * fast_log(ratios[y])
+    for y in range(n):
+        powers[y] = fast_exp(rho * logs[y])
+
+
+@cache
+def power_sweep(constant: int) -> Callable[..., None]:
+    """Return the sweep for rows of ``constant`` entries, known to the compiler; 0 for any."""
+
+    @linear_kernel
     def sweep(
         u: Ints,
         v: Ints,
@@ -144,55 +187,162 @@ def max_sweep(states: int) -> Callable[..., None]:
         begin: int,
         end: int,
         stride: int,
+        states: int,
         product: Floats,
         messages: Floats,
     ) -> None:
-        """Do what the sum-product sweep does with sums and maxima; ``psi`` is ``theta / rho``, ``product`` is beta."""
-        k = constant if constant > 0 else product.shape[1]
-        cu, cv, to_u, to_v = np.empty(k), np.empty(k), np.empty(k), np.empty(k)
+        """Do what :func:`sum_sweep` does with counting numbers ``rho`` and damping ``1 - keep`` in logs.
+
+        ``rho`` 0.5, as on grids, costs a square root a state; other numbers an exponential and a logarithm.
+        """
+        width = constant if constant > 0 else (states + 3) // 4 * 4
+        padded = (2 * width + 15) // 16 * 16
+        cu, cv = stack_floats(_ROOM), stack_floats(_ROOM)
+        to_u, to_v, mask = stack_floats(_ROOM), stack_floats(_ROOM), stack_floats(_ROOM)
+        fill_mask(states, width, mask)
+        ratios, logs, powers = stack_floats(_BOTH), stack_floats(_BOTH), stack_floats(_BOTH)
+        for x in range(padded):
+            ratios[x] = 1.0
+        ahead = max(1, _AHEAD // (states * states)) * stride
         for e in range(begin, end, stride):
-            pu, pv, mu, mv = product[u[e]], product[v[e]], messages[e, 0], messages[e, 1]
-            for x in range(k):
-                cu[x] = pu[x] - mu[x]
-                cv[x] = pv[x] - mv[x]
-                to_v[x] = -1e308
-            table = psi[at[e] : at[e] + k * k]
-            x = 0
-            while x + 4 <= k:
-                r0, r1 = table[x * k : x * k + k], table[x * k + k : x * k + 2 * k]
-                r2, r3 = table[x * k + 2 * k : x * k + 3 * k], table[x * k + 3 * k : x * k + 4 * k]
-                c0, c1, c2, c3 = cu[x], cu[x + 1], cu[x + 2], cu[x + 3]
-                s0, s1, s2, s3 = -1e308, -1e308, -1e308, -1e308
-                for y in range(k):
-                    c = cv[y]
-                    s0 = max(s0, r0[y] + c)
-                    s1 = max(s1, r1[y] + c)
-                    s2 = max(s2, r2[y] + c)
-                    s3 = max(s3, r3[y] + c)
-                for y in range(k):
-                    to_v[y] = max(to_v[y], max(max(c0 + r0[y], c1 + r1[y]), max(c2 + r2[y], c3 + r3[y])))
-                to_u[x], to_u[x + 1], to_u[x + 2], to_u[x + 3] = s0, s1, s2, s3
-                x += 4
-            while x < k:
-                r0, c0, s0 = table[x * k : x * k + k], cu[x], -1e308
-                for y in range(k):
-                    s0 = max(s0, r0[y] + cv[y])
-                for y in range(k):
-                    to_v[y] = max(to_v[y], c0 + r0[y])
-                to_u[x] = s0
-                x += 1
-            top_u, top_v = -1e308, -1e308
-            for y in range(k):
-                top_u = max(top_u, to_u[y])
-                top_v = max(top_v, to_v[y])
-            weight = rho[e]
-            for y in range(k):
-                change = keep * ((to_u[y] - top_u) - mu[y])
-                mu[y] += change
-                pu[y] += weight * change
-            for y in range(k):
-                change = keep * ((to_v[y] - top_v) - mv[y])
-                mv[y] += change
-                pv[y] += weight * change
+            pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
+            mv = mu + width
+            ask_for(psi, at, e + ahead, states * states)
+            for x in range(0, width, 4):
+                store4(cu, x, divide4(load4(product, pu + x), load4(messages, mu + x)))
+                store4(cv, x, divide4(load4(product, pv + x), load4(messages, mv + x)))
+            both_products(states, width, at[e], psi, mask, cu, cv, to_u, to_v)
+            if rho[e] == 0.5 and keep == 1.0:  # p (new / old)^(1/2) = (p / old) (new old)^(1/2)
+                for x in range(0, width, 4):
+                    new_u, new_v = load4(to_u, x), load4(to_v, x)
+                    root_u, root_v = (
+                        multiply4(new_u, load4(messages, mu + x)),
+                        multiply4(new_v, load4(messages, mv + x)),
+                    )
+                    store4(product, pu + x, multiply4(load4(cu, x), root4(root_u)))
+                    store4(product, pv + x, multiply4(load4(cv, x), root4(root_v)))
+                    store4(messages, mu + x, new_u)
+                    store4(messages, mv + x, new_v)
+                continue
+            for x in range(0, width, 4):
+                store4(ratios, x, divide4(load4(to_u, x), load4(messages, mu + x)))
+                store4(ratios, width + x, divide4(load4(to_v, x), load4(messages, mv + x)))
+            logs_and_powers(padded, rho[e], keep, ratios, logs, powers)
+            for x in range(0, width, 4):
+                store4(product, pu + x, multiply4(load4(product, pu + x), load4(powers, x)))
+                store4(product, pv + x, multiply4(load4(product, pv + x), load4(powers, width + x)))
+            if keep < 1.0:
+                for x in range(width):
+                    to_u[x] = messages[mu + x] * fast_exp(logs[x])
+                    to_v[x] = messages[mv + x] * fast_exp(logs[width + x])
+            for x in range(0, width, 4):
+                store4(messages, mu + x, load4(to_u, x))
+                store4(messages, mv + x, load4(to_v, x))
 
     return sweep
+
+
+@inlined_kernel
+def both_maxima(
+    states: int, width: int, at: int, psi: Floats, mask: Floats, cu: Floats, cv: Floats, to_u: Floats, to_v: Floats
+) -> None:
+    """Write ``to_u = (T + cv).max(axis=1)`` and ``to_v = (T + cu[:, None]).max(axis=0)``, shifted to maximum zero."""
+    for x in range(0, width, 4):
+        r0, r1 = at + x * states, at + min(x + 1, states - 1) * states
+        r2, r3 = at + min(x + 2, states - 1) * states, at + min(x + 3, states - 1) * states
+        c0, c1, c2, c3 = fill4(cu[x]), fill4(cu[x + 1]), fill4(cu[x + 2]), fill4(cu[x + 3])
+        s0, s1, s2, s3 = fill4(LOW), fill4(LOW), fill4(LOW), fill4(LOW)
+        for y in range(0, width, 4):
+            c, t0, t1 = load4(cv, y), load4(psi, r0 + y), load4(psi, r1 + y)
+            t2, t3 = load4(psi, r2 + y), load4(psi, r3 + y)
+            s0, s1 = maximum4(s0, add4(t0, c)), maximum4(s1, add4(t1, c))
+            s2, s3 = maximum4(s2, add4(t2, c)), maximum4(s3, add4(t3, c))
+            onto = maximum4(add4(t0, c0), add4(t1, c1))
+            if x > 0:
+                onto = maximum4(onto, load4(to_v, y))
+            store4(to_v, y, maximum4(onto, maximum4(add4(t2, c2), add4(t3, c3))))
+        store4(to_u, x, peaks4(s0, s1, s2, s3))
+    shift_to_zero(width, mask, to_u)
+    shift_to_zero(width, mask, to_v)
+
+
+@inlined_kernel
+def shift_to_zero(width: int, mask: Floats, message: Floats) -> None:
+    """Subtract the maximum; the padding, where ``mask`` is zero, becomes zero."""
+    top, low, one = fill4(LOW), fill4(LOW), fill4(1.0)
+    for x in range(0, width, 4):
+        kept = load4(mask, x)
+        top = maximum4(top, multiply_add4(load4(message, x), kept, multiply4(low, subtract4(one, kept))))
+    shift = fill4(peak4(top))
+    for x in range(0, width, 4):
+        store4(message, x, multiply4(subtract4(load4(message, x), shift), load4(mask, x)))
+
+
+@cache
+def max_sweep(constant: int) -> Callable[..., None]:
+    """Return the sweep for rows of ``constant`` entries, known to the compiler; 0 for any."""
+
+    @linear_kernel
+    def sweep(
+        u: Ints,
+        v: Ints,
+        at: Ints,
+        psi: Floats,
+        rho: Floats,
+        keep: float,
+        begin: int,
+        end: int,
+        stride: int,
+        states: int,
+        product: Floats,
+        messages: Floats,
+    ) -> None:
+        """Do what :func:`power_sweep` does with sums and maxima; ``psi`` is ``theta / rho``, ``product`` is beta."""
+        width = constant if constant > 0 else (states + 3) // 4 * 4
+        cu, cv = stack_floats(_ROOM), stack_floats(_ROOM)
+        to_u, to_v, mask = stack_floats(_ROOM), stack_floats(_ROOM), stack_floats(_ROOM)
+        fill_mask(states, width, mask)
+        ahead = max(1, _AHEAD // (states * states)) * stride
+        for e in range(begin, end, stride):
+            pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
+            mv = mu + width
+            ask_for(psi, at, e + ahead, states * states)
+            for x in range(0, width, 4):
+                store4(cu, x, subtract4(load4(product, pu + x), load4(messages, mu + x)))
+                store4(cv, x, subtract4(load4(product, pv + x), load4(messages, mv + x)))
+            both_maxima(states, width, at[e], psi, mask, cu, cv, to_u, to_v)
+            share, weight = fill4(keep), fill4(rho[e])
+            for x in range(0, width, 4):
+                old_u, old_v = load4(messages, mu + x), load4(messages, mv + x)
+                change_u = multiply4(share, subtract4(load4(to_u, x), old_u))
+                change_v = multiply4(share, subtract4(load4(to_v, x), old_v))
+                store4(messages, mu + x, add4(old_u, change_u))
+                store4(messages, mv + x, add4(old_v, change_v))
+                store4(product, pu + x, multiply_add4(weight, change_u, load4(product, pu + x)))
+                store4(product, pv + x, multiply_add4(weight, change_v, load4(product, pv + x)))
+
+    return sweep
+
+
+@linear_kernel
+def row_beliefs(states: int, in_logs: bool, observed: Bools, product: Floats, mu_var: Floats) -> float:
+    """Write each row of ``product`` (its ``exp`` if in logs) normalised; return the largest change of ``mu_var``."""
+    width = (states + 3) // 4 * 4
+    row = stack_floats(_ROOM)
+    change = 0.0
+    for v in range(observed.size):
+        if observed[v]:
+            continue
+        at, total, top = v * width, 0.0, LOW
+        for x in range(states):
+            row[x] = product[at + x]
+            top = max(top, row[x])
+        for x in range(states):
+            row[x] = fast_exp(row[x] - top) if in_logs else row[x]
+            total += row[x]
+        share = 1.0 / total
+        for x in range(states):
+            belief = row[x] * share
+            change = max(change, abs(belief - mu_var[v * states + x]))
+            mu_var[v * states + x] = belief
+    return change

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from beliefs.kernels._jit import finite_kernel, linear_kernel
+from beliefs.kernels._jit import linear_kernel
 from beliefs.kernels.elementary import fast_exp, fast_log
 from beliefs.typing import Bools, Floats, Ints
 
@@ -31,6 +31,7 @@ def binary_sum_sweep(
     begin: int,
     end: int,
     stride: int,
+    states: int,
     ratio: Floats,
     messages: Floats,
 ) -> None:
@@ -56,6 +57,7 @@ def binary_power_sweep(
     begin: int,
     end: int,
     stride: int,
+    states: int,
     ratio: Floats,
     messages: Floats,
 ) -> None:
@@ -69,16 +71,18 @@ def binary_power_sweep(
         to_u = (c + d * rv) / (1.0 + b * rv)
         if rho[e] == 0.5 and keep == 1.0:
             messages[e, 0], messages[e, 1] = to_u, to_v
-            ratio[i] *= math.sqrt(to_u / mu)
-            ratio[j] *= math.sqrt(to_v / mv)
+            ratio[i], ratio[j] = ru * math.sqrt(to_u * mu), rv * math.sqrt(to_v * mv)
+            continue
+        change_u, change_v = keep * fast_log(to_u / mu), keep * fast_log(to_v / mv)
+        ratio[i] *= fast_exp(rho[e] * change_u)
+        ratio[j] *= fast_exp(rho[e] * change_v)
+        if keep == 1.0:
+            messages[e, 0], messages[e, 1] = to_u, to_v
         else:
-            change_u, change_v = keep * fast_log(to_u / mu), keep * fast_log(to_v / mv)
             messages[e, 0], messages[e, 1] = mu * fast_exp(change_u), mv * fast_exp(change_v)
-            ratio[i] *= fast_exp(rho[e] * change_u)
-            ratio[j] *= fast_exp(rho[e] * change_v)
 
 
-@finite_kernel
+@linear_kernel
 def binary_max_sweep(
     u: Ints,
     v: Ints,
@@ -89,6 +93,7 @@ def binary_max_sweep(
     begin: int,
     end: int,
     stride: int,
+    states: int,
     ratio: Floats,
     messages: Floats,
 ) -> None:

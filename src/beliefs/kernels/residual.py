@@ -128,7 +128,7 @@ def send_by_residual(
     zero. Cost of an update: the tables of the factors around one variable.
     """
     widest, largest, cells = extent[0], extent[1], extent[2]
-    room, places = np.empty((3, widest, largest)), np.empty((3, widest), np.int64)
+    room, places = np.empty((4, widest, largest)), np.empty((3, widest), np.int64)
     table, spread = np.empty(cells), np.empty(2 * cells + widest)
     if n_updates < 0:
         for f in range(scope_ptr.size - 1):

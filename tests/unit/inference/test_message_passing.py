@@ -96,13 +96,16 @@ def test_fast_and_general_tiers_agree(method: type[MessagePassing], states: int,
         runs = [held(rule, [kind], problem) for kind in (PairwiseTier, LogTier)]
         if task is Task.INFER:
             runs.append(held(rule, [LinearTier], problem))
-        for state in runs:
-            for _ in range(5):
+        for _ in range(5):
+            for state in runs:
                 assert state.iterate() == 0
-            state.tier.beliefs(state.mu_var)
-        for state in runs[1:]:
-            np.testing.assert_allclose(state.mu_var, runs[0].mu_var, rtol=0, atol=1e-10)
-            np.testing.assert_allclose(state.logs.messages, runs[0].logs.messages, rtol=0, atol=1e-10)
+                state.tier.beliefs(state.mu_var)
+            common = runs[0].logs.messages.copy()
+            for state in runs[1:]:
+                np.testing.assert_allclose(state.mu_var, runs[0].mu_var, rtol=0, atol=1e-10)
+                np.testing.assert_allclose(state.logs.messages, common, rtol=0, atol=1e-10)
+            for state in runs:  # on from the same messages: max-product with loops amplifies any rounding
+                state.hold((type(state.tier),), state.setting, common)
 
 
 @pytest.mark.parametrize("states", [2, 5])
@@ -113,7 +116,7 @@ def test_tied_tables_share_one_copy_and_give_the_same(states: int) -> None:
     free = bl.FactorGraph.pairwise(fields, grid_pairs(7, 7), np.stack([table] * len(grid_pairs(7, 7))))
     one, many = (BP().init(Problem(g)).tier for g in (tied, free))
     assert isinstance(one, PairwiseTier) and isinstance(many, PairwiseTier)
-    assert one.psi.size < states**2 + 1 and many.psi.size > 10 * one.psi.size
+    assert one.psi.size <= states**2 + 4 * states and many.psi.size > 10 * one.psi.size
     results = [bl.infer(g, "bp") for g in (tied, free)]
     np.testing.assert_array_equal(results[0].mu_var, results[1].mu_var)
 

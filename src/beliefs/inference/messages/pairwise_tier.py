@@ -9,9 +9,16 @@ import numpy as np
 
 from beliefs.inference.messages.schedule import Schedule
 from beliefs.inference.messages.tiers import Setting, Tier
-from beliefs.kernels.beliefs import variable_beliefs
-from beliefs.kernels.messages_linear import DONE, linear_beliefs
-from beliefs.kernels.pairwise import max_sweep, sum_sweep
+from beliefs.kernels.messages_linear import DONE
+from beliefs.kernels.pairwise import (
+    CONSTANT_WIDTHS,
+    LARGEST_STATES,
+    LOW,
+    max_sweep,
+    power_sweep,
+    row_beliefs,
+    sum_sweep,
+)
 from beliefs.kernels.pairwise_binary import binary_max_sweep, binary_power_sweep, binary_sum_sweep, ratio_beliefs
 from beliefs.kernels.pairwise_setup import load_tables, multiply_up
 from beliefs.model.layout import Layout
@@ -38,7 +45,9 @@ class Edges:
         """List the edges, or None if the model is not pairwise with one cardinality."""
         arity = np.diff(layout.scope_ptr)
         factors = schedule.passes[0].factors
-        if not factors.size or arity.max() > 2 or layout.card.min() != layout.card.max() or layout.card[0] < 2:
+        if not factors.size or arity.max() > 2 or layout.card.min() != layout.card.max():
+            return None
+        if not 2 <= layout.card[0] <= LARGEST_STATES:
             return None
         first = layout.scope_ptr[factors]
         cells, table = layout.cell_ptr[factors], np.arange(factors.size)
@@ -55,35 +64,37 @@ class Edges:
 class PairwiseTier(Tier):
     """Messages as ``(edges, 2, K)``: plain numbers with mean one for sums, logs for maxima; binary ones as ratios."""
 
-    def __init__(self, setting: Setting, edges: Edges, psi: Floats, messages: Floats) -> None:
+    def __init__(self, setting: Setting, edges: Edges, psi: Floats, table_size: int, messages: Floats) -> None:
         lay = setting.layout
-        self.setting, self.edges, self.psi = setting, edges, psi.reshape(-1)
+        self.setting, self.edges, self.psi = setting, edges, psi
         self.log_domain = not setting.summed[edges.u[0]]
-        self.at = edges.table * psi.shape[1]
+        self.at = edges.table * table_size
         self.rho = np.ascontiguousarray(setting.rho[edges.factors])
         self.kernel = _kernel(edges.states, self.log_domain, bool((self.rho != 1.0).any() or setting.damping > 0))
-        self.n_edges, self.width = edges.u.size, 1 if edges.states == 2 else edges.states
+        self.n_edges, self.width = edges.u.size, 1 if edges.states == 2 else (edges.states + 3) // 4 * 4
         rows = messages.reshape(lay.n_edges, edges.states)
         alone = np.flatnonzero(np.diff(lay.scope_ptr) == 1)
         unary = np.zeros((lay.n_vars, edges.states))
         np.add.at(unary, lay.scope_vars[lay.scope_ptr[alone]], rows[lay.scope_ptr[alone]])
         self.sent = rows[lay.scope_ptr[alone]]
-        self.unary = self._compact(unary, 0.0)
+        self.unary = self._compact(unary, 0.0, LOW if self.log_domain else 0.0)
         first = lay.scope_ptr[edges.factors]
         self.messages = np.empty((self.n_edges, 2, self.width))
         for side in range(2):
-            self.messages[:, side] = self._compact(rows[first + side], np.log(edges.states))
+            padding = 0.0 if self.log_domain else 1.0
+            self.messages[:, side] = self._compact(rows[first + side], np.log(edges.states), padding)
         self.product = np.empty((lay.n_vars, self.width))
-        self.zeros = np.zeros(lay.n_states if self.width > 1 else 0, np.int64)
         self.refresh()
 
-    def _compact(self, logs: Floats, shift: float) -> Floats:
-        """Return rows of logs as this tier holds them: log ratios if binary, exponentials for sums."""
+    def _compact(self, logs: Floats, shift: float, padding: float) -> Floats:
+        """Return rows of logs as this tier holds them: ratios if binary, else padded; exponentials for sums."""
         if self.width == 1:
             logs = logs[:, 1:] - logs[:, :1]
         elif not self.log_domain:
             logs = logs - logs.max(axis=1, keepdims=True) if shift == 0.0 else logs + shift
-        return logs if self.log_domain else np.exp(logs)
+        held = np.full((logs.shape[0], self.width), padding)
+        held[:, : logs.shape[1]] = logs if self.log_domain else np.exp(logs)
+        return held
 
     @classmethod
     def make(cls, setting: Setting, messages: Floats) -> PairwiseTier | None:
@@ -102,13 +113,15 @@ class PairwiseTier(Tier):
         if (rho[edges.table] != setting.rho[edges.factors]).any() or (messages == -np.inf).any():
             return None
         summed = bool(setting.summed[edges.u[0]])
-        psi = np.empty((edges.cells.size, 3 if edges.states == 2 else edges.states**2))
+        size = 3 if edges.states == 2 else edges.states**2
+        flat = np.zeros(edges.cells.size * size + 4 * edges.states)  # kernels read a little beyond the last table
+        psi = flat[: edges.cells.size * size].reshape(-1, size)
         span = np.empty(edges.cells.size)
         if not load_tables(edges.cells, setting.theta, rho, not summed, psi, span):
             return None
         if summed and not _within_range(setting, edges, span, messages):
             return None
-        return cls(setting, edges, psi, messages)
+        return cls(setting, edges, flat, size, messages)
 
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep forward or backward."""
@@ -116,9 +129,11 @@ class PairwiseTier(Tier):
         last = self.n_edges - 1
         span = (last - begin, last - end, -1) if backward else (begin, end, 1)
         keep = 1.0 - self.setting.damping
-        product: Floats = self.product.reshape(-1) if self.width == 1 else self.product
-        messages: Floats = self.messages.reshape(-1, 2) if self.width == 1 else self.messages
-        self.kernel(self.edges.u, self.edges.v, self.at, self.psi, self.rho, keep, *span, product, messages)
+        messages: Floats = self.messages.reshape(-1, 2) if self.width == 1 else self.messages.reshape(-1)
+        self.kernel(
+            self.edges.u, self.edges.v, self.at, self.psi, self.rho, keep, *span, self.edges.states,
+            self.product.reshape(-1), messages,
+        )  # fmt: skip
         return DONE
 
     def refresh(self) -> int:
@@ -129,11 +144,10 @@ class PairwiseTier(Tier):
 
     def beliefs(self, mu_var: Floats) -> tuple[float, bool]:
         """Normalise the products."""
-        lay, flat = self.setting.layout, self.product.reshape(-1)
+        observed, flat = self.setting.layout.observed, self.product.reshape(-1)
         if self.width == 1:
-            return float(ratio_beliefs(flat, lay.observed, self.log_domain, mu_var)), True
-        normalised = variable_beliefs if self.log_domain else linear_beliefs
-        return normalised(lay.state_ptr, lay.observed, flat, self.zeros, mu_var)
+            return float(ratio_beliefs(flat, observed, self.log_domain, mu_var)), True
+        return float(row_beliefs(self.edges.states, self.log_domain, observed, flat, mu_var)), True
 
     def log_messages(self) -> Floats:
         """Return logs in the order of edges."""
@@ -145,6 +159,7 @@ class PairwiseTier(Tier):
         for side in range(2):
             values = self.messages[:, side] if self.log_domain else np.log(self.messages[:, side])
             rows = np.concatenate([np.zeros_like(values), values], axis=1) if self.width == 1 else values
+            rows = rows[:, : edges.states]
             top = rows.max(axis=1, keepdims=True)
             if not self.log_domain:
                 top = top + np.log(np.exp(rows - top).sum(axis=1, keepdims=True))
@@ -155,7 +170,9 @@ class PairwiseTier(Tier):
 def _kernel(states: int, maxima: bool, powered: bool) -> Callable[..., None]:
     if states == 2:
         return binary_max_sweep if maxima else binary_power_sweep if powered else binary_sum_sweep
-    return max_sweep(states) if maxima else sum_sweep(states, powered)
+    width = (states + 3) // 4 * 4
+    make = max_sweep if maxima else power_sweep if powered else sum_sweep
+    return make(width if width in CONSTANT_WIDTHS else 0)
 
 
 def _within_range(setting: Setting, edges: Edges, span: Floats, messages: Floats) -> bool:

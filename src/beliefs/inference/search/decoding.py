@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.inference.base import Bound, Decoding, Problem
+from beliefs.inference.base import Bound, Decoding, Problem, Task
 from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.schedule import factors_breadth_first
 from beliefs.inference.messages.tiers import message_offsets
+from beliefs.inference.search.forest_moves import forest_moves
+from beliefs.inference.search.icm import icm
+from beliefs.inference.search.query_value import query_value
 from beliefs.kernels.decode import best_states, decode_in_order
 from beliefs.typing import Ints
 
@@ -25,24 +28,20 @@ def decoded(problem: Problem, logs: LogMessages, exact: bool, upper: float) -> D
     """Return a joint state with its score; ``exact`` says that the messages are those of exact max-product."""
     graph, row = problem.graph, _in_order(problem, logs)
     if not exact:
-        from beliefs.inference.search.forest_moves import forest_moves
-        from beliefs.inference.search.icm import icm
-
         row, _ = icm(graph, row)
         row, _ = forest_moves(graph, row, problem.seed, _MOVES)
     score = float(graph.log_score(row))
-    answer = row if problem.query.size == 0 else row[problem.query]
+    of_query = problem.task is Task.MARGINAL_MAP
+    answer = row[problem.query] if of_query else row
     if exact:
         return Decoding(answer, score, Bound.EXACT, score, score)
-    return Decoding(answer, score, Bound.EXACT if problem.query.size else Bound.ESTIMATE, score, max(score, upper))
+    return Decoding(answer, score, Bound.EXACT if of_query else Bound.ESTIMATE, score, max(score, upper))
 
 
 def query_decoding(problem: Problem, logs: LogMessages, upper: float) -> Decoding:
     """Return the states of largest belief of the query's variables, with the value of summing out the others."""
     states = np.empty(problem.query.size, np.int64)
     best_states(problem.graph.layout.state_ptr, logs.finite, logs.zeros, problem.query, states)
-    from beliefs.inference.search.query_value import query_value
-
     value, bound = query_value(problem.graph, problem.query, states, problem.max_bytes)
     lower = value if bound is Bound.EXACT else -np.inf
     return Decoding(states, value, bound, lower, max(upper, lower))

@@ -1,0 +1,222 @@
+"""Four doubles side by side, as a type that kernels can use.
+
+Compilers turn long loops into SIMD; loops of 3 to 30 steps, as over the states of a variable, they mostly do not. Here
+the vector is said outright: ``load4``, ``store4`` and arithmetic on ``Vector4``. Any machine can run it (narrower ones
+split the vector). Indices are into flat arrays; there are no bounds checks, so arrays are padded to multiples of four.
+With the compiler switched off, NumPy arrays of four stand in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, models, register_model
+
+__all__ = [
+    "add4", "divide4", "fill4", "load4", "maximum4", "multiply4", "multiply_add4", "peak4", "root4", "store4",
+    "subtract4", "total4", "totals4", "peaks4",
+]  # fmt: skip
+
+_FOUR = ir.VectorType(ir.DoubleType(), 4)
+_FLAGS = ("contract", "reassoc", "nsz", "arcp", "nnan")
+
+
+class Vector4(types.Type):
+    """The Numba type of four doubles."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Vector4")
+
+
+vector4 = Vector4()
+
+
+@register_model(Vector4)  # type: ignore[untyped-decorator]
+class Vector4Model(models.PrimitiveModel):  # type: ignore[misc]
+    """Kept in a vector register."""
+
+    def __init__(self, data_model_manager: Any, numba_type: Any) -> None:
+        super().__init__(data_model_manager, numba_type, _FOUR)
+
+
+def _pointer(target: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    view = target.make_array(array_type)(target, builder, array)
+    return builder.bitcast(builder.gep(view.data, [index]), _FOUR.as_pointer())
+
+
+def _maximum(builder: Any, a: Any, b: Any) -> Any:
+    function = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(_FOUR, [_FOUR, _FOUR]), "llvm.maxnum.v4f64"
+    )
+    return builder.call(function, [a, b], fastmath=("nnan", "nsz"))
+
+
+def _shuffle(builder: Any, a: Any, b: Any, places: list[int]) -> Any:
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), 4), places)
+    return builder.shuffle_vector(a, b, mask)
+
+
+def _fold(builder: Any, vectors: list[Any], combine: Any) -> Any:
+    """Reduce four vectors to one: entry i of the result is the reduction of vector i."""
+    pairs = [
+        combine(_shuffle(builder, a, b, [0, 4, 2, 6]), _shuffle(builder, a, b, [1, 5, 3, 7]))
+        for a, b in (vectors[:2], vectors[2:])
+    ]
+    return combine(_shuffle(builder, *pairs, [0, 1, 4, 5]), _shuffle(builder, *pairs, [2, 3, 6, 7]))
+
+
+if numba.config.DISABLE_JIT:
+
+    def load4(array: Any, index: int) -> Any:
+        """Return entries ``index`` to ``index + 3``; beyond the end there is padding."""
+        return array[index : index + 4].copy()
+
+    def store4(array: Any, index: int, value: Any) -> None:
+        """Write four entries."""
+        array[index : index + 4] = value
+
+    def fill4(value: float) -> Any:
+        """Return the number four times."""
+        return np.full(4, value)
+
+    add4, subtract4, multiply4, divide4, maximum4, root4 = (
+        np.add, np.subtract, np.multiply, np.divide, np.maximum, np.sqrt,
+    )  # fmt: skip
+
+    def multiply_add4(a: Any, b: Any, c: Any) -> Any:
+        """Return ``a * b + c``."""
+        return a * b + c
+
+    def total4(a: Any) -> float:
+        """Return the sum of the four."""
+        return float(a.sum())
+
+    def peak4(a: Any) -> float:
+        """Return the largest of the four."""
+        return float(a.max())
+
+    def totals4(a: Any, b: Any, c: Any, d: Any) -> Any:
+        """Return the four sums."""
+        return np.array([a.sum(), b.sum(), c.sum(), d.sum()])
+
+    def peaks4(a: Any, b: Any, c: Any, d: Any) -> Any:
+        """Return the four maxima."""
+        return np.array([a.max(), b.max(), c.max(), d.max()])
+
+else:
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def load4(context: Any, array: Any, index: Any) -> Any:
+        """Return entries ``index`` to ``index + 3``."""
+
+        def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.load(_pointer(target, builder, signature.args[0], *arguments), align=8)
+
+        return vector4(array, types.int64), generate
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def store4(context: Any, array: Any, index: Any, value: Any) -> Any:
+        """Write four entries."""
+
+        def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array, index, value = arguments
+            builder.store(value, _pointer(target, builder, signature.args[0], array, index), align=8)
+            return target.get_dummy_value()
+
+        return types.void(array, types.int64, vector4), generate
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def fill4(context: Any, value: Any) -> Any:
+        """Return the number four times."""
+
+        def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            one = builder.insert_element(ir.Constant(_FOUR, ir.Undefined), arguments[0], ir.Constant(ir.IntType(32), 0))
+            return _shuffle(builder, one, one, [0, 0, 0, 0])
+
+        return vector4(types.float64), generate
+
+    def _binary(name: str) -> Any:
+        def typed(context: Any, a: Any, b: Any) -> Any:
+            def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                return getattr(builder, name)(*arguments, flags=_FLAGS)
+
+            return vector4(vector4, vector4), generate
+
+        return intrinsic(typed)
+
+    add4, subtract4, multiply4, divide4 = (_binary(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def multiply_add4(context: Any, a: Any, b: Any, c: Any) -> Any:
+        """Return ``a * b + c``."""
+
+        def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            a, b, c = arguments
+            return builder.fadd(builder.fmul(a, b, flags=_FLAGS), c, flags=_FLAGS)
+
+        return vector4(vector4, vector4, vector4), generate
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def maximum4(context: Any, a: Any, b: Any) -> Any:
+        """Return the larger of each pair; none may be nan."""
+
+        def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return _maximum(builder, *arguments)
+
+        return vector4(vector4, vector4), generate
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def root4(context: Any, a: Any) -> Any:
+        """Return the square roots."""
+
+        def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(_FOUR, [_FOUR]), "llvm.sqrt.v4f64"
+            )
+            return builder.call(function, arguments)
+
+        return vector4(vector4), generate
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def totals4(context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+        """Return the four sums."""
+
+        def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return _fold(builder, list(arguments), lambda x, y: builder.fadd(x, y, flags=_FLAGS))
+
+        return vector4(vector4, vector4, vector4, vector4), generate
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def peaks4(context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+        """Return the four maxima."""
+
+        def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return _fold(builder, list(arguments), lambda x, y: _maximum(builder, x, y))
+
+        return vector4(vector4, vector4, vector4, vector4), generate
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def total4(context: Any, a: Any) -> Any:
+        """Return the sum of the four."""
+
+        def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            a = arguments[0]
+            folded = _fold(builder, [a, a, a, a], lambda x, y: builder.fadd(x, y, flags=_FLAGS))
+            return builder.extract_element(folded, ir.Constant(ir.IntType(32), 0))
+
+        return types.float64(vector4), generate
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def peak4(context: Any, a: Any) -> Any:
+        """Return the largest of the four."""
+
+        def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            a = arguments[0]
+            folded = _fold(builder, [a, a, a, a], lambda x, y: _maximum(builder, x, y))
+            return builder.extract_element(folded, ir.Constant(ir.IntType(32), 0))
+
+        return types.float64(vector4), generate
