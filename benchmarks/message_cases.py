@@ -56,6 +56,9 @@ class Rule:
     two_threads: str = ""
     """The text for two threads, where another schedule is needed for them."""
 
+    aimed: bool = True
+    """Whether there is an aim for it: maxima are only to cost no more than sums, and libDAI has one chain."""
+
     @property
     def per_vertex(self) -> bool:
         """Whether the unit is a vertex rather than a message."""
@@ -65,12 +68,12 @@ class Rule:
 # Gibbs: as many sweeps in a step as a hundredth of the burn-in.
 RULES = (
     Rule("BP, sum", "bp", "bp"),
-    Rule("BP, max", "bp", "bp", task="maximize"),
+    Rule("BP, max", "bp", "bp", task="maximize", aimed=False),
     Rule("TRW", "trw(rho=grid)", "trw"),
     Rule("fractional", "fractional_bp(rho=0.7)", "fractional"),
     Rule("mean field", "mean_field", "mean_field", two_threads="mean_field(schedule=color)"),
     Rule("Gibbs, 1 chain", "gibbs(chains=1, burn_in=400)", "gibbs", task="sample"),
-    Rule("Gibbs, 8 chains", "gibbs(chains=8, burn_in=400)", "gibbs", task="sample"),
+    Rule("Gibbs, 8 chains", "gibbs(chains=8, burn_in=400)", "gibbs", task="sample", aimed=False),
 )
 
 RHO = {"trw": 0.5, "fractional": 0.7}

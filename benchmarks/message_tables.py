@@ -62,7 +62,7 @@ def _limit(grid: Grid, measured: Result, rule: Rule) -> float | None:
 
 def verdict(grid: Grid, measured: Result, rule: Rule) -> str:
     """Return the aim, and whether it is met."""
-    aim = AIMS.get((page_loop(rule.loop), grid.states, grid.tied)) if rule.name != "Gibbs, 8 chains" else None
+    aim = AIMS.get((page_loop(rule.loop), grid.states, grid.tied)) if rule.aimed else None
     ratio, limit = libdai_ratio(grid, measured, rule), _limit(grid, measured, rule)
     if aim is None or ratio is None:
         return "-"
@@ -205,7 +205,7 @@ def starting(result: Result) -> str:
 def findings(result: Result) -> str:
     """The figures that the tables are there for."""
     grids, lines = _grids(result), []
-    met = [verdict(g, m, r) for g, m in grids for r in RULES if r.name in m["rules"] and r.name != "fractional"]
+    met = [verdict(g, m, r) for g, m in grids for r in RULES if r.name in m["rules"]]
     kept = [text.endswith(": met") for text in met if text != "-"]
     if kept:
         lines.append(f"- One thread: {sum(kept)} of {len(kept)} aims are met.")
