@@ -10,7 +10,7 @@ from tables import seconds, table
 
 Result = dict[str, Any]
 
-TITLES = {"PR": "error of log10 Z", "MAR": "mean Hellinger distance of a marginal"}
+TITLES = {"PR": "absolute error of log10 Z", "MAR": "mean Hellinger distance of a marginal"}
 CLOSE = {"PR": 0.01, "MAR": 0.01}
 SETTLED = ("CONVERGED", "PROVED")
 UNSETTLED = "\\*"
@@ -80,7 +80,9 @@ def by_category(runs: dict[str, dict[str, Result]], keys: list[str], task: str) 
             _mean(_errors((found[key] for key in inside if key in found), task), len(inside)) for found in runs.values()
         ]
         rows.append([category, str(len(inside)), *cells])
-    return f"Mean {TITLES[task]}, by category:\n\n" + table(["category", "problems", *(f"`{m}`" for m in runs)], rows)
+    return f"Mean of the {TITLES[task]}, by category:\n\n" + table(
+        ["category", "problems", *(f"`{m}`" for m in runs)], rows
+    )
 
 
 def by_problem(result: Result, runs: dict[str, dict[str, Result]], keys: list[str], task: str) -> str:
@@ -93,7 +95,7 @@ def by_problem(result: Result, runs: dict[str, dict[str, Result]], keys: list[st
         shown = [f"{float(about['log10_z']):.6g}"] if reference else []
         cells = [_cell(found.get(key), task) for found in runs.values()]
         rows.append([key, str(about["n_vars"]), str(about["n_factors"]), str(about["width"]), *shown, *cells])
-    title = TITLES[task][0].upper() + TITLES[task][1:]
+    title = "Signed error of log10 Z" if task == "PR" else "Mean Hellinger distance of a marginal"
     return f"{title}, by problem ({UNSETTLED} where the run had not settled):\n\n" + table(header, rows)
 
 
@@ -104,6 +106,8 @@ def _cell(entry: Result | None, task: str) -> str:
     if "failed" in entry:
         return entry["failed"].split(":")[0].removesuffix("Error").lower()
     score = entry["scores"].get(task)
+    if score is None and entry["status"] == "PROVED":
+        return "wrong: Z = 0"
     absurd = score is None or abs(score) >= ABSURD
     text = ">1e6" if absurd else "0" if score == 0.0 else f"{score:{'+' if task == 'PR' else ''}.3g}"
     return text if entry["status"] in SETTLED else f"{text}{UNSETTLED}"
