@@ -16,12 +16,21 @@ def test_table_of_methods_is_current():
     assert block.group(1) == bl.methods().markdown(), "paste `bl.methods().markdown()` between the marks"
 
 
-def test_example_runs_and_prints_what_it_promises():
-    code = re.search(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert code is not None
+def run_example(number: int) -> tuple[str, list[str]]:
+    """Return the code of an example and the lines that it prints."""
+    code = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)[number]
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown):
-        exec(code.group(1), {})
-    lines = shown.getvalue().splitlines()
+        exec(code, {})
+    return code, shown.getvalue().splitlines()
+
+
+def test_example_runs_and_prints_what_it_promises():
+    _, lines = run_example(0)
     assert "EXACT junction_tree exact inference fits" in lines[0]
     assert lines[2].endswith(" 0.0")  # the gap: a proof
+
+
+def test_bounds_are_those_that_the_example_shows():
+    code, lines = run_example(1)
+    assert [f"# {line}" for line in lines] == re.findall(r"^# .*$", code, re.MULTILINE)
