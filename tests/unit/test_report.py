@@ -18,6 +18,8 @@ from beliefs.plot import plot_marginals
 from beliefs.report import SECTIONS, Section, build_report, write_report
 from beliefs.report.__main__ import main
 from beliefs.report.alarm import DIAGNOSES, EVIDENCE, alarm_section
+from beliefs.report.bounds import BOUNDED, WIDE_SIDE, bounds_section
+from beliefs.report.bounds import METHODS as BOUNDED_BY
 from beliefs.report.cost import measure
 from beliefs.report.grid import COUPLINGS, SIDE, compare, grid_section
 from beliefs.report.page import Markup, drawing_style, number, picture, seconds, significant, table
@@ -84,7 +86,7 @@ def test_page_needs_nothing_from_outside(html: str, tree: ET.Element) -> None:
 
 def test_pictures_are_whole_and_described(tree: ET.Element) -> None:
     images = list(tree.iter("img"))
-    assert len(images) == 5
+    assert len(images) == 6
     for image in images:
         assert image.get("alt")
         data = base64.b64decode((image.get("src") or "").split(",", 1)[1])
@@ -111,7 +113,7 @@ def test_two_runs_differ_only_in_timings(html: str) -> None:
         return re.sub(r'<span class="timing">.*?</span>', "", text)
 
     with drawing_style():
-        again = [alarm_section(), grid_section()]
+        again = [alarm_section(), grid_section(), bounds_section()]
     for section in again:
         assert steady(section.body) in steady(html)
 
@@ -168,6 +170,19 @@ def test_grid_table(tree: ET.Element) -> None:
         assert numbers(bp_row[4])[0] == pytest.approx(error.max(), abs=5.001e-5)
         assert numbers(bp_row[5])[0] == pytest.approx(error.mean(), abs=5.001e-5)
         assert bp_row[6:8] == [bp.status.name, str(bp.n_iters)]
+
+
+def test_bounds_table(tree: ET.Element) -> None:
+    grid = bl.datasets.make_ising_grid(WIDE_SIDE, **BOUNDED)  # type: ignore[arg-type]
+    rows = {row[0]: row for row in rows_of(tree, "bounds-where-exact-is-out-of-reach")}
+    for method in BOUNDED_BY:
+        result = bl.infer(grid, method)
+        assert rows[method][1][: len(result.bound.sign)] == result.bound.sign
+        assert numbers(rows[method][1]) == [pytest.approx(result.log_z, abs=5.001e-3)]
+        assert rows[method][2:6:3] == [result.bound.name, str(result.n_iters)]
+    values = [numbers(rows[method][1])[0] for method in BOUNDED_BY]
+    assert sorted(values, reverse=True) == values
+    assert [rows[method][2] for method in BOUNDED_BY] == ["UPPER", "UPPER", "ESTIMATE", "LOWER", "LOWER"]
 
 
 def test_cost_table(tree: ET.Element) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from beliefs.io.files import write_bytes
 from beliefs.plot.canvas import require_matplotlib
 from beliefs.report.alarm import alarm_section
+from beliefs.report.bounds import bounds_section
 from beliefs.report.cost import cost_section
 from beliefs.report.grid import grid_section
 from beliefs.report.methods import methods_section
@@ -22,7 +23,13 @@ from beliefs.report.run import run_section, warm_up
 
 __all__ = ["SECTIONS", "Section", "build_report", "write_report"]
 
-SECTIONS: tuple[Callable[[], Section], ...] = (alarm_section, grid_section, cost_section, methods_section)
+SECTIONS: tuple[Callable[[], Section], ...] = (
+    alarm_section,
+    grid_section,
+    bounds_section,
+    cost_section,
+    methods_section,
+)
 """What the report shows, in this order, after the section that says what was run."""
 
 _TITLE = "beliefs: what it does, in one run"

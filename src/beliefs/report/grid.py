@@ -20,7 +20,7 @@ __all__ = ["COUPLINGS", "SIDE", "compare", "grid_section"]
 
 SIDE = 12
 COUPLINGS = {"weak": 0.2, "medium": 0.5, "strong": 1.5}
-_FIELD, _SEED, _SWEEPS = 0.3, 1, 200
+_FIELD, _SEED, _ITERATIONS = 0.3, 1, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ def compare(word: str, coupling: float, method: str = "bp") -> Comparison:
     grid = make_ising_grid(SIDE, field=_FIELD, coupling=coupling, seed=_SEED)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report prints the status
-        return Comparison(word, coupling, infer(grid), infer(grid, method, max_iters=_SWEEPS, trace_every=1))
+        return Comparison(word, coupling, infer(grid), infer(grid, method, max_iters=_ITERATIONS, trace_every=1))
 
 
 def grid_section() -> Section:
@@ -64,7 +64,7 @@ def grid_section() -> Section:
                 f"Ising grids of {SIDE * SIDE} spins with fields from N(0, {_FIELD}²) and couplings from N(0, J²). "
                 "The junction tree is exact; loopy belief propagation, ",
                 code("infer(grid, 'bp')"),
-                f", passes messages for at most {_SWEEPS} sweeps.",
+                f", passes messages forward and backward, at most {_ITERATIONS} times.",
             )
             + _table(both)
             + _pictures(plain)
@@ -92,7 +92,7 @@ def _table(rows: list[Comparison]) -> Markup:
         "largest error",
         "mean error",
         "status",
-        "sweeps",
+        "iterations",
         "time",
     )
     lines: list[tuple[str, ...]] = []
@@ -133,12 +133,12 @@ def _pictures(columns: list[Comparison]) -> Markup:
         plot_scatter(c.bp, c.exact, ax=axes[2, k])
         axes[2, k].set(xlabel="exact", ylabel="belief propagation" if k == 0 else "")
         plot_trace(c.bp, exact=c.exact.log_z, ax=axes[3, k])
-        axes[3, k].set(xlabel="sweep", ylabel="log Z" if k == 0 else "")
+        axes[3, k].set(xlabel="iteration", ylabel="log Z" if k == 0 else "")
         if k > 0:
             axes[3, k].get_legend().remove()
     return picture(
         figure,
         "Marginals, errors, scatter plots and traces for three couplings",
         "From top to bottom: exact marginals; error of belief propagation; its marginals against the exact ones; its "
-        "estimate of log Z by sweep, the exact value dashed. The error maps share one scale.",
+        "estimate of log Z by iteration, the exact value dashed. The error maps share one scale.",
     )
