@@ -1,6 +1,6 @@
 """Message passing in plain NumPy, one equation a line, factors of any arity: slow, and easy to compare with the papers.
 
-Log messages ``lam[c][i]``, beliefs ``beta[v] = sum rho_c lam[c][i]``, ``T_c = theta_c / rho_c + sum (beta_j - lam_cj)``.
+Log messages ``lam[c][i]``, beliefs ``beta[v] = sum rho_c lam[c][i]``, ``T_c = theta_c/rho_c + sum (beta_j - lam_cj)``.
 Flooding: all messages from those of the iteration before. Used as an oracle, and as the slow end of the benchmark.
 """
 

@@ -129,7 +129,14 @@ class Run:
     seconds: float
 
 
-def run(step: Callable[[], float], value: Callable[[], Value], limits: Limits, *, value_is_free: bool = False) -> Run:
+def run(
+    step: Callable[[], float],
+    value: Callable[[], Value],
+    limits: Limits,
+    *,
+    value_is_free: bool = False,
+    fixed_point: bool = True,
+) -> Run:
     """Call ``step`` until a limit is met.
 
     Parameters
@@ -139,6 +146,8 @@ def run(step: Callable[[], float], value: Callable[[], Value], limits: Limits, *
     value : callable
         Computes the present value; called every ``trace_every`` steps (default: every step where it is free) and
         after the last.
+    fixed_point : bool
+        Whether the residual should go to zero, so that one that does not is called an oscillation.
     """
     rows: list[tuple[int, float, float, Value]] = []
     every = limits.trace_every or (1 if value_is_free else 0)
@@ -168,7 +177,7 @@ def run(step: Callable[[], float], value: Callable[[], Value], limits: Limits, *
         else:
             continue
         break
-    if status is Status.MAX_ITERS and _oscillates(recent):
+    if status is Status.MAX_ITERS and fixed_point and _oscillates(recent):
         status = Status.OSCILLATING
     seconds = time.perf_counter() - limits.started
     if not rows or rows[-1][0] != n_iters:

@@ -123,7 +123,7 @@ def test_small_ratios_that_add_up_and_are_revived_far_away(method: str, nats: fl
     graph = bl.FactorGraph.from_tables([2] * n, [*tables, ((n - 1,), [-math.inf, 0.0])], log=True)
     result = bl.infer(graph, method)
     assert result.log_z == pytest.approx(-nats * n, rel=1e-14)
-    assert result.mu_var.reshape(n, 2).tolist() == [[0.0, 1.0]] * n
+    assert (result.mu_var[::2] == 0).all() and result.mu_var[1::2] == pytest.approx(np.ones(n), rel=1e-15)
     assert bl.maximize(graph).assignment.tolist() == [1] * n and bl.sample(graph, 3).samples.min() == 1
 
 
@@ -174,7 +174,7 @@ def test_clusters_of_more_axes_than_numpy_has(method: str, width: int) -> None:
         card[::10], [(range(len(card[::10])), graph.theta[:size]), ((0, 1), graph.theta[size:])], log=True
     )
     joint = reference.joint_table(small)
-    result = bl.infer(graph, method, tol=1e-3)  # bp takes arity^2 x cells a sweep here
+    result = bl.infer(graph, method, tol=1e-3)
     if result.bound is bl.Bound.EXACT:
         assert result.log_z == pytest.approx(reference.log_z(joint), rel=1e-12)
         assert result.marginal(10) == pytest.approx(reference.marginal(joint, [1]))

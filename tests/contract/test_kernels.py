@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 import beliefs as bl
 import reference
+from beliefs.kernels import beliefs as free_energy
 from beliefs.kernels import layout as structure
-from beliefs.kernels import marginals, messages
+from beliefs.kernels import marginals, messages, traversal
 from families import family
 from strategies import examples, factor_graphs, possible_evidence, tied_graphs
 
@@ -167,7 +168,7 @@ class TestMessages:
         part = graph.condition(data.draw(possible_evidence(graph)))
         lay = part.layout
         order = np.empty(lay.n_factors, np.int64)
-        forest = messages.factor_traversal(
+        forest = traversal.factor_traversal(
             lay.scope_ptr, lay.scope_vars, lay.var_ptr, lay.var_edges, lay.edge_factor, order
         )
         assert forest == reference.is_forest(part) and order.tolist() == breadth_first(part)
@@ -178,7 +179,9 @@ class TestMessages:
         lay = graph.layout
         sent, ptr = random_messages(graph)
         finite, zeros = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
-        messages.log_beliefs(lay.card, lay.state_ptr, lay.scope_vars, ptr, sent, finite, zeros)
+        messages.log_beliefs(
+            lay.scope_ptr, lay.scope_vars, lay.state_ptr, ptr, np.ones(lay.n_factors), sent, finite, zeros
+        )
         for v in range(lay.n_vars):
             into = [sent[ptr[e] : ptr[e + 1]] for e in np.flatnonzero(lay.scope_vars == v)]
             stacked = np.array(into).reshape(-1, int(lay.card[v]))
@@ -198,40 +201,54 @@ class TestMessages:
     @pytest.mark.parametrize("damping", [0.0, 0.3])
     @given(graph=graphs)
     @examples(60)
-    def test_sweep_factors(self, damping: float, graph: bl.FactorGraph) -> None:
+    def test_sweep_log(self, damping: float, graph: bl.FactorGraph) -> None:
         lay = graph.layout
         sent, ptr = random_messages(graph)
         expected = [sent[ptr[e] : ptr[e + 1]].copy() for e in range(lay.n_edges)]
-        order = np.random.default_rng(1).permutation(lay.n_factors)
+        several = np.flatnonzero(np.diff(lay.scope_ptr) >= 2)  # factors of one variable are sent once, elsewhere
+        order = np.random.default_rng(1).permutation(several)
         alive = plain_sweep(graph, order, damping, expected)
         finite, zeros = np.zeros(lay.n_states), np.zeros(lay.n_states, np.int64)
-        messages.log_beliefs(lay.card, lay.state_ptr, lay.scope_vars, ptr, sent, finite, zeros)
-        got = messages.sweep_factors(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, ptr, graph.theta, order, damping,
-            sent, finite, zeros,
+        rho, summed = np.ones(lay.n_factors), np.ones(lay.n_vars, np.bool_)
+        messages.log_beliefs(lay.scope_ptr, lay.scope_vars, lay.state_ptr, ptr, rho, sent, finite, zeros)
+        extent = np.array(messages.widest_scope(lay.card, lay.scope_ptr, lay.scope_vars))
+        got = messages.sweep_log(
+            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, ptr, graph.theta, summed, rho, extent,
+            order, np.zeros(0, np.int64), damping, True, -np.inf, False, sent, sent, finite, zeros,
         )  # fmt: skip
         assert got == alive
         if alive:
             np.testing.assert_allclose(sent, np.concatenate([*expected, np.zeros(0)]), rtol=1e-9, atol=1e-9)
             again, count = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
-            messages.log_beliefs(lay.card, lay.state_ptr, lay.scope_vars, ptr, sent, again, count)
+            messages.log_beliefs(
+                lay.scope_ptr,
+                lay.scope_vars,
+                lay.state_ptr,
+                ptr,
+                np.ones(lay.n_factors),
+                sent,
+                again,
+                count,
+            )
             np.testing.assert_allclose(finite, again, atol=1e-9)
             assert zeros.tolist() == count.tolist()
 
     @given(graph=factor_graphs(zeros=False))
     @examples(60)
-    def test_bethe_beliefs(self, graph: bl.FactorGraph) -> None:
+    def test_factor_beliefs(self, graph: bl.FactorGraph) -> None:
         lay = graph.layout
         sent, ptr = random_messages(graph, zeros=False)
         finite, zeros = np.zeros(lay.n_states), np.zeros(lay.n_states, np.int64)
-        messages.log_beliefs(lay.card, lay.state_ptr, lay.scope_vars, ptr, sent, finite, zeros)
+        messages.log_beliefs(
+            lay.scope_ptr, lay.scope_vars, lay.state_ptr, ptr, np.ones(lay.n_factors), sent, finite, zeros
+        )
         mu_var = np.concatenate(
             [softmax(finite[a:b]) for a, b in zip(lay.state_ptr[:-1], lay.state_ptr[1:], strict=True)]
         )
         mu_factor = np.empty(int(lay.table_ptr[-1]))
-        value = messages.bethe_beliefs(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, lay.var_ptr, ptr,
-            graph.theta, sent, finite, zeros, mu_var, mu_factor,
+        value = free_energy.factor_beliefs(
+            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, ptr, graph.theta,
+            np.ones(lay.n_factors), sent, finite, zeros, mu_var, mu_factor,
         )  # fmt: skip
         expected = 0.0
         for f in range(lay.n_factors):
@@ -287,17 +304,18 @@ def plain_sweep(graph: bl.FactorGraph, order: np.ndarray, damping: float, sent: 
     """Eqs. (1.20)-(1.21) of the messages' module in NumPy, in place; False if a message is zero everywhere."""
     lay = graph.layout
     for f in order:
+        sending = []
         for axis in range(int(lay.scope_ptr[f + 1] - lay.scope_ptr[f])):
             table = graph.theta[lay.cells(f)].reshape(lay.shape(f)) + cavities(graph, f, sent, axis)
-            rest = tuple(a for a in range(table.ndim) if a != axis)
-            new = reference.log_sum_exp(table, rest) if rest else table
+            new = reference.log_sum_exp(table, tuple(a for a in range(table.ndim) if a != axis))
             if np.isneginf(new).all():
                 return False
-            new = new - reference.log_sum_exp(new)
-            e = int(lay.scope_ptr[f]) + axis
+            sending.append(new - reference.log_sum_exp(new))
+        for e, new in enumerate(sending, int(lay.scope_ptr[f])):
             both = np.isfinite(new) & np.isfinite(sent[e])
             mixed = (1 - damping) * np.where(both, new, 0) + damping * np.where(both, sent[e], 0)
             sent[e] = np.where(both, mixed, new)
+            sent[e] = sent[e] - reference.log_sum_exp(sent[e])
     return True
 
 

@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["infer", "m.uai", "--evidence", "x0=0"], "probability zero: x0=0"),
         (["maximize", "m.uai", "--evidence", "x0=0"], "probability zero: x0=0"),
         (["infer", "m.uai", "--method", "magic"], "no method 'magic'"),
-        (["infer", "m.uai", "--method", "bp(damp=1)"], "damping"),
+        (["infer", "m.uai", "--method", "bp(dampings=1)"], "damping"),
         (["infer", "m.uai", "--method", "bp(damping=2)"], "damping must be in [0, 1)"),
         (["infer", "m.uai", "--method", "bp(damping={[]:1})"], "option 'damping' must be a number"),
         (["infer", "m.uai", "--method", f"bp(damping={'-' * 5000}1)"], "damping"),

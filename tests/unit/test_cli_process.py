@@ -25,7 +25,7 @@ from beliefs.inference.messages.bp import BP
 step = BP.step
 def announced(self, state):
     residual = step(self, state)
-    if state.n_sweeps == 1:
+    if state.n_steps == 1:
         print("stepping", file=sys.stderr, flush=True)
         {then}
     return residual

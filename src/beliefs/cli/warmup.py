@@ -35,6 +35,20 @@ Job = tuple[str, Callable[[], object]]
 
 _GRIDS = (10, 91)  # orders of small and of large graphs are searched by different kernels
 
+_STATES = (2, 3, 6, 9)  # messages of two, up to four, up to eight and more states have kernels of their own
+_LARGE = 18  # rows of a grid beyond which effective resistances are computed sparsely
+_OPTIONS = (
+    *((Task.INFER, text) for text in (
+        "bp", "trw", "trw(rho=0.6)", "trw(rho=sampled)", "trw(rho=uniform)", "trw(rho=optimized, rho_steps=1)",
+        "bp(schedule=flooding)", "bp(schedule=color)", "bp(schedule=chains)", "bp(schedule=residual)",
+        "bp(damp=probability, damping=0.1)", "mean_field", "mean_field(schedule=color)", "mean_field(structure=tree)",
+        "gibbs", "gibbs(schedule=sequential)",
+    )),
+    (Task.MAXIMIZE, "bp"),
+    (Task.MARGINAL_MAP, "trw"),
+    (Task.SAMPLE, "gibbs"),
+)  # fmt: skip
+
 _DOORS: dict[Task, Callable[[FactorGraph, str], object]] = {
     Task.INFER: lambda graph, method: infer(graph, method),
     Task.MAXIMIZE: lambda graph, method: maximize(graph, method),
@@ -75,6 +89,10 @@ def jobs() -> Iterator[Job]:
             for method in METHODS:
                 if task in method.tasks:
                     yield f"{task.value} with {method.name}, {name}", _asked(door, graph, method.name)
+    for states in _STATES:
+        for task, text in _OPTIONS:
+            yield f"{task.value} with {text}, {states} states", _asked(_DOORS[task], _loop(states), text)
+    yield "effective resistances", _asked(_DOORS[Task.INFER], make_ising_grid(_LARGE, seed=0), "trw(rho=uniform)")
     for size in _GRIDS:
         yield f"an order of {size * size} variables", _planned(make_ising_grid(size, seed=0))
     yield "ancestral samples", lambda: network.sample(2, seed=0)
@@ -86,6 +104,12 @@ def _asked(door: Callable[[FactorGraph, str], object], graph: FactorGraph, metho
 
 def _planned(graph: FactorGraph) -> Callable[[], object]:
     return lambda: JunctionTree().planned(Problem(graph))
+
+
+def _loop(states: int) -> FactorGraph:
+    rng = np.random.default_rng(0)
+    edges = [(0, 1), (1, 2), (2, 3), (0, 3)]
+    return FactorGraph.pairwise(rng.normal(size=(4, states)), edges, rng.normal(size=(4, states, states)))
 
 
 def _models(network: BayesianNetwork) -> dict[str, FactorGraph]:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 
-from beliefs.errors import BudgetError
 from beliefs.inference.base import Method, Problem, Task
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.exact.cluster_tree import MOST_SECONDS
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.messages.bp import BP
+from beliefs.inference.messages.trw import TRW
+from beliefs.inference.sampling.gibbs import Gibbs
 
 __all__ = ["choose"]
 
+_INSTEAD: dict[Task, tuple[Method, str]] = {
+    Task.INFER: (BP(), "an estimate"),
+    Task.MAXIMIZE: (TRW(), "a good state with an upper bound"),
+    Task.MARGINAL_MAP: (TRW(), "a good state with an upper bound"),
+    Task.SAMPLE: (Gibbs(), "a Markov chain"),
+}
 _PATIENCE = 600.0  # seconds that auto lets an exact method take when no time limit was given
 
 
@@ -37,6 +44,5 @@ def choose(problem: Problem) -> tuple[Method, str]:
             f"needs {readable_bytes(needed)}, over the budget of {limit} ({order.size})",
             "raise max_bytes",
         )
-    if problem.task is Task.INFER:
-        return BP(), f"exact inference {obstacle}: an estimate instead"
-    raise BudgetError(f"{problem.task.value}: exact inference {obstacle}. Observe more variables, or {remedy}")
+    method, instead = _INSTEAD[problem.task]
+    return method, f"exact inference {obstacle}: {instead} instead (or {remedy})"

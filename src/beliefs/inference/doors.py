@@ -38,9 +38,9 @@ class Options(TypedDict, total=False):
     ``tol``: the residual at which to stop; ``max_iters``; ``time_limit``: seconds from the call; ``max_bytes``: memory
     budget (default: half of what is available); ``seed``; ``init``: an earlier result to start from; ``callback``:
     called after each step, returns True to stop; ``progress``: show a progress line; ``threads``: how many a method
-    may use, None means all (no method of this version uses more than one); ``trace_every``: steps between recorded
-    values. Exact methods take one step and finish it: ``tol``, ``max_iters`` and ``time_limit`` do not cut it short,
-    but ``auto`` chooses them only if they are predicted to meet the time limit.
+    may use, None means all (it changes no byte of the answer); ``trace_every``: steps between recorded values. Exact
+    methods take one step and finish it: ``tol``, ``max_iters`` and ``time_limit`` do not cut it short, but ``auto``
+    chooses them only if they are predicted to meet the time limit.
     """
 
     tol: float | None
@@ -248,7 +248,13 @@ def _ask(
     with reporter(options.get("progress", False), chosen, problem.task) as shown:
         callbacks = tuple(c for c in (options.get("callback"), shown) if c is not None)
         limits = _limits(chosen, options, callbacks, started)
-        done = run(lambda: chosen.step(state), lambda: chosen.value(state), limits, value_is_free=chosen.value_is_free)
+        done = run(
+            lambda: chosen.step(state),
+            lambda: chosen.value(state),
+            limits,
+            value_is_free=chosen.value_is_free,
+            fixed_point=chosen.fixed_point,
+        )
     answer = chosen.finish(state)
     if chosen.fixed_point and done.status not in (Status.CONVERGED, Status.STOPPED):
         warnings.warn(f"{chosen}: {done.status.advice}", ConvergenceWarning, stacklevel=3)

@@ -73,8 +73,8 @@ def factor_beliefs(
     With ``T = theta/rho + cavities`` the term of a factor is ``rho * (LSE(T) - <b, cavities>)``: one exponential a cell
     and no logarithm. Cost: about twice the cells.
     """
-    widest, largest, cells = widest_scope(card, scope_ptr, scope_vars)
-    vector, spread = np.empty(largest), np.empty(2 * cells + widest + largest)
+    _, largest, _, room = widest_scope(card, scope_ptr, scope_vars)
+    vector, spread = np.empty(largest), np.empty(room)
     count = np.ones(card.size)
     energy = 0.0
     for f in range(cell_ptr.size):
@@ -119,7 +119,7 @@ def inconsistency(
     card: Ints, scope_ptr: Ints, scope_vars: Ints, table_ptr: Ints, state_ptr: Ints, mu_factor: Floats, mu_var: Floats
 ) -> float:
     """Return the largest difference between a variable's belief and the same summed out of a factor's belief."""
-    _, largest, _ = widest_scope(card, scope_ptr, scope_vars)
+    _, largest, _, _ = widest_scope(card, scope_ptr, scope_vars)
     total = np.empty(largest)
     worst = 0.0
     for f in range(scope_ptr.size - 1):

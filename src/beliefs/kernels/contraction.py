@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import math
 
-from beliefs.kernels._jit import kernel, linear_kernel
+from beliefs.kernels._jit import inlined_kernel, kernel
 from beliefs.typing import Floats
 
 __all__ = ["contract_log", "contract_max", "contract_sum", "spread_log", "spread_sum"]
 
 
-@linear_kernel
+@inlined_kernel
 def spread_sum(weights: Floats, incoming: Floats, spread: Floats) -> None:
     """Write ``spread = np.outer(weights, incoming).ravel()``: W of one more axis, linear domain."""
     k = incoming.size
@@ -42,7 +42,7 @@ def spread_log(weights: Floats, incoming: Floats, spread: Floats) -> None:
             spread[row * k + x] = weights[row] + incoming[x]
 
 
-@linear_kernel
+@inlined_kernel
 def contract_sum(table: Floats, weights: Floats, incoming: Floats, message: Floats, rest: Floats) -> None:
     """Write ``message = weights @ T`` and ``rest = T @ incoming`` for ``T = table.reshape(-1, K)``, finite values."""
     k = incoming.size

@@ -103,7 +103,7 @@ def decode_in_order(
 
     Variables in no factor get state 0. Cost: arity times cells.
     """
-    widest, largest, _ = widest_scope(card, scope_ptr, scope_vars)
+    widest, largest, _, _ = widest_scope(card, scope_ptr, scope_vars)
     digit = np.empty(widest, np.int64)
     gain, score = np.empty(largest), np.empty(largest)
     for k in range(order.size):

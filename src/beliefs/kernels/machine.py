@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
@@ -20,7 +19,7 @@ from beliefs.typing import Floats
 
 __all__ = ["prefetch", "stack_floats"]
 
-if numba.config.DISABLE_JIT:
+if getattr(config, "DISABLE_JIT", False):
 
     def stack_floats(n: int) -> Floats:
         """Return an uninitialised array."""
@@ -31,7 +30,7 @@ if numba.config.DISABLE_JIT:
 
 else:
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def stack_floats(context: Any, n: Any) -> Any:
         """Return an uninitialised array of ``n`` doubles (a constant), gone when the function returns."""
         if not isinstance(n, types.IntegerLiteral):
@@ -54,7 +53,7 @@ else:
 
         return array_type(n), generate
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def prefetch(context: Any, array: Any, index: Any) -> Any:
         """Ask for the cache line of ``array[index]``; an index beyond the array is harmless."""
 

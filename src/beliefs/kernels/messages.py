@@ -23,7 +23,6 @@ import numpy as np
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.contraction import contract_log, contract_max, spread_log
-from beliefs.kernels.traversal import factor_traversal  # noqa: F401
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = [
@@ -42,18 +41,19 @@ UNLIKELY = 50.0  # nats
 
 
 @kernel
-def widest_scope(card: Ints, scope_ptr: Ints, scope_vars: Ints) -> tuple[int, int, int]:
-    """Return the largest arity, the largest cardinality and the largest table."""
-    widest, largest, cells = 1, 1, 1
+def widest_scope(card: Ints, scope_ptr: Ints, scope_vars: Ints) -> tuple[int, int, int, int]:
+    """Return the largest arity, cardinality, table, and sum of the tables over a scope's first 0, 1, 2, ... axes."""
+    widest, largest, cells, spread = 1, 1, 1, 1
     for v in range(card.size):
         largest = max(largest, card[v])
     for f in range(scope_ptr.size - 1):
         widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
-        size = 1
+        size, total = 1, 1
         for e in range(scope_ptr[f], scope_ptr[f + 1]):
             size *= card[scope_vars[e]]
-        cells = max(cells, size)
-    return widest, largest, cells
+            total += size
+        cells, spread = max(cells, size), max(spread, total)
+    return widest, largest, cells, spread
 
 
 @kernel
@@ -92,10 +92,9 @@ def normalise(log_message: Floats, summed: bool) -> bool:
 
 @kernel
 def log_beliefs(
-    card: Ints,
-    state_ptr: Ints,
+    scope_ptr: Ints,
     scope_vars: Ints,
-    edge_factor: Ints,
+    state_ptr: Ints,
     msg_ptr: Ints,
     rho: Floats,
     messages: Floats,
@@ -105,15 +104,15 @@ def log_beliefs(
     """Add up ``rho * message`` into each variable: finite ones to ``finite``, counts of ``-inf`` to ``zeros``."""
     finite[:] = 0.0
     zeros[:] = 0
-    for e in range(scope_vars.size):
-        v = scope_vars[e]
-        weight = rho[edge_factor[e]]
-        for x in range(card[v]):
-            m = messages[msg_ptr[e] + x]
-            if m == -math.inf:
-                zeros[state_ptr[v] + x] += 1
-            else:
-                finite[state_ptr[v] + x] += weight * m
+    for f in range(rho.size):
+        for e in range(scope_ptr[f], scope_ptr[f + 1]):
+            s = state_ptr[scope_vars[e]]
+            for x in range(msg_ptr[e + 1] - msg_ptr[e]):
+                m = messages[msg_ptr[e] + x]
+                if m == -math.inf:
+                    zeros[s + x] += 1
+                else:
+                    finite[s + x] += rho[f] * m
 
 
 @kernel
@@ -316,6 +315,18 @@ def allow_unlikely(at_maximisers: Floats, message: Floats) -> None:
 
 
 @kernel
+def raise_to(log_message: Floats, floor: float) -> None:
+    """Raise what is below ``floor`` to it; hard zeros stay.
+
+    Between hard constraints on loops, logs of messages can grow by a factor an iteration without end; were they let
+    overflow, they would pass for a proof that Z = 0.
+    """
+    for x in range(log_message.size):
+        if log_message[x] > -math.inf:
+            log_message[x] = max(log_message[x], floor)
+
+
+@kernel
 def replace_message(
     v: int, old: Floats, new: Floats, weight: float, state_ptr: Ints, finite: Floats, zeros: Ints
 ) -> None:
@@ -348,6 +359,7 @@ def sweep_log(
     skip: Ints,
     damping: float,
     in_logs: bool,
+    floor: float,
     at_once: bool,
     messages: Floats,
     fresh: Floats,
@@ -358,24 +370,25 @@ def sweep_log(
 
     Messages are read from ``messages`` and written to ``fresh``; if ``at_once`` is False these are the same array and
     ``finite``, ``zeros`` follow each update, else they are left as they are (flooding). ``skip[k]`` is the axis of
-    ``order[k]`` whose message is left out, -1 for none; ``extent`` is :func:`widest_scope`. Cost: two exponentials a
-    cell of a sum, none of a maximum.
+    ``order[k]`` whose message is left out, empty for none; ``extent`` is :func:`widest_scope`; ``floor`` is the least
+    log of a message that is not zero. Cost: two exponentials a cell of a sum, none of a maximum.
     """
     widest, largest, cells = extent[0], extent[1], extent[2]
     room, places = np.empty((4, widest, largest)), np.empty((3, widest), np.int64)
-    table, spread = np.empty(cells), np.empty(2 * cells + widest)
+    table, spread = np.empty(cells), np.empty(extent[3])
     for k in range(order.size):
         f = order[k]
         first, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
         if arity < 2:
             continue
+        left_out = skip[k] if skip.size > 0 else -1
         if not messages_out(
-            f, skip[k], card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, summed, rho, messages, finite,
-            zeros, room, table, spread, places,
+            f, left_out, card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, summed, rho, messages,
+            finite, zeros, room, table, spread, places,
         ):  # fmt: skip
             return False
         for a in range(arity):
-            if places[0, a] == skip[k]:
+            if places[0, a] == left_out:
                 continue
             e = first + places[0, a]
             old, new = messages[msg_ptr[e] : msg_ptr[e + 1]], room[2, a, : places[1, a]]
@@ -383,6 +396,7 @@ def sweep_log(
                 for x in range(new.size):
                     new[x] = damped(old[x], new[x], damping, in_logs)
                 normalise(new, summed[scope_vars[e]])
+            raise_to(new, floor)
             if not at_once:
                 replace_message(scope_vars[e], old, new, rho[f], state_ptr, finite, zeros)
             for x in range(new.size):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel, linear_kernel
+from beliefs.kernels._jit import inlined_kernel, kernel, linear_kernel
 from beliefs.kernels.contraction import contract_sum, spread_sum
 from beliefs.kernels.elementary import fast_exp, fast_log, fast_power
 from beliefs.typing import Bools, Floats, Ints
@@ -45,10 +45,9 @@ def scaled_potentials(
 
 @kernel
 def products(
-    card: Ints,
-    state_ptr: Ints,
+    scope_ptr: Ints,
     scope_vars: Ints,
-    edge_factor: Ints,
+    state_ptr: Ints,
     msg_ptr: Ints,
     rho: Floats,
     messages: Floats,
@@ -59,15 +58,16 @@ def products(
     product[:] = 1.0
     zeros[:] = 0
     inside = True
-    for e in range(scope_vars.size):
-        s, weight = state_ptr[scope_vars[e]], rho[edge_factor[e]]
-        for x in range(card[scope_vars[e]]):
-            m = messages[msg_ptr[e] + x]
-            if m == 0.0:
-                zeros[s + x] += 1
-            else:
-                product[s + x] *= m if weight == 1.0 else fast_power(m, weight)
-                inside = inside and _LEAST < product[s + x] < _MOST
+    for f in range(rho.size):
+        for e in range(scope_ptr[f], scope_ptr[f + 1]):
+            s = state_ptr[scope_vars[e]]
+            for x in range(msg_ptr[e + 1] - msg_ptr[e]):
+                m = messages[msg_ptr[e] + x]
+                if m == 0.0:
+                    zeros[s + x] += 1
+                else:
+                    product[s + x] *= m if rho[f] == 1.0 else fast_power(m, rho[f])
+                    inside = inside and _LEAST < product[s + x] < _MOST
     return inside
 
 
@@ -93,7 +93,7 @@ def linear_beliefs(
     return change, True
 
 
-@linear_kernel
+@inlined_kernel
 def mixed_message(old: float, new: float, damping: float, in_logs: bool) -> float:
     """Return the new message mixed with a share ``damping`` of the old; a proved zero stays zero."""
     if new == 0.0 or old == 0.0 and in_logs:
@@ -103,7 +103,7 @@ def mixed_message(old: float, new: float, damping: float, in_logs: bool) -> floa
     return (1.0 - damping) * new + damping * old
 
 
-@linear_kernel
+@inlined_kernel
 def replaced(product: float, old: float, new: float, weight: float) -> float:
     """Return the product of non-zero messages with ``old ** weight`` exchanged for ``new ** weight``."""
     ratio = (new if new > 0.0 else 1.0) / (old if old > 0.0 else 1.0)
@@ -134,19 +134,20 @@ def sweep_linear(
 ) -> int:
     """Do what :func:`beliefs.kernels.messages.sweep_log` does for sums; return DONE, IMPOSSIBLE or OUT_OF_RANGE.
 
-    ``least`` is the smallest non-zero entry of ``psi``; ``extent`` the largest arity, cardinality and table. After
-    OUT_OF_RANGE the messages are of no use. Cost: two multiply-adds a cell, a division a state, and where counting
-    numbers are not 1, an exponential and a logarithm a state.
+    ``least`` is the smallest non-zero entry of ``psi``; ``skip`` may be empty; ``extent`` is
+    :func:`beliefs.kernels.messages.widest_scope`. After OUT_OF_RANGE the messages are of no use. Cost: two
+    multiply-adds a cell, a division a state, and where counting numbers are not 1, an exponential and a logarithm a state.
     """
     widest, largest, cells = extent[0], extent[1], extent[2]
     incoming, out = np.empty((widest, largest)), np.empty(largest)
-    rest, spread = np.empty(cells), np.empty(2 * cells + widest)
+    rest, spread = np.empty(cells), np.empty(extent[3])
     spread[0] = 1.0
     for k in range(order.size):
         f = order[k]
         first, arity, weight = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f], rho[f]
         if arity < 2:
             continue
+        left_out = skip[k] if skip.size > 0 else -1
         low, high, begin, length = least, 1.0, 0, 1  # W_j is spread[begin : begin + length]
         for a in range(arity):
             v = scope_vars[first + a]
@@ -183,7 +184,7 @@ def sweep_linear(
             if a > 0:
                 length //= card[scope_vars[first + a - 1]]
                 begin -= length
-            if a == skip[k]:
+            if a == left_out:
                 continue
             total = 0.0
             for x in range(n):

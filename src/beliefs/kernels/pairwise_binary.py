@@ -35,14 +35,14 @@ def binary_sum_sweep(
     ratio: Floats,
     messages: Floats,
 ) -> None:
-    """Update edges ``begin, begin + stride, ...`` with counting numbers 1: ``ratio (n,)``, ``messages (m, 2)``."""
+    """Update edges ``begin, begin + stride, ...`` with counting numbers 1: ``ratio (n,)``, ``messages (2 m,)``."""
     for e in range(begin, end, stride):
         i, j, k = u[e], v[e], at[e]
         b, c, d = psi[k], psi[k + 1], psi[k + 2]
-        ru, rv = ratio[i] / messages[e, 0], ratio[j] / messages[e, 1]
+        ru, rv = ratio[i] / messages[2 * e], ratio[j] / messages[2 * e + 1]
         to_v = (b + d * ru) / (1.0 + c * ru)
         to_u = (c + d * rv) / (1.0 + b * rv)
-        messages[e, 0], messages[e, 1] = to_u, to_v
+        messages[2 * e], messages[2 * e + 1] = to_u, to_v
         ratio[i], ratio[j] = ru * to_u, rv * to_v
 
 
@@ -65,21 +65,21 @@ def binary_power_sweep(
     for e in range(begin, end, stride):
         i, j, k = u[e], v[e], at[e]
         b, c, d = psi[k], psi[k + 1], psi[k + 2]
-        mu, mv = messages[e, 0], messages[e, 1]
+        mu, mv = messages[2 * e], messages[2 * e + 1]
         ru, rv = ratio[i] / mu, ratio[j] / mv
         to_v = (b + d * ru) / (1.0 + c * ru)
         to_u = (c + d * rv) / (1.0 + b * rv)
         if rho[e] == 0.5 and keep == 1.0:
-            messages[e, 0], messages[e, 1] = to_u, to_v
+            messages[2 * e], messages[2 * e + 1] = to_u, to_v
             ratio[i], ratio[j] = ru * math.sqrt(to_u * mu), rv * math.sqrt(to_v * mv)
             continue
         change_u, change_v = keep * fast_log(to_u / mu), keep * fast_log(to_v / mv)
         ratio[i] *= fast_exp(rho[e] * change_u)
         ratio[j] *= fast_exp(rho[e] * change_v)
         if keep == 1.0:
-            messages[e, 0], messages[e, 1] = to_u, to_v
+            messages[2 * e], messages[2 * e + 1] = to_u, to_v
         else:
-            messages[e, 0], messages[e, 1] = mu * fast_exp(change_u), mv * fast_exp(change_v)
+            messages[2 * e], messages[2 * e + 1] = mu * fast_exp(change_u), mv * fast_exp(change_v)
 
 
 @linear_kernel
@@ -101,11 +101,11 @@ def binary_max_sweep(
     for e in range(begin, end, stride):
         i, j, k = u[e], v[e], at[e]
         b, c, d = psi[k], psi[k + 1], psi[k + 2]
-        mu, mv = messages[e, 0], messages[e, 1]
+        mu, mv = messages[2 * e], messages[2 * e + 1]
         ru, rv = ratio[i] - mu, ratio[j] - mv
         change_v = keep * (max(b, d + ru) - max(0.0, c + ru) - mv)
         change_u = keep * (max(c, d + rv) - max(0.0, b + rv) - mu)
-        messages[e, 0], messages[e, 1] = mu + change_u, mv + change_v
+        messages[2 * e], messages[2 * e + 1] = mu + change_u, mv + change_v
         ratio[i] += rho[e] * change_u
         ratio[j] += rho[e] * change_v
 

@@ -1,14 +1,22 @@
-"""Tables and products of the pairwise kernels: copied in the order of the sweep, scaled, and added up."""
+"""Tables, messages and products of the pairwise kernels: brought into their form, and back.
+
+Flat log messages have one row of K entries an edge of the factor graph; held messages have two rows of ``width`` an
+edge of the sweep (the factors in ``factors``, in this order): ratios of the two entries if ``width`` is 1, else K
+entries and padding; plain numbers with mean one, or logs with maximum zero if ``in_logs``.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.elementary import fast_exp, fast_power
+from beliefs.kernels.pairwise import LOW
 from beliefs.typing import Floats, Ints
 
-__all__ = ["load_tables", "multiply_up"]
+__all__ = ["hold_messages", "hold_unary", "largest_reach", "load_tables", "log_rows", "multiply_up"]
 
 
 @kernel
@@ -39,15 +47,119 @@ def load_tables(cells: Ints, theta: Floats, rho: Floats, in_logs: bool, psi: Flo
 
 
 @kernel
-def multiply_up(u: Ints, v: Ints, rho: Floats, in_logs: bool, messages: Floats, product: Floats) -> None:
-    """Multiply ``messages (m, 2, K) ** rho`` (add ``rho * messages`` in logs) into ``product (n, K)``."""
-    for e in range(u.size):
+def hold_messages(
+    factors: Ints, scope_ptr: Ints, states: int, width: int, in_logs: bool, logs: Floats, held: Floats
+) -> None:
+    """Bring flat log messages into the held form."""
+    for k in range(factors.size):
         for side in range(2):
-            into = product[u[e] if side == 0 else v[e]]
-            for x in range(into.size):
-                if in_logs:
-                    into[x] += rho[e] * messages[e, side, x]
-                elif rho[e] == 1.0:
-                    into[x] *= messages[e, side, x]
+            row = logs[(scope_ptr[factors[k]] + side) * states : (scope_ptr[factors[k]] + side + 1) * states]
+            into = held[(2 * k + side) * width : (2 * k + side + 1) * width]
+            if width == 1:
+                into[0] = row[1] - row[0] if in_logs else math.exp(row[1] - row[0])
+                continue
+            for x in range(width):
+                if x < states:
+                    into[x] = row[x] if in_logs else math.exp(row[x]) * states
                 else:
-                    into[x] *= fast_power(messages[e, side, x], rho[e])
+                    into[x] = 0.0 if in_logs else 1.0
+
+
+@kernel
+def log_rows(
+    factors: Ints, scope_ptr: Ints, states: int, width: int, in_logs: bool, held: Floats, logs: Floats
+) -> None:
+    """Bring held messages into flat log messages, log-sum-exp zero (maximum zero if ``in_logs``)."""
+    for k in range(factors.size):
+        for side in range(2):
+            row = logs[(scope_ptr[factors[k]] + side) * states : (scope_ptr[factors[k]] + side + 1) * states]
+            at = (2 * k + side) * width
+            total, top = 0.0, LOW
+            for x in range(states):
+                value = held[at + x] if width > 1 else (1.0 - in_logs if x == 0 else held[at])
+                row[x] = value
+                total += value
+                top = max(top, value)
+            for x in range(states):
+                row[x] = row[x] - top if in_logs else math.log(row[x] / total)
+
+
+@kernel
+def hold_unary(
+    scope_ptr: Ints, scope_vars: Ints, states: int, width: int, in_logs: bool, logs: Floats, unary: Floats
+) -> None:
+    """Add up the messages of factors of one variable and bring them into the form of products, ``(n_vars, width)``."""
+    unary[:] = 0.0
+    for f in range(scope_ptr.size - 1):
+        if scope_ptr[f + 1] - scope_ptr[f] == 1:
+            e = scope_ptr[f]
+            at = scope_vars[e] * width
+            if width == 1:
+                unary[at] += logs[e * states + 1] - logs[e * states]
+                continue
+            for x in range(states):
+                unary[at + x] += logs[e * states + x]
+    for at in range(0, unary.size, width):
+        if width == 1:
+            unary[at] = unary[at] if in_logs else math.exp(unary[at])
+            continue
+        top = LOW
+        for x in range(states):
+            top = max(top, unary[at + x])
+        for x in range(width):
+            if in_logs:
+                unary[at + x] = unary[at + x] if x < states else LOW
+            else:
+                unary[at + x] = math.exp(unary[at + x] - top) if x < states else 0.0
+
+
+@kernel
+def largest_reach(
+    factors: Ints,
+    table: Ints,
+    scope_ptr: Ints,
+    scope_vars: Ints,
+    states: int,
+    rho: Floats,
+    span: Floats,
+    logs: Floats,
+    reach: Floats,
+) -> float:
+    """Return how many nats a product or cavity of messages may span: tables around a variable, its own one twice.
+
+    ``reach (n_vars,)`` gets the ranges of tables (of messages where these are wider) added up at each variable.
+    ``table`` maps edges of the sweep to ``span``; empty means one to one.
+    """
+    reach[:] = 0.0
+    own = 0.0
+    for f in range(scope_ptr.size - 1):
+        if scope_ptr[f + 1] - scope_ptr[f] == 1:
+            row = logs[scope_ptr[f] * states : (scope_ptr[f] + 1) * states]
+            reach[scope_vars[scope_ptr[f]]] += row.max() - row.min()
+    for k in range(factors.size):
+        for e in range(scope_ptr[factors[k]], scope_ptr[factors[k]] + 2):
+            row = logs[e * states : (e + 1) * states]
+            wide = max(span[table[k] if table.size > 0 else k], row.max() - row.min())
+            reach[scope_vars[e]] += wide
+            own = max(own, wide / rho[factors[k]])
+    widest = 0.0
+    for v in range(reach.size):
+        widest = max(widest, reach[v])
+    return widest + 2.0 * own
+
+
+@kernel
+def multiply_up(u: Ints, v: Ints, rho: Floats, width: int, in_logs: bool, messages: Floats, product: Floats) -> None:
+    """Multiply held ``messages ** rho`` (add ``rho * messages`` in logs) into ``product``; empty ``rho`` is ones."""
+    for e in range(u.size):
+        weight = rho[e] if rho.size > 0 else 1.0
+        for side in range(2):
+            at = width * (u[e] if side == 0 else v[e])
+            for x in range(width):
+                m = messages[(2 * e + side) * width + x]
+                if in_logs:
+                    product[at + x] += weight * m
+                elif weight == 1.0:
+                    product[at + x] *= m
+                else:
+                    product[at + x] *= fast_power(m, weight)

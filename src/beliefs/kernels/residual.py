@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.messages import damped, messages_out, replace_message
+from beliefs.kernels.messages import damped, messages_out, raise_to, replace_message
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["prepare_queue", "send_by_residual"]
@@ -62,6 +62,7 @@ def _renew(
     places: Ints,
     damping: float,
     in_logs: bool,
+    floor: float,
     pending: Floats,
     residual: Floats,
 ) -> bool:
@@ -74,6 +75,7 @@ def _renew(
     for a in range(scope_ptr[f + 1] - scope_ptr[f]):
         e = scope_ptr[f] + places[0, a]
         residual[e] = 0.0
+        raise_to(room[2, a, : places[1, a]], floor)
         for x in range(places[1, a]):
             old = messages[msg_ptr[e] + x]
             new = damped(old, room[2, a, x], damping, in_logs)
@@ -113,6 +115,7 @@ def send_by_residual(
     extent: Ints,
     damping: float,
     in_logs: bool,
+    floor: float,
     n_updates: int,
     messages: Floats,
     finite: Floats,
@@ -129,12 +132,12 @@ def send_by_residual(
     """
     widest, largest, cells = extent[0], extent[1], extent[2]
     room, places = np.empty((4, widest, largest)), np.empty((3, widest), np.int64)
-    table, spread = np.empty(cells), np.empty(2 * cells + widest)
+    table, spread = np.empty(cells), np.empty(extent[3])
     if n_updates < 0:
         for f in range(scope_ptr.size - 1):
             if scope_ptr[f + 1] - scope_ptr[f] >= 2 and not _renew(
                 f, card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, summed, rho, messages, finite,
-                zeros, room, table, spread, places, damping, in_logs, pending, residual,
+                zeros, room, table, spread, places, damping, in_logs, floor, pending, residual,
             ):  # fmt: skip
                 return False
         for i in range(heap.size - 1, -1, -1):
@@ -154,7 +157,7 @@ def send_by_residual(
                 continue
             if not _renew(
                 g, card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, summed, rho, messages, finite,
-                zeros, room, table, spread, places, damping, in_logs, pending, residual,
+                zeros, room, table, spread, places, damping, in_logs, floor, pending, residual,
             ):  # fmt: skip
                 return False
             for other in range(scope_ptr[g], scope_ptr[g + 1]):

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils, config, types
 from numba.extending import intrinsic, models, register_model
 
 __all__ = [
@@ -35,8 +34,8 @@ class Vector4(types.Type):
 vector4 = Vector4()
 
 
-@register_model(Vector4)  # type: ignore[untyped-decorator]
-class Vector4Model(models.PrimitiveModel):  # type: ignore[misc]
+@register_model(Vector4)
+class Vector4Model(models.PrimitiveModel):
     """Kept in a vector register."""
 
     def __init__(self, data_model_manager: Any, numba_type: Any) -> None:
@@ -62,14 +61,14 @@ def _shuffle(builder: Any, a: Any, b: Any, places: list[int]) -> Any:
 
 def _fold(builder: Any, vectors: list[Any], combine: Any) -> Any:
     """Reduce four vectors to one: entry i of the result is the reduction of vector i."""
-    pairs = [
+    low, high = (
         combine(_shuffle(builder, a, b, [0, 4, 2, 6]), _shuffle(builder, a, b, [1, 5, 3, 7]))
         for a, b in (vectors[:2], vectors[2:])
-    ]
-    return combine(_shuffle(builder, *pairs, [0, 1, 4, 5]), _shuffle(builder, *pairs, [2, 3, 6, 7]))
+    )
+    return combine(_shuffle(builder, low, high, [0, 1, 4, 5]), _shuffle(builder, low, high, [2, 3, 6, 7]))
 
 
-if numba.config.DISABLE_JIT:
+if getattr(config, "DISABLE_JIT", False):
 
     def load4(array: Any, index: int) -> Any:
         """Return entries ``index`` to ``index + 3``; beyond the end there is padding."""
@@ -109,7 +108,7 @@ if numba.config.DISABLE_JIT:
 
 else:
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def load4(context: Any, array: Any, index: Any) -> Any:
         """Return entries ``index`` to ``index + 3``."""
 
@@ -118,7 +117,7 @@ else:
 
         return vector4(array, types.int64), generate
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def store4(context: Any, array: Any, index: Any, value: Any) -> Any:
         """Write four entries."""
 
@@ -129,7 +128,7 @@ else:
 
         return types.void(array, types.int64, vector4), generate
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def fill4(context: Any, value: Any) -> Any:
         """Return the number four times."""
 
@@ -150,7 +149,7 @@ else:
 
     add4, subtract4, multiply4, divide4 = (_binary(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def multiply_add4(context: Any, a: Any, b: Any, c: Any) -> Any:
         """Return ``a * b + c``."""
 
@@ -160,7 +159,7 @@ else:
 
         return vector4(vector4, vector4, vector4), generate
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def maximum4(context: Any, a: Any, b: Any) -> Any:
         """Return the larger of each pair; none may be nan."""
 
@@ -169,7 +168,7 @@ else:
 
         return vector4(vector4, vector4), generate
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def root4(context: Any, a: Any) -> Any:
         """Return the square roots."""
 
@@ -181,7 +180,7 @@ else:
 
         return vector4(vector4), generate
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def totals4(context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
         """Return the four sums."""
 
@@ -190,7 +189,7 @@ else:
 
         return vector4(vector4, vector4, vector4, vector4), generate
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def peaks4(context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
         """Return the four maxima."""
 
@@ -199,7 +198,7 @@ else:
 
         return vector4(vector4, vector4, vector4, vector4), generate
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def total4(context: Any, a: Any) -> Any:
         """Return the sum of the four."""
 
@@ -210,7 +209,7 @@ else:
 
         return types.float64(vector4), generate
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def peak4(context: Any, a: Any) -> Any:
         """Return the largest of the four."""
 

@@ -66,7 +66,7 @@ def test_the_doors_take_text() -> None:
         ("jt", r"no method 'jt' \(known: auto, enumeration, elimination, junction_tree, bp"),
         ("junction_three", "did you mean 'junction_tree'?"),
         ("bp(dampin=0.2)", "bp has no option 'dampin'; did you mean 'damping'?"),
-        ("bp(order=min_fill)", "bp has no option 'order'; it has damping"),
+        ("bp(ibound=3)", "bp has no option 'ibound'; it has damping"),
         ("enumeration(size=3)", "enumeration has no option 'size'; it has none"),
         ("bp(0.2)", "options of bp are written field=value; its fields are damping"),
         ("bp(damping=1)", r"damping must be in \[0, 1\), found 1"),

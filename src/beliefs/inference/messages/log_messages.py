@@ -28,7 +28,7 @@ class LogMessages:
         lay = setting.layout
         finite, zeros = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
         log_beliefs(
-            lay.card, lay.state_ptr, lay.scope_vars, lay.edge_factor, message_offsets(lay), setting.rho, messages,
+            lay.scope_ptr, lay.scope_vars, lay.state_ptr, message_offsets(lay), setting.rho, messages,
             finite, zeros,
         )  # fmt: skip
         return cls(setting, messages, finite, zeros)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.driver import Value
+from beliefs.errors import BudgetError
 from beliefs.inference.base import (
     Bound,
     Decoding,
@@ -26,6 +27,7 @@ from beliefs.inference.base import (
     observed_point_masses,
     zero_probability,
 )
+from beliefs.inference.budget import readable_bytes
 from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.pairwise_tier import PairwiseTier
 from beliefs.inference.messages.residual import ResidualQueue
@@ -68,17 +70,31 @@ class Start:
 class MessageState:
     """Messages and what follows from them."""
 
-    def __init__(
-        self, problem: Problem, setting: Setting, reweighting: Reweighting, messages: Floats, warm: bool
-    ) -> None:
-        self.problem, self.setting, self.reweighting, self.start = problem, setting, reweighting, messages
+    def __init__(self, problem: Problem, setting: Setting, reweighting: Reweighting, warm: Floats | None) -> None:
+        self.problem, self.setting, self.reweighting, self._start = problem, setting, reweighting, warm
         self.mu_var = observed_point_masses(problem.graph)
-        self.n_steps, self.warm = 0, warm
+        self.n_steps, self.warm = 0, warm is not None
         self.threads = problem.threads if setting.layout.table_ptr[-1] >= _WORTH_THREADS else 1
         self.best: Decoding | None = None
         self.memory: dict[str, Any] = {}
         self.tier: Tier
         self._logs: tuple[int, LogMessages] | None = None
+
+    @property
+    def start(self) -> Floats:
+        """The log messages of the beginning: made again where they said nothing, rather than kept."""
+        now, lay = self.setting, self.setting.layout
+        messages = _uniform(lay, now.summed) if self._start is None else self._start.copy()
+        possible = send_unary(
+            lay.scope_ptr, lay.scope_vars, lay.cell_ptr, message_offsets(lay), now.theta, now.summed, messages
+        )
+        if not possible:
+            raise zero_probability(self.problem.graph)
+        return messages
+
+    def restart_from(self, messages: Floats) -> None:
+        """Let these be the beginning."""
+        self._start = messages
 
     def hold(self, tiers: tuple[type[Tier], ...], setting: Setting, messages: Floats) -> None:
         """Hold the messages in the first form that can."""
@@ -98,7 +114,7 @@ class MessageState:
     def iterate(self) -> int:
         """Run all passes once; return the worst of what the tier says."""
         for index, walk in enumerate(self.tier.passes()):
-            whole = np.array([0, walk.factors.size])
+            whole = np.array([0, walk.size])
             for bounds in walk.groups if self.threads > 1 else (whole,):
                 code = side_by_side(partial(self.tier.run, index), bounds, self.threads)
                 if code > 0:
@@ -153,6 +169,7 @@ class MessagePassing(Method):
     def init(self, problem: Problem, warm: Start | None = None) -> MessageState:
         """Start from uniform messages, or from those of an earlier result."""
         graph, layout = problem.graph, problem.graph.layout
+        self._check_budget(problem)
         if (graph.theta[layout.cell_ptr[layout.factor_size == 1]] == -np.inf).any():
             raise zero_probability(graph)
         reweighting = self.counting_numbers(problem) if warm is None else warm.reweighting
@@ -161,15 +178,21 @@ class MessagePassing(Method):
         setting = Setting(
             layout, graph.theta, summed, reweighting.rho, schedule, float(self.damping), self.damp == "log"
         )
-        messages = _uniform(layout, summed) if warm is None else warm.messages_for(graph.theta)
-        possible = send_unary(
-            layout.scope_ptr, layout.scope_vars, layout.cell_ptr, message_offsets(layout), graph.theta, summed, messages
-        )
-        if not possible:
-            raise zero_probability(graph)
-        state = MessageState(problem, setting, reweighting, messages, warm is not None)
-        state.hold((ResidualQueue,) if schedule.name == "residual" else self.tiers, setting, messages)
+        state = MessageState(problem, setting, reweighting, None if warm is None else warm.messages_for(graph.theta))
+        state.hold((ResidualQueue,) if schedule.name == "residual" else self.tiers, setting, state.start)
         return state
+
+    def _check_budget(self, problem: Problem) -> None:
+        """Raise if scaled tables, beliefs, messages in two forms, their sums and the order do not fit."""
+        lay = problem.graph.layout
+        states = float(lay.card[lay.scope_vars].sum())
+        needed = 8.0 * (2.0 * float(lay.table_ptr[-1]) + 4.0 * states + 6.0 * lay.n_states + 8.0 * lay.n_edges)
+        if needed > problem.max_bytes:
+            limit = readable_bytes(problem.max_bytes)
+            raise BudgetError(
+                f"{self.name} needs {readable_bytes(needed)} for messages and tables; the limit is {limit}. "
+                "Raise max_bytes"
+            )
 
     def step(self, state: MessageState) -> float:
         """Run every pass once; the residual is the largest change of a variable's marginal (or of a message)."""

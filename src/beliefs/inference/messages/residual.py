@@ -42,6 +42,7 @@ class ResidualQueue(LogTier):
                 self.extent,
                 now.damping,
                 now.in_logs,
+                now.floor,
                 n_updates,
                 self.messages,
                 self.finite,

@@ -21,6 +21,7 @@ The order is part of the answer of a truncated run: :attr:`Schedule.passes` reco
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,20 +42,31 @@ _CHUNKS = 16  # most chunks that run side by side
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """One walk over factors; ``groups`` holds bounds into ``factors``, chunk by chunk, group after group."""
+    """One walk over factors; ``groups`` holds bounds into ``factors``, chunk by chunk, group after group.
 
-    factors: Ints
+    ``skip`` has the axis that each factor leaves out, or is empty. A walk the other way round keeps the forward list
+    and makes its own only when somebody asks.
+    """
+
+    forward: Ints
     skip: Ints
     groups: tuple[Ints, ...]
+    reverse: bool = False
+
+    @cached_property
+    def factors(self) -> Ints:
+        """The factors in the order in which they send."""
+        return self.forward[::-1].copy() if self.reverse else self.forward
+
+    @property
+    def size(self) -> int:
+        """How many factors send."""
+        return int(self.forward.size)
 
     def backward(self) -> Pass:
         """The same walk the other way round."""
-        n = self.factors.size
-        return Pass(
-            self.factors[::-1].copy(),
-            self.skip[::-1].copy(),
-            tuple(n - bounds[::-1] for bounds in self.groups[::-1]),
-        )
+        turned = tuple(self.size - bounds[::-1] for bounds in self.groups[::-1])
+        return Pass(self.forward, self.skip[::-1].copy(), turned, not self.reverse)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +87,8 @@ class Schedule:
 
 def is_forest(layout: Layout) -> bool:
     """Whether the factor graph has no loop."""
+    if layout.n_edges >= layout.n_vars + layout.n_factors:  # a forest has fewer edges than nodes
+        return False
     return _traversal(layout)[1]
 
 
@@ -130,7 +144,7 @@ def _plain(factors: Ints, groups: tuple[Ints, ...] | None = None) -> Pass:
     """A pass of whole factors; without groups, one after the other."""
     factors = np.ascontiguousarray(factors, np.int64)
     whole = (np.array([0, factors.size], np.int64),)
-    return Pass(factors, np.full(factors.size, -1, np.int64), whole if groups is None else groups)
+    return Pass(factors, np.zeros(0, np.int64), whole if groups is None else groups)
 
 
 def _forward_backward(layout: Layout, name: str, forward: Pass) -> Schedule:
@@ -199,7 +213,7 @@ def _residual(layout: Layout) -> Schedule:
 
 def _user_order(layout: Layout, order: Any) -> Ints:
     """Check that a list of factors names each factor of two or more variables once; others are dropped."""
-    listed = np.asarray(order)
+    listed: Ints = np.asarray(order)
     if listed.ndim != 1 or listed.dtype.kind not in "iu":
         raise ModelError("order must be a list of factor indices")
     if listed.size and not (0 <= listed.min() and listed.max() < layout.n_factors):
@@ -209,7 +223,7 @@ def _user_order(layout: Layout, order: Any) -> Ints:
     if missing.size:
         raise ModelError(f"order leaves out factor {missing[0]}, whose messages would never be sent")
     listed = listed.astype(np.int64)
-    listed = listed[np.diff(layout.scope_ptr)[listed] >= 2]
+    listed = np.asarray(listed[np.diff(layout.scope_ptr)[listed] >= 2], np.int64)
     if listed.size > np.unique(listed).size:
         raise ModelError("order names a factor twice")
     return listed

@@ -11,7 +11,8 @@ A method takes the first that can hold its problem. They agree to rounding.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -30,6 +31,9 @@ from beliefs.kernels.messages_linear import (
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
 
+_LEAST_LOG = 1e4  # nats
+_SPANS = 100.0
+
 __all__ = ["LinearTier", "LogTier", "Setting", "Tier", "message_offsets"]
 
 
@@ -45,9 +49,13 @@ class Setting:
     damping: float
     in_logs: bool
 
-    def with_rho(self, rho: Floats) -> Setting:
-        """The same with other counting numbers."""
-        return replace(self, rho=rho)
+    @cached_property
+    def floor(self) -> float:
+        """The least log of a message that is not zero: none on forests, else well below what the potentials span."""
+        if self.schedule.forest:
+            return -np.inf
+        finite = self.theta[self.theta > -np.inf]
+        return -max(_LEAST_LOG, _SPANS * float(np.ptp(finite)) if finite.size else 0.0)
 
 
 def message_offsets(layout: Layout) -> Ints:
@@ -105,7 +113,7 @@ class LogTier(Tier):
     def _add_up(self) -> None:
         lay = self.setting.layout
         log_beliefs(
-            lay.card, lay.state_ptr, lay.scope_vars, lay.edge_factor, message_offsets(lay), self.setting.rho,
+            lay.scope_ptr, lay.scope_vars, lay.state_ptr, message_offsets(lay), self.setting.rho,
             self.messages, self.finite, self.zeros,
         )  # fmt: skip
 
@@ -116,7 +124,7 @@ class LogTier(Tier):
         possible = sweep_log(
             lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, message_offsets(lay), now.theta,
             now.summed, now.rho, self.extent, walk.factors[begin:end], walk.skip[begin:end], now.damping, now.in_logs,
-            self.fresh is not self.messages, self.messages, self.fresh, self.finite, self.zeros,
+            now.floor, self.fresh is not self.messages, self.messages, self.fresh, self.finite, self.zeros,
         )  # fmt: skip
         return DONE if possible else IMPOSSIBLE
 
@@ -168,7 +176,7 @@ class LinearTier(Tier):
     def _multiply(self) -> int:
         lay = self.setting.layout
         inside = products(
-            lay.card, lay.state_ptr, lay.scope_vars, lay.edge_factor, message_offsets(lay), self.setting.rho,
+            lay.scope_ptr, lay.scope_vars, lay.state_ptr, message_offsets(lay), self.setting.rho,
             self.messages, self.product, self.zeros,
         )  # fmt: skip
         return DONE if inside else OUT_OF_RANGE

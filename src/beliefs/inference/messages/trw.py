@@ -75,7 +75,7 @@ class TRW(MessagePassing):
 
     def upper_bound(self, state: MessageState) -> float:
         """Return the decomposed bound at the present messages, or that of better counting numbers met before."""
-        return min(self._bound_here(state), float(state.memory.get("bound", np.inf)))
+        return min(self._bound_here(state), float(state.memory["bound"]))
 
     def _bound_here(self, state: MessageState) -> float:
         if state.reweighting.parent is None:
@@ -111,6 +111,7 @@ class TRW(MessagePassing):
     def init(self, problem: Problem, warm: Start | None = None) -> MessageState:
         """Start as all message passing does; counting numbers that have been optimized are kept."""
         state = super().init(problem, warm)
+        state.memory["bound"] = self._bound_here(state)  # messages that do not settle may end up worse than they began
         if not (isinstance(self.rho, str) and self.rho == "optimized") or problem.task is not Task.INFER:
             state.memory["left"] = 0
         else:
@@ -125,7 +126,7 @@ class TRW(MessagePassing):
         if residual > _SETTLED or state.memory["left"] <= 0:
             return residual
         bound = self._bound_here(state)
-        if bound < state.memory.get("bound", np.inf):
+        if bound < state.memory["bound"] or "reweighting" not in state.memory:
             state.memory |= {"bound": bound, "messages": state.logs.messages.copy(), "reweighting": state.reweighting}
         state.memory["left"] -= 1
         if state.memory["left"] > 0:
@@ -138,7 +139,8 @@ class TRW(MessagePassing):
 
     def _change_rho(self, state: MessageState, reweighting: Reweighting, messages: Floats | None = None) -> None:
         messages = state.logs.messages if messages is None else messages
-        state.reweighting, state.start = reweighting, messages
+        state.reweighting = reweighting
+        state.restart_from(messages)
         state.hold(self.tiers, replace(state.setting, rho=reweighting.rho), messages)
 
     def kept(self, state: MessageState) -> Start:

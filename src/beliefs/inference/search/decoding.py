@@ -2,7 +2,7 @@
 
 Max-beliefs of a graph with loops may contradict each other, so their maximisers are no solution. Here variables are
 decided one after the other, each given those before it; local search then improves the whole, and what is returned is
-an assignment with its own score.
+an assignment with its own score. Where hard zeros leave that at -inf, a search for any possible state helps out.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from beliefs.inference.base import Bound, Decoding, Problem, Task
 from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.schedule import factors_breadth_first
 from beliefs.inference.messages.tiers import message_offsets
+from beliefs.inference.search.feasible import feasible_state
 from beliefs.inference.search.forest_moves import forest_moves
 from beliefs.inference.search.icm import icm
 from beliefs.inference.search.query_value import query_value
@@ -28,8 +29,10 @@ def decoded(problem: Problem, logs: LogMessages, exact: bool, upper: float) -> D
     """Return a joint state with its score; ``exact`` says that the messages are those of exact max-product."""
     graph, row = problem.graph, _in_order(problem, logs)
     if not exact:
-        row, _ = icm(graph, row)
-        row, _ = forest_moves(graph, row, problem.seed, _MOVES)
+        row = _improved(problem, row)
+        if graph.log_score(row) == -np.inf:
+            start = feasible_state(graph, problem.seed)
+            row = row if start is None else _improved(problem, start)
     score = float(graph.log_score(row))
     of_query = problem.task is Task.MARGINAL_MAP
     answer = row[problem.query] if of_query else row
@@ -43,8 +46,20 @@ def query_decoding(problem: Problem, logs: LogMessages, upper: float) -> Decodin
     states = np.empty(problem.query.size, np.int64)
     best_states(problem.graph.layout.state_ptr, logs.finite, logs.zeros, problem.query, states)
     value, bound = query_value(problem.graph, problem.query, states, problem.max_bytes)
+    if value == -np.inf:
+        start = feasible_state(problem.graph, problem.seed)
+        if start is not None:
+            states = start[problem.query]
+            value, bound = query_value(problem.graph, problem.query, states, problem.max_bytes)
     lower = value if bound is Bound.EXACT else -np.inf
     return Decoding(states, value, bound, lower, max(upper, lower))
+
+
+def _improved(problem: Problem, row: Ints) -> Ints:
+    """Coordinate ascent, then exact moves on random forests."""
+    row, _ = icm(problem.graph, row)
+    row, _ = forest_moves(problem.graph, row, problem.seed, _MOVES)
+    return row
 
 
 def _in_order(problem: Problem, logs: LogMessages) -> Ints:
