@@ -20,7 +20,8 @@ from beliefs.typing import Floats, Ints
 
 __all__ = ["Limits", "Progress", "Run", "Status", "Trace", "Value", "run"]
 
-_WINDOW = 10  # steps: a residual that did not halve between two such windows is called an oscillation
+_WINDOW = 10  # steps
+_STUCK = 0.9  # a residual that does not fall by a tenth between two such windows is called an oscillation
 
 
 class Status(Enum):
@@ -30,7 +31,7 @@ class Status(Enum):
     MAX_ITERS = "max_iters was reached; raise max_iters, or loosen tol if the residual is small enough for you"
     TIME_LIMIT = "time_limit was reached; raise time_limit, or take the result as it is"
     DIVERGED = "the residual is no longer finite; add damping or choose a convergent method"
-    OSCILLATING = "the residual does not shrink any more; add damping (for example damping=0.5)"
+    OSCILLATING = "the residual does not shrink any more; add damping (for example damping=0.5), or more of it"
     STOPPED = "stopped by the caller; the result is that of the last finished step"
 
     @property
@@ -194,4 +195,4 @@ def _oscillates(recent: deque[float]) -> bool:
     if len(recent) < 2 * _WINDOW:
         return False
     residuals = list(recent)
-    return min(residuals[_WINDOW:]) > 0.5 * min(residuals[:_WINDOW])
+    return min(residuals[_WINDOW:]) > _STUCK * min(residuals[:_WINDOW])

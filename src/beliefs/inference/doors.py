@@ -133,6 +133,8 @@ def maximize(model: Model, method: Method | str = "auto", **options: Unpack[Opti
     answer = done.answer
     assert isinstance(answer, Decoding)
     score = graph.log_score(answer.assignment)
+    if score == -math.inf:
+        warnings.warn(f"{done.method}: no state of positive weight was found", ConvergenceWarning, stacklevel=2)
     exact = answer.bound is Bound.EXACT
     answer.assignment.setflags(write=False)
     return MapResult(
@@ -164,6 +166,8 @@ def marginal_map(
     done = _ask(Problem(graph, Task.MARGINAL_MAP, query=np.sort(asked)), method, options)
     answer = done.answer
     assert isinstance(answer, Decoding)
+    if answer.log_value == -math.inf:
+        warnings.warn(f"{done.method}: no states of positive weight were found", ConvergenceWarning, stacklevel=2)
     row = graph.evidence_states.copy()
     row[np.sort(asked)] = answer.assignment
     return MarginalMapResult(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import inlined_kernel, kernel
 from beliefs.kernels.gibbs import (
     States,
     add_scaled,
@@ -21,6 +21,7 @@ from beliefs.kernels.gibbs import (
     pick,
     sweep_keys,
 )
+from beliefs.kernels.machine import prefetch
 from beliefs.kernels.random import uniform
 from beliefs.typing import Floats, Ints
 
@@ -109,6 +110,16 @@ def exponentiate_rows(rows: Floats) -> None:
             exponentiate(rows[i])
 
 
+@inlined_kernel
+def ask_for_rows(i: int, c: int, in_ptr: Ints, other: Ints, rows: Ints, states: States, k: int, tables: Floats) -> None:
+    """Prefetch the rows that the neighbours' present states pick for the ``i``-th variable of the sweep."""
+    for j in range(in_ptr[i], in_ptr[i + 1]):
+        start = (rows[j] + states[other[j], c]) * k
+        for line in range(start, start + k - 1, 8):
+            prefetch(tables, line)
+        prefetch(tables, start + k - 1)
+
+
 @kernel
 def gibbs_sweeps_pairwise(
     state_ptr: Ints, in_ptr: Ints, other: Ints, rows: Ints, tables: Floats, unary: Floats, scope_ptr: Ints,
@@ -119,19 +130,23 @@ def gibbs_sweeps_pairwise(
     """Redraw the variables ``order[begin:end]`` in every chain, ``n_sweeps`` times.
 
     The same draws as those of :func:`beliefs.kernels.gibbs.gibbs_sweeps`, but for rounding: weights are products of
-    rows, without an ``exp``. Cost of a sweep and chain: K per neighbour. Numerics: where the total of the products is
+    rows, without an ``exp``. Cost of a sweep and chain: K per neighbour, and its row from memory: which row only the
+    states say, so rows are asked for a few variables ahead (if such a state then changes, in vain). Numerics: where the total of the products is
     below ``SMALLEST`` the weights are made again from logs; where it is not, a product that underflows is too small to
     matter.
     """
     n_chains, k = states.shape[1], unary.shape[1]
     weights, below = np.empty(k), np.empty(k)
     keys = np.empty(n_chains, np.uint64)
+    ahead = 2 + 6 // n_chains
     for t in range(first, first + n_sweeps):
         sweep_keys(key, t, keys)
         for i in range(begin, end):
             v = order[i]
             run = sums[state_ptr[v] : state_ptr[v] + k]
             for c in range(n_chains):
+                if i + ahead < end:
+                    ask_for_rows(i + ahead, c, in_ptr, other, rows, states, k, tables)
                 j, stop = in_ptr[i], in_ptr[i + 1]
                 for x in range(k):
                     weights[x] = unary[i, x]

@@ -136,7 +136,7 @@ def sweep_linear(
 
     ``least`` is the smallest non-zero entry of ``psi``; ``skip`` may be empty; ``extent`` is
     :func:`beliefs.kernels.messages.widest_scope`. After OUT_OF_RANGE the messages are of no use. Cost: two
-    multiply-adds a cell, a division a state, and where counting numbers are not 1, an exponential and a logarithm a state.
+    multiply-adds a cell, a division a state; where counting numbers are not 1, an exponential and a logarithm more.
     """
     widest, largest, cells = extent[0], extent[1], extent[2]
     incoming, out = np.empty((widest, largest)), np.empty(largest)

@@ -13,6 +13,7 @@ range of a double: the caller sees to that.
 Arrays are flat. A row of ``product`` or ``messages`` has ``width`` entries, K rounded up to a multiple of four; in the
 padding messages are one and products zero (zero and ``LOW`` in logs), so that it adds nothing. Rows of tables are not
 padded: four entries at the end of a row are read into the next one, and ``psi`` has some entries to spare at its end.
+The table of edge e begins at ``at[e]``, or, if ``at`` is empty, at ``e K^2``.
 
 The loops over states are a few steps long, so for rows of four and of eight they are compiled with that width as a
 constant, and unroll.
@@ -107,10 +108,10 @@ def fill_mask(states: int, width: int, mask: Floats) -> None:
 
 
 @inlined_kernel
-def ask_for(psi: Floats, at: Ints, e: int, size: int) -> None:
-    """Prefetch the table of edge ``e``, if there is one."""
-    if 0 <= e < at.size:
-        for line in range(at[e], at[e] + size, 8):
+def ask_for(psi: Floats, at: Ints, e: int, n_edges: int, size: int) -> None:
+    """Prefetch the table of edge ``e``, if each has its own."""
+    if at.size == 0 and 0 <= e < n_edges:
+        for line in range(e * size, (e + 1) * size, 8):
             prefetch(psi, line)
 
 
@@ -145,11 +146,11 @@ def sum_sweep(constant: int) -> Callable[..., None]:
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
             mv = mu + width
-            ask_for(psi, at, e + ahead, states * states)
+            ask_for(psi, at, e + ahead, u.size, states * states)
             for x in range(0, width, 4):
                 store4(cu, x, divide4(load4(product, pu + x), load4(messages, mu + x)))
                 store4(cv, x, divide4(load4(product, pv + x), load4(messages, mv + x)))
-            both_products(states, width, at[e], psi, mask, cu, cv, to_u, to_v)
+            both_products(states, width, at[e] if at.size > 0 else e * states * states, psi, mask, cu, cv, to_u, to_v)
             for x in range(0, width, 4):
                 new_u, new_v = load4(to_u, x), load4(to_v, x)
                 store4(messages, mu + x, new_u)
@@ -207,11 +208,11 @@ def power_sweep(constant: int) -> Callable[..., None]:
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
             mv = mu + width
-            ask_for(psi, at, e + ahead, states * states)
+            ask_for(psi, at, e + ahead, u.size, states * states)
             for x in range(0, width, 4):
                 store4(cu, x, divide4(load4(product, pu + x), load4(messages, mu + x)))
                 store4(cv, x, divide4(load4(product, pv + x), load4(messages, mv + x)))
-            both_products(states, width, at[e], psi, mask, cu, cv, to_u, to_v)
+            both_products(states, width, at[e] if at.size > 0 else e * states * states, psi, mask, cu, cv, to_u, to_v)
             if rho[e] == 0.5 and keep == 1.0:  # p (new / old)^(1/2) = (p / old) (new old)^(1/2)
                 for x in range(0, width, 4):
                     new_u, new_v = load4(to_u, x), load4(to_v, x)
@@ -306,11 +307,11 @@ def max_sweep(constant: int) -> Callable[..., None]:
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
             mv = mu + width
-            ask_for(psi, at, e + ahead, states * states)
+            ask_for(psi, at, e + ahead, u.size, states * states)
             for x in range(0, width, 4):
                 store4(cu, x, subtract4(load4(product, pu + x), load4(messages, mu + x)))
                 store4(cv, x, subtract4(load4(product, pv + x), load4(messages, mv + x)))
-            both_maxima(states, width, at[e], psi, mask, cu, cv, to_u, to_v)
+            both_maxima(states, width, at[e] if at.size > 0 else e * states * states, psi, mask, cu, cv, to_u, to_v)
             share, weight = fill4(keep), fill4(rho[e])
             for x in range(0, width, 4):
                 old_u, old_v = load4(messages, mu + x), load4(messages, mv + x)

@@ -37,7 +37,7 @@ def binary_sum_sweep(
 ) -> None:
     """Update edges ``begin, begin + stride, ...`` with counting numbers 1: ``ratio (n,)``, ``messages (2 m,)``."""
     for e in range(begin, end, stride):
-        i, j, k = u[e], v[e], at[e]
+        i, j, k = u[e], v[e], at[e] if at.size > 0 else 3 * e
         b, c, d = psi[k], psi[k + 1], psi[k + 2]
         ru, rv = ratio[i] / messages[2 * e], ratio[j] / messages[2 * e + 1]
         to_v = (b + d * ru) / (1.0 + c * ru)
@@ -63,7 +63,7 @@ def binary_power_sweep(
 ) -> None:
     """Do what :func:`binary_sum_sweep` does with counting numbers ``rho`` and log damping ``1 - keep``."""
     for e in range(begin, end, stride):
-        i, j, k = u[e], v[e], at[e]
+        i, j, k = u[e], v[e], at[e] if at.size > 0 else 3 * e
         b, c, d = psi[k], psi[k + 1], psi[k + 2]
         mu, mv = messages[2 * e], messages[2 * e + 1]
         ru, rv = ratio[i] / mu, ratio[j] / mv
@@ -99,7 +99,7 @@ def binary_max_sweep(
 ) -> None:
     """Update edges by maxima, in logs; ``psi`` is ``(theta - theta_00) / rho`` without its first entry."""
     for e in range(begin, end, stride):
-        i, j, k = u[e], v[e], at[e]
+        i, j, k = u[e], v[e], at[e] if at.size > 0 else 3 * e
         b, c, d = psi[k], psi[k + 1], psi[k + 2]
         mu, mv = messages[2 * e], messages[2 * e + 1]
         ru, rv = ratio[i] - mu, ratio[j] - mv

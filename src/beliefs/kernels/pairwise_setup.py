@@ -86,19 +86,28 @@ def log_rows(
 
 @kernel
 def hold_unary(
-    scope_ptr: Ints, scope_vars: Ints, states: int, width: int, in_logs: bool, logs: Floats, unary: Floats
-) -> None:
-    """Add up the messages of factors of one variable and bring them into the form of products, ``(n_vars, width)``."""
+    scope_ptr: Ints,
+    scope_vars: Ints,
+    cell_ptr: Ints,
+    states: int,
+    width: int,
+    in_logs: bool,
+    theta: Floats,
+    unary: Floats,
+) -> bool:
+    """Add up the tables of factors of one variable, as products ``(n_vars, width)`` are held; False at a ``-inf``."""
     unary[:] = 0.0
-    for f in range(scope_ptr.size - 1):
+    for f in range(cell_ptr.size):
         if scope_ptr[f + 1] - scope_ptr[f] == 1:
-            e = scope_ptr[f]
-            at = scope_vars[e] * width
-            if width == 1:
-                unary[at] += logs[e * states + 1] - logs[e * states]
-                continue
+            row = theta[cell_ptr[f] : cell_ptr[f] + states]
+            at = scope_vars[scope_ptr[f]] * width
             for x in range(states):
-                unary[at + x] += logs[e * states + x]
+                if row[x] == -math.inf:
+                    return False
+                if width > 1:
+                    unary[at + x] += row[x]
+            if width == 1:
+                unary[at] += row[1] - row[0]
     for at in range(0, unary.size, width):
         if width == 1:
             unary[at] = unary[at] if in_logs else math.exp(unary[at])
@@ -111,6 +120,7 @@ def hold_unary(
                 unary[at + x] = unary[at + x] if x < states else LOW
             else:
                 unary[at + x] = math.exp(unary[at + x] - top) if x < states else 0.0
+    return True
 
 
 @kernel
@@ -119,7 +129,9 @@ def largest_reach(
     table: Ints,
     scope_ptr: Ints,
     scope_vars: Ints,
+    cell_ptr: Ints,
     states: int,
+    theta: Floats,
     rho: Floats,
     span: Floats,
     logs: Floats,
@@ -127,19 +139,21 @@ def largest_reach(
 ) -> float:
     """Return how many nats a product or cavity of messages may span: tables around a variable, its own one twice.
 
-    ``reach (n_vars,)`` gets the ranges of tables (of messages where these are wider) added up at each variable.
-    ``table`` maps edges of the sweep to ``span``; empty means one to one.
+    ``reach (n_vars,)`` gets the ranges of tables (of log messages where these are wider) added up at each variable.
+    ``table`` maps edges of the sweep to ``span``, empty means one to one; ``logs`` may be empty: nothing said yet.
     """
     reach[:] = 0.0
     own = 0.0
-    for f in range(scope_ptr.size - 1):
+    for f in range(cell_ptr.size):
         if scope_ptr[f + 1] - scope_ptr[f] == 1:
-            row = logs[scope_ptr[f] * states : (scope_ptr[f] + 1) * states]
+            row = theta[cell_ptr[f] : cell_ptr[f] + states]
             reach[scope_vars[scope_ptr[f]]] += row.max() - row.min()
     for k in range(factors.size):
         for e in range(scope_ptr[factors[k]], scope_ptr[factors[k]] + 2):
-            row = logs[e * states : (e + 1) * states]
-            wide = max(span[table[k] if table.size > 0 else k], row.max() - row.min())
+            wide = span[table[k] if table.size > 0 else k]
+            if logs.size > 0:
+                said = logs[e * states : (e + 1) * states]
+                wide = max(wide, said.max() - said.min())
             reach[scope_vars[e]] += wide
             own = max(own, wide / rho[factors[k]])
     widest = 0.0

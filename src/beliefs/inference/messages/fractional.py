@@ -16,7 +16,7 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Problem, check_option, is_number
-from beliefs.inference.messages.propagation import MessagePassing
+from beliefs.inference.messages.propagation import MessagePassing, Start
 from beliefs.inference.messages.rho import Reweighting
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats
@@ -54,7 +54,7 @@ class FractionalBP(MessagePassing):
         listed = isinstance(self.rho, (np.ndarray, list, tuple))
         check_option(named or single or listed, "rho", "'convex', a positive number or one for each factor", self.rho)
 
-    def counting_numbers(self, problem: Problem) -> Reweighting:
+    def counting_numbers(self, problem: Problem, warm: Start | None) -> Reweighting:
         """Return the numbers as given, 1 on factors of one variable or none."""
         layout = problem.graph.layout
         coupling = np.diff(layout.scope_ptr) >= 2

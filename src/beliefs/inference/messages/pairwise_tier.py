@@ -69,23 +69,24 @@ class Edges:
 class PairwiseTier(Tier):
     """Messages as in :mod:`beliefs.kernels.pairwise_setup`: plain numbers for sums, logs for maxima."""
 
-    def __init__(self, setting: Setting, edges: Edges, psi: Floats, at: Ints, messages: Floats) -> None:
+    def __init__(self, setting: Setting, edges: Edges, psi: Floats, unary: Floats, messages: Floats | None) -> None:
         lay = setting.layout
-        self.setting, self.edges, self.psi, self.at = setting, edges, psi, at
+        self.setting, self.edges, self.psi, self.unary = setting, edges, psi, unary
         self.log_domain = not setting.summed[edges.u[0]]
+        self.at = edges.table * _table_size(edges.states)
         rho = setting.rho[edges.factors]
         powered = bool((rho != 1.0).any() or setting.damping > 0)
         self.rho = rho if powered or self.log_domain else np.zeros(0)
         self.kernel = _kernel(edges, self.log_domain, powered)
-        self.unary, self.product = np.empty(lay.n_vars * edges.width), np.empty(lay.n_vars * edges.width)
-        self.messages = np.empty(2 * edges.u.size * edges.width)
-        form = (edges.states, edges.width, self.log_domain)
-        hold_unary(lay.scope_ptr, lay.scope_vars, *form, messages, self.unary)
-        hold_messages(edges.factors, lay.scope_ptr, *form, messages, self.messages)
+        self.product = np.empty_like(unary)
+        self.messages = np.full(2 * edges.u.size * edges.width, 0.0 if self.log_domain else 1.0)
+        if messages is not None:
+            form = (edges.states, edges.width, self.log_domain)
+            hold_messages(edges.factors, lay.scope_ptr, *form, messages, self.messages)
         self.refresh()
 
     @classmethod
-    def make(cls, setting: Setting, messages: Floats) -> PairwiseTier | None:
+    def make(cls, setting: Setting, messages: Floats | None) -> PairwiseTier | None:
         """Hold pairwise sums or maxima (not both at once) under a forward-backward order."""
         lay, kept = setting.layout, setting.schedule.kept
         if not setting.schedule.straight or (setting.damping > 0 and not setting.in_logs):
@@ -93,34 +94,17 @@ class PairwiseTier(Tier):
         if "edges" not in kept:
             kept["edges"] = Edges.of(lay, setting.schedule)
         edges: Edges | None = kept["edges"]
-        if edges is None or messages.min(initial=0.0) == -np.inf:
+        if edges is None or (messages is not None and messages.min(initial=0.0) == -np.inf):
             return None
         summed = bool(setting.summed[edges.u[0]])
         if (setting.summed[edges.u] != summed).any() or (setting.summed[edges.v] != summed).any():
             return None
-        rho = setting.rho[edges.factors]
-        if edges.table.size:
-            of_table = np.empty(edges.cells.size)
-            of_table[edges.table] = rho
-            if (of_table[edges.table] != rho).any():
-                return None
-            rho = of_table
-        cells = edges.cells if edges.table.size else lay.cell_ptr[edges.factors]
-        size = 3 if edges.states == 2 else edges.states**2
-        flat = np.empty(cells.size * size + 4 * edges.states)  # kernels read a little beyond the last table
-        flat[cells.size * size :] = 0.0
-        span = np.empty(cells.size)
-        if not load_tables(cells, setting.theta, rho, not summed, flat[: cells.size * size].reshape(-1, size), span):
+        unary = np.empty(lay.n_vars * edges.width)
+        form = (edges.states, edges.width, not summed)
+        if not hold_unary(lay.scope_ptr, lay.scope_vars, lay.cell_ptr, *form, setting.theta, unary):
             return None
-        if summed:
-            reach = largest_reach(
-                edges.factors, edges.table, lay.scope_ptr, lay.scope_vars, edges.states, setting.rho, span, messages,
-                np.empty(lay.n_vars),
-            )  # fmt: skip
-            if reach > _SAFE:
-                return None
-        at = size * (edges.table if edges.table.size else np.arange(cells.size))
-        return cls(setting, edges, flat, at, messages)
+        psi = _tables(setting, edges, messages, summed)
+        return None if psi is None else cls(setting, edges, psi, unary, messages)
 
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep forward or backward."""
@@ -156,6 +140,36 @@ class PairwiseTier(Tier):
         )  # fmt: skip
         log_rows(edges.factors, lay.scope_ptr, edges.states, edges.width, self.log_domain, self.messages, logs)
         return logs
+
+
+def _table_size(states: int) -> int:
+    return 3 if states == 2 else states**2
+
+
+def _tables(setting: Setting, edges: Edges, messages: Floats | None, summed: bool) -> Floats | None:
+    """Return the scaled tables in the order of the sweep; None if a sum cannot be held in plain numbers."""
+    lay, rho = setting.layout, setting.rho[edges.factors]
+    if edges.table.size:
+        of_table = np.empty(edges.cells.size)
+        of_table[edges.table] = rho
+        if (of_table[edges.table] != rho).any():
+            return None
+        rho = of_table
+    cells = edges.cells if edges.table.size else lay.cell_ptr[edges.factors]
+    size = _table_size(edges.states)
+    psi = np.empty(cells.size * size + 4 * edges.states)  # kernels read a little beyond the last table
+    psi[cells.size * size :] = 0.0
+    span = np.empty(cells.size)
+    if not load_tables(cells, setting.theta, rho, not summed, psi[: cells.size * size].reshape(-1, size), span):
+        return None
+    if summed:
+        reach = largest_reach(
+            edges.factors, edges.table, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, edges.states, setting.theta,
+            setting.rho, span, np.zeros(0) if messages is None else messages, np.empty(lay.n_vars),
+        )  # fmt: skip
+        if reach > _SAFE:
+            return None
+    return psi
 
 
 def _kernel(edges: Edges, maxima: bool, powered: bool) -> Callable[..., None]:

@@ -37,9 +37,7 @@ from beliefs.inference.messages.tiers import LinearTier, LogTier, Setting, Tier,
 from beliefs.inference.parallel import side_by_side
 from beliefs.inference.search.decoding import decoded, query_decoding
 from beliefs.kernels.beliefs import factor_beliefs, inconsistency
-from beliefs.kernels.messages import send_unary
 from beliefs.kernels.messages_linear import IMPOSSIBLE, OUT_OF_RANGE
-from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats
 
 __all__ = ["MessagePassing", "MessageState", "Start"]
@@ -71,7 +69,7 @@ class MessageState:
     """Messages and what follows from them."""
 
     def __init__(self, problem: Problem, setting: Setting, reweighting: Reweighting, warm: Floats | None) -> None:
-        self.problem, self.setting, self.reweighting, self._start = problem, setting, reweighting, warm
+        self.problem, self.setting, self.reweighting, self.start = problem, setting, reweighting, warm
         self.mu_var = observed_point_masses(problem.graph)
         self.n_steps, self.warm = 0, warm is not None
         self.threads = problem.threads if setting.layout.table_ptr[-1] >= _WORTH_THREADS else 1
@@ -80,29 +78,13 @@ class MessageState:
         self.tier: Tier
         self._logs: tuple[int, LogMessages] | None = None
 
-    @property
-    def start(self) -> Floats:
-        """The log messages of the beginning: made again where they said nothing, rather than kept."""
-        now, lay = self.setting, self.setting.layout
-        messages = _uniform(lay, now.summed) if self._start is None else self._start.copy()
-        possible = send_unary(
-            lay.scope_ptr, lay.scope_vars, lay.cell_ptr, message_offsets(lay), now.theta, now.summed, messages
-        )
-        if not possible:
-            raise zero_probability(self.problem.graph)
-        return messages
-
-    def restart_from(self, messages: Floats) -> None:
-        """Let these be the beginning."""
-        self._start = messages
-
-    def hold(self, tiers: tuple[type[Tier], ...], setting: Setting, messages: Floats) -> None:
-        """Hold the messages in the first form that can."""
+    def hold(self, tiers: tuple[type[Tier], ...], setting: Setting, messages: Floats | None) -> None:
+        """Hold the messages in the first form that can; None stands for messages that say nothing."""
         self.setting, self._logs = setting, None
-        self.tier = next(tier for kind in tiers if (tier := kind.make(setting, messages)) is not None)
-        _, possible = self.tier.beliefs(self.mu_var)
-        if not possible:
+        found = next((tier for kind in tiers if (tier := kind.make(setting, messages)) is not None), None)
+        if found is None or not found.beliefs(self.mu_var)[1]:
             raise zero_probability(self.problem.graph)
+        self.tier = found
 
     @property
     def logs(self) -> LogMessages:
@@ -110,6 +92,11 @@ class MessageState:
         if self._logs is None or self._logs[0] != self.n_steps:
             self._logs = self.n_steps, LogMessages.of(self.setting, self.tier.log_messages())
         return self._logs[1]
+
+    def close(self) -> None:
+        """Keep only the log messages: there will be no further iteration."""
+        self._logs = self.n_steps, self.logs
+        del self.tier
 
     def iterate(self) -> int:
         """Run all passes once; return the worst of what the tier says."""
@@ -162,7 +149,7 @@ class MessagePassing(Method):
         check_option(self.stop in ("marginals", "messages"), "stop", "'marginals' or 'messages'", self.stop)
 
     @abstractmethod
-    def counting_numbers(self, problem: Problem) -> Reweighting:
+    def counting_numbers(self, problem: Problem, warm: Start | None) -> Reweighting:
         """Return the counting numbers, with their certificate if there is one."""
 
     # -- the verbs ----------------------------------------------------------------------------------------------
@@ -172,7 +159,7 @@ class MessagePassing(Method):
         self._check_budget(problem)
         if (graph.theta[layout.cell_ptr[layout.factor_size == 1]] == -np.inf).any():
             raise zero_probability(graph)
-        reweighting = self.counting_numbers(problem) if warm is None else warm.reweighting
+        reweighting = self.counting_numbers(problem, warm)
         summed = problem.tau > 0
         schedule = make_schedule(layout, self.schedule, self.order)
         setting = Setting(
@@ -206,6 +193,8 @@ class MessagePassing(Method):
         change, possible = state.tier.beliefs(state.mu_var)
         if not possible:
             raise zero_probability(state.problem.graph)
+        if state.problem.task is Task.MAXIMIZE and state.n_steps & (state.n_steps - 1) == 0:
+            self.decoding(state)  # after 1, 2, 4, 8, ... iterations: messages that do not settle pass good states
         if before is not None:
             after = state.tier.log_messages()
             return float(np.abs(np.exp(after) - np.exp(before)).max(initial=0.0))
@@ -233,7 +222,8 @@ class MessagePassing(Method):
         return Value(found.log_value, found.lower, found.upper)
 
     def finish(self, state: MessageState) -> Marginals | Decoding:
-        """Return beliefs and their value, or the decoding."""
+        """Return beliefs and their value, or the decoding; the tables of the sweeps are let go first."""
+        state.close()
         return self.marginals(state) if state.problem.task is Task.INFER else self.decoding(state)
 
     def kept(self, state: MessageState) -> Start:
@@ -313,9 +303,3 @@ def better(first: Decoding, second: Decoding) -> Decoding:
     ranks = [(d.bound is Bound.EXACT, d.log_value) for d in (first, second)]
     chosen = second if ranks[1] > ranks[0] else first
     return Decoding(chosen.assignment, chosen.log_value, chosen.bound, chosen.lower, max(upper, chosen.lower))
-
-
-def _uniform(layout: Layout, summed: Bools) -> Floats:
-    """Return messages that say nothing: log-sum-exp zero towards sum variables, zero towards max variables."""
-    each = np.where(summed[layout.scope_vars], -np.log(layout.card[layout.scope_vars]), 0.0)
-    return np.repeat(each, layout.card[layout.scope_vars])

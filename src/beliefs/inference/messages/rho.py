@@ -34,7 +34,7 @@ from beliefs.inference.messages.spanning_forests import joining_factors, maximum
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Reweighting", "RhoChoice", "choose_rho", "improved"]
+__all__ = ["WORDS", "Reweighting", "RhoChoice", "choose_rho", "improved"]
 
 RhoChoice: TypeAlias = str | float | ArrayLike | None
 WORDS = ("grid", "uniform", "sampled")

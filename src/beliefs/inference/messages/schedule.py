@@ -36,7 +36,8 @@ __all__ = ["SCHEDULES", "Pass", "Schedule", "factors_breadth_first", "is_forest"
 
 SCHEDULES = ("auto", "flooding", "sequential", "color", "tree", "chains", "residual")
 
-_STRIP = 8192  # least variables of a strip
+_STRIP = 256  # least variables of a strip
+_WORK = 50_000  # least cells of a strip
 _CHUNKS = 16  # most chunks that run side by side
 
 
@@ -160,7 +161,7 @@ def _sequential(layout: Layout) -> Schedule:
     """Sort by lowest, then highest variable, inside strips and then between them."""
     factors = _coupling(layout)
     low, high = _reach(layout, factors)
-    n_strips = min(_CHUNKS, max(1, layout.n_vars // _STRIP))
+    n_strips = max(1, min(_CHUNKS, layout.n_vars // _STRIP, int(layout.factor_size.sum()) // _WORK))
     strip = low * n_strips // max(layout.n_vars, 1)
     between = strip != high * n_strips // max(layout.n_vars, 1)
     strip = np.where(between, n_strips, strip)

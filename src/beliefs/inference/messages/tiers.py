@@ -1,9 +1,11 @@
 """How messages are held and swept: three forms of the same update, each faster and narrower than the next.
 
+================  ====================================================================================================
 ``PairwiseTier``  factors of at most two variables, one cardinality, no hard zeros: specialised kernels, tables copied
                   in the order of the sweep (:mod:`beliefs.kernels.pairwise`)
 ``LinearTier``    sums on any factors, as plain numbers (:mod:`beliefs.kernels.messages_linear`)
 ``LogTier``       everything: sums, maxima, both, any range of values (:mod:`beliefs.kernels.messages`)
+================  ====================================================================================================
 
 A method takes the first that can hold its problem. They agree to rounding.
 """
@@ -18,7 +20,7 @@ import numpy as np
 
 from beliefs.inference.messages.schedule import Pass, Schedule
 from beliefs.kernels.beliefs import variable_beliefs
-from beliefs.kernels.messages import log_beliefs, sweep_log, widest_scope
+from beliefs.kernels.messages import log_beliefs, send_unary, sweep_log, widest_scope
 from beliefs.kernels.messages_linear import (
     DONE,
     IMPOSSIBLE,
@@ -34,7 +36,7 @@ from beliefs.typing import Bools, Floats, Ints
 _LEAST_LOG = 1e4  # nats
 _SPANS = 100.0
 
-__all__ = ["LinearTier", "LogTier", "Setting", "Tier", "message_offsets"]
+__all__ = ["LinearTier", "LogTier", "Setting", "Tier", "message_offsets", "said_at_first"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,23 @@ def message_offsets(layout: Layout) -> Ints:
     return layout.plan("messages", lambda: np.concatenate([[0], np.cumsum(layout.card[layout.scope_vars])]))
 
 
+def said_at_first(setting: Setting, messages: Floats | None) -> Floats | None:
+    """Return a copy of the messages, or uniform ones, with those of factors of one variable; None if one is zero.
+
+    Messages that say nothing have log-sum-exp zero towards sum variables and are zero towards max variables.
+    """
+    lay = setting.layout
+    if messages is None:
+        card = lay.card[lay.scope_vars]
+        said = np.repeat(np.where(setting.summed[lay.scope_vars], -np.log(card), 0.0), card)
+    else:
+        said = messages.copy()
+    possible = send_unary(
+        lay.scope_ptr, lay.scope_vars, lay.cell_ptr, message_offsets(lay), setting.theta, setting.summed, said
+    )
+    return said if possible else None
+
+
 class Tier(ABC):
     """Messages in one form. ``make`` returns None where this form cannot hold the problem."""
 
@@ -70,8 +89,8 @@ class Tier(ABC):
 
     @classmethod
     @abstractmethod
-    def make(cls, setting: Setting, messages: Floats) -> Tier | None:
-        """Take over normalised log messages, flat, in the order of edges."""
+    def make(cls, setting: Setting, messages: Floats | None) -> Tier | None:
+        """Take over normalised log messages, flat, in the order of edges; None: nothing has been said yet."""
 
     @abstractmethod
     def run(self, index: int, begin: int, end: int) -> int:
@@ -106,9 +125,10 @@ class LogTier(Tier):
         self._add_up()
 
     @classmethod
-    def make(cls, setting: Setting, messages: Floats) -> LogTier:
-        """Hold any problem."""
-        return cls(setting, messages.copy())
+    def make(cls, setting: Setting, messages: Floats | None) -> LogTier | None:
+        """Hold any problem; None if a factor of one variable is zero everywhere."""
+        said = said_at_first(setting, messages)
+        return None if said is None else cls(setting, said)
 
     def _add_up(self) -> None:
         lay = self.setting.layout
@@ -164,13 +184,14 @@ class LinearTier(Tier):
         self.product, self.zeros = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
 
     @classmethod
-    def make(cls, setting: Setting, messages: Floats) -> LinearTier | None:
+    def make(cls, setting: Setting, messages: Floats | None) -> LinearTier | None:
         """Hold sums whose potentials and messages are within the range of a double."""
         if not setting.summed[~setting.layout.observed].all():
             return None
-        if messages.size and messages[messages > -np.inf].min(initial=0.0) < -500.0:
+        said = said_at_first(setting, messages)
+        if said is None or said[said > -np.inf].min(initial=0.0) < -500.0:
             return None
-        tier = cls(setting, messages)
+        tier = cls(setting, said)
         return tier if tier._multiply() == DONE else None
 
     def _multiply(self) -> int:

@@ -26,13 +26,14 @@ import numpy as np
 
 from beliefs.inference.base import Marginals, Problem, Task, check_option, is_number, observed_point_masses
 from beliefs.inference.messages.propagation import MessagePassing, MessageState, Start
-from beliefs.inference.messages.rho import Reweighting, choose_rho, improved
+from beliefs.inference.messages.rho import WORDS, Reweighting, choose_rho, improved
 from beliefs.inference.messages.tiers import message_offsets
 from beliefs.kernels.decomposed_bound import decomposed_bound
 from beliefs.typing import Floats
 
 __all__ = ["TRW"]
 
+_BOUND_STEPS = 100  # iterations for a bound on log Z beside that on marginal MAP
 _SETTLED = 1e-5  # change of a marginal below which mutual informations are good enough for a step on rho
 
 
@@ -66,16 +67,40 @@ class TRW(MessagePassing):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if isinstance(self.rho, str):
+            words = (*WORDS, "optimized")
+            check_option(self.rho in words, "rho", f"one of {', '.join(words)}, a number or an array", self.rho)
         check_option(is_number(self.rho_steps, whole=True) and self.rho_steps >= 0, "rho_steps", ">= 0", self.rho_steps)
 
-    def counting_numbers(self, problem: Problem) -> Reweighting:
-        """Choose or check the counting numbers."""
-        chosen = None if isinstance(self.rho, str) and self.rho == "optimized" else self.rho
-        return choose_rho(problem.graph.layout, chosen, problem.seed, problem.graph.naming.name)
+    @property
+    def moving(self) -> bool:
+        """Whether the counting numbers are optimized."""
+        return isinstance(self.rho, str) and self.rho == "optimized"
+
+    def counting_numbers(self, problem: Problem, warm: Start | None) -> Reweighting:
+        """Choose or check the counting numbers; optimized ones are kept by a warm start."""
+        if self.moving and warm is not None and warm.rho_steps > 0:
+            return warm.reweighting
+        return choose_rho(
+            problem.graph.layout, None if self.moving else self.rho, problem.seed, problem.graph.naming.name
+        )
 
     def upper_bound(self, state: MessageState) -> float:
-        """Return the decomposed bound at the present messages, or that of better counting numbers met before."""
-        return min(self._bound_here(state), float(state.memory["bound"]))
+        """Return the best decomposed bound met so far; any messages give one, so the least counts."""
+        best = min(self._bound_here(state), float(state.memory["bound"]))
+        if state.problem.task is Task.MARGINAL_MAP and "log z" not in state.memory:
+            state.memory["log z"] = self._log_z_bound(state.problem)  # no value of a query is larger
+            best = min(best, state.memory["log z"])
+        state.memory["bound"] = best
+        return best
+
+    def _log_z_bound(self, problem: Problem) -> float:
+        """Return a bound on log Z after some iterations of sum-product."""
+        state = self.init(replace(problem, task=Task.INFER, query=np.zeros(0, np.int64)))
+        for _ in range(_BOUND_STEPS):
+            if self.step(state) < _SETTLED:
+                break
+        return super().marginals(state).upper
 
     def _bound_here(self, state: MessageState) -> float:
         if state.reweighting.parent is None:
@@ -112,22 +137,21 @@ class TRW(MessagePassing):
         """Start as all message passing does; counting numbers that have been optimized are kept."""
         state = super().init(problem, warm)
         state.memory["bound"] = self._bound_here(state)  # messages that do not settle may end up worse than they began
-        if not (isinstance(self.rho, str) and self.rho == "optimized") or problem.task is not Task.INFER:
-            state.memory["left"] = 0
-        else:
-            state.memory["left"] = (
-                0 if state.setting.schedule.forest else self.rho_steps - (warm.rho_steps if warm else 0)
-            )
+        steps = self.moving and problem.task is Task.INFER and not state.setting.schedule.forest
+        state.memory["left"] = self.rho_steps - (warm.rho_steps if warm else 0) if steps else 0
         return state
 
     def step(self, state: MessageState) -> float:
         """Sweep; with ``rho="optimized"``, once the marginals have settled, take a step on rho instead of stopping."""
         residual = super().step(state)
-        if residual > _SETTLED or state.memory["left"] <= 0:
+        if state.memory["left"] <= 0:
             return residual
+        if residual > _SETTLED:
+            return max(residual, 1.0)  # the counting numbers still have steps to take
         bound = self._bound_here(state)
-        if bound < state.memory["bound"] or "reweighting" not in state.memory:
-            state.memory |= {"bound": bound, "messages": state.logs.messages.copy(), "reweighting": state.reweighting}
+        if bound < state.memory.get("bound of rho", np.inf):
+            state.memory |= {"bound of rho": bound, "messages": state.logs.messages.copy()}
+            state.memory |= {"reweighting": state.reweighting, "bound": min(bound, state.memory["bound"])}
         state.memory["left"] -= 1
         if state.memory["left"] > 0:
             size = 1.0 / (self.rho_steps - state.memory["left"] + 2.0)
@@ -140,7 +164,7 @@ class TRW(MessagePassing):
     def _change_rho(self, state: MessageState, reweighting: Reweighting, messages: Floats | None = None) -> None:
         messages = state.logs.messages if messages is None else messages
         state.reweighting = reweighting
-        state.restart_from(messages)
+        state.start = messages
         state.hold(self.tiers, replace(state.setting, rho=reweighting.rho), messages)
 
     def kept(self, state: MessageState) -> Start:
