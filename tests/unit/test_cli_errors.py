@@ -74,7 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["infer", "m.uai", "--max-bytes", "1e309GB"], "'1e309GB' is more than any machine has"),
         (["info", "m.uai", "--max-bytes", "4611687TB"], "'4611687TB' is more than any machine has"),
         (["infer", "m.uai", "--method", "junction_tree", "--max-bytes", "1"], "the limit is 1 B"),
-        (["maximize", "m.uai", "--max-bytes", "1"], "the budget of 1 B"),
+        (["maximize", "m.uai", "--method", "junction_tree", "--max-bytes", "1"], "1 B"),
         (["infer", "m.uai", "--seed", "-1"], "seed"),
         (["infer", "m.uai", "--threads", "0"], "threads"),
         (["infer", "m.uai", "--trace-every", "0"], "trace_every"),

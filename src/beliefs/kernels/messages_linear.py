@@ -20,6 +20,7 @@ __all__ = ["DONE", "IMPOSSIBLE", "OUT_OF_RANGE", "linear_beliefs", "products", "
 
 DONE, IMPOSSIBLE, OUT_OF_RANGE = 0, 1, 2
 _LEAST, _MOST = 1e-270, 1e270
+_NEAR = 1e-150  # products beyond this are scaled back
 
 
 @kernel
@@ -104,10 +105,93 @@ def mixed_message(old: float, new: float, damping: float, in_logs: bool) -> floa
 
 
 @inlined_kernel
-def replaced(product: float, old: float, new: float, weight: float) -> float:
-    """Return the product of non-zero messages with ``old ** weight`` exchanged for ``new ** weight``."""
-    ratio = (new if new > 0.0 else 1.0) / (old if old > 0.0 else 1.0)
-    return product * (ratio if weight == 1.0 else fast_power(ratio, weight))
+def incoming_entry(product: float, zeros: int, message: float) -> float:
+    """Return the product of all other messages: zero if another is, else what is left without this one."""
+    if zeros == 0:
+        return product / message
+    return product if zeros == 1 and message == 0.0 else 0.0
+
+
+@inlined_kernel
+def update_message(
+    out: Floats,
+    at: int,
+    cavity: Floats,
+    within: int,
+    n: int,
+    s: int,
+    m: int,
+    weight: float,
+    damping: float,
+    in_logs: bool,
+    at_once: bool,
+    messages: Floats,
+    fresh: Floats,
+    product: Floats,
+    zeros: Ints,
+) -> int:
+    """Send ``out[at : at + n]``, scaled to mean one, and exchange it in its variable's product; return DONE or why not.
+
+    ``cavity`` has the product without the old message from ``within`` on.
+    """
+    total = 0.0
+    for x in range(n):
+        total += out[at + x]
+    if total == 0.0:
+        return IMPOSSIBLE
+    scale = n / total
+    least, most = _MOST, _LEAST
+    for x in range(n):
+        old, new = messages[m + x], out[at + x] * scale
+        if damping > 0.0:
+            new = mixed_message(old, new, damping, in_logs)
+        fresh[m + x] = new
+        if at_once:
+            continue
+        if weight == 1.0 and zeros[s + x] == 0 and new > 0.0:
+            p = cavity[within + x] * new
+        else:
+            zeros[s + x] += (new == 0.0) - (old == 0.0)
+            ratio = (new if new > 0.0 else 1.0) / (old if old > 0.0 else 1.0)
+            p = product[s + x] * (ratio if weight == 1.0 else fast_power(ratio, weight))
+        product[s + x] = p
+        least, most = min(least, p), max(most, p)
+    if at_once or (least > _NEAR and most < 1.0 / _NEAR):
+        return DONE
+    for x in range(n):  # a common factor says nothing
+        product[s + x] /= most
+    return DONE if least > _LEAST * most and most < _MOST else OUT_OF_RANGE
+
+
+@inlined_kernel
+def too_small(out: Floats, at: int, n: int) -> bool:
+    """Whether an entry could have lost a part to underflow that matters."""
+    for x in range(at, at + n):
+        if out[x] < _LEAST:
+            return True
+    return False
+
+
+@inlined_kernel
+def binary_messages(table: Floats, at: int, arity: int, incoming: Floats, out: Floats) -> None:
+    """Write all messages out of a table over two or three binary variables: the recursion, written out.
+
+    ``incoming`` and ``out (arity, K)`` are flat with rows of two.
+    """
+    a0, a1, b0, b1 = incoming[0], incoming[1], incoming[2], incoming[3]
+    if arity == 2:
+        t0, t1, t2, t3 = table[at], table[at + 1], table[at + 2], table[at + 3]
+        out[0], out[1] = t0 * b0 + t1 * b1, t2 * b0 + t3 * b1
+        out[2], out[3] = t0 * a0 + t2 * a1, t1 * a0 + t3 * a1
+        return
+    t0, t1, t2, t3 = table[at], table[at + 1], table[at + 2], table[at + 3]
+    t4, t5, t6, t7 = table[at + 4], table[at + 5], table[at + 6], table[at + 7]
+    c0, c1 = incoming[4], incoming[5]
+    w0, w1, w2, w3 = a0 * b0, a0 * b1, a1 * b0, a1 * b1
+    out[4], out[5] = w0 * t0 + w1 * t2 + w2 * t4 + w3 * t6, w0 * t1 + w1 * t3 + w2 * t5 + w3 * t7
+    s0, s1, s2, s3 = t0 * c0 + t1 * c1, t2 * c0 + t3 * c1, t4 * c0 + t5 * c1, t6 * c0 + t7 * c1
+    out[2], out[3] = a0 * s0 + a1 * s2, a0 * s1 + a1 * s3
+    out[0], out[1] = b0 * s0 + b1 * s1, b0 * s2 + b1 * s3
 
 
 @linear_kernel
@@ -139,68 +223,62 @@ def sweep_linear(
     multiply-adds a cell, a division a state; where counting numbers are not 1, an exponential and a logarithm more.
     """
     widest, largest, cells = extent[0], extent[1], extent[2]
-    incoming, out = np.empty((widest, largest)), np.empty(largest)
+    incoming, out = np.empty(widest * largest), np.empty(max(largest, 6))
     rest, spread = np.empty(cells), np.empty(extent[3])
     spread[0] = 1.0
     for k in range(order.size):
         f = order[k]
-        first, arity, weight = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f], rho[f]
+        first, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
         if arity < 2:
             continue
         left_out = skip[k] if skip.size > 0 else -1
-        low, high, begin, length = least, 1.0, 0, 1  # W_j is spread[begin : begin + length]
+        low, high, at, binary = least, 1.0, 0, arity <= 3  # incoming vectors lie one after the other, from ``at``
         for a in range(arity):
             v = scope_vars[first + a]
             s, m, n = state_ptr[v], msg_ptr[first + a], card[v]
             smallest, greatest = _MOST, 0.0
-            vector = incoming[a]
             for x in range(n):
-                old, missing = messages[m + x], zeros[s + x]
-                if missing == 0:
-                    c = product[s + x] / old
-                else:
-                    c = product[s + x] if missing == 1 and old == 0.0 else 0.0
-                vector[x] = c
+                c = incoming_entry(product[s + x], zeros[s + x], messages[m + x])
+                incoming[at + x] = c
                 greatest = max(greatest, c)
                 smallest = min(smallest, c if c > 0.0 else smallest)
             low *= smallest
             high *= greatest
-            if a < arity - 1:
-                ahead = begin + length
-                spread_sum(spread[begin:ahead], vector[:n], spread[ahead : ahead + length * n])
-                begin, length = ahead, length * n
+            at += n
+            binary = binary and n == 2
         if high == 0.0:
             return IMPOSSIBLE
-        if low < _LEAST or high > _MOST:
+        if high > _MOST:
             return OUT_OF_RANGE
+        begin, length = 0, 1  # W_j is spread[begin : begin + length]
+        if binary:
+            binary_messages(psi, psi_ptr[f], arity, incoming, out)
+        else:
+            at = 0  # back to the first vector
+            for a in range(arity - 1):
+                n, ahead = card[scope_vars[first + a]], begin + length
+                spread_sum(spread[begin:ahead], incoming[at : at + n], spread[ahead : ahead + length * n])
+                begin, length, at = ahead, length * n, at + n
+            at += card[scope_vars[first + arity - 1]]
         for a in range(arity - 1, -1, -1):
             v = scope_vars[first + a]
-            s, m, n = state_ptr[v], msg_ptr[first + a], card[v]
-            weights = spread[begin : begin + length]
-            if a == arity - 1:
-                contract_sum(psi[psi_ptr[f] : psi_ptr[f] + length * n], weights, incoming[a, :n], out, rest)
-            else:
-                contract_sum(rest[: length * n], weights, incoming[a, :n], out, rest)
-            if a > 0:
-                length //= card[scope_vars[first + a - 1]]
-                begin -= length
+            n = card[v]
+            at -= n
+            if not binary:
+                table = psi[psi_ptr[f] : psi_ptr[f] + length * n] if a == arity - 1 else rest[: length * n]
+                contract_sum(table, spread[begin : begin + length], incoming[at : at + n], out, rest)
+                if a > 0:
+                    length //= card[scope_vars[first + a - 1]]
+                    begin -= length
             if a == left_out:
                 continue
-            total = 0.0
-            for x in range(n):
-                total += out[x]
-            if total == 0.0:
-                return IMPOSSIBLE
-            scale = n / total
-            for x in range(n):
-                old, new = messages[m + x], out[x] * scale
-                if damping > 0.0:
-                    new = mixed_message(old, new, damping, in_logs)
-                fresh[m + x] = new
-                if at_once:
-                    continue
-                zeros[s + x] += (new == 0.0) - (old == 0.0)
-                product[s + x] = replaced(product[s + x], old, new, weight)
-                if not _LEAST < product[s + x] < _MOST:
-                    return OUT_OF_RANGE
+            place = 2 * a if binary else 0
+            if low < _LEAST and too_small(out, place, n):
+                return OUT_OF_RANGE
+            code = update_message(
+                out, place, incoming, at, n, state_ptr[v], msg_ptr[first + a], rho[f], damping, in_logs, at_once,
+                messages, fresh, product, zeros,
+            )  # fmt: skip
+            if code != DONE:
+                return code
     return DONE

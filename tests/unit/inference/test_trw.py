@@ -1,4 +1,4 @@
-"""Tree-reweighted message passing: bounds at every iterate, one optimum, exact on trees, and decodings that are real."""
+"""Tree-reweighted message passing: bounds at every iterate, one optimum, exact on trees, and real decodings."""
 
 from __future__ import annotations
 

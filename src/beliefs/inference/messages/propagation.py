@@ -46,6 +46,7 @@ _LEAST = -7.0  # nats: where a hard zero is gone, no message of a warm start say
 _REFRESH = 32  # iterations between which sums of messages are kept up by differences
 _QUIET = 1e-3  # change of a marginal below which saturated models are looked at more closely, and of their logs
 _SATURATED = 1e-9  # a marginal that may hide a change of its logs
+_TRIFLE = 1_000_000  # bytes that are always there
 _WORTH_THREADS = 200_000  # cells: a smaller sweep is over before a second thread has begun
 
 
@@ -174,7 +175,7 @@ class MessagePassing(Method):
         lay = problem.graph.layout
         states = float(lay.card[lay.scope_vars].sum())
         needed = 8.0 * (2.0 * float(lay.table_ptr[-1]) + 4.0 * states + 6.0 * lay.n_states + 8.0 * lay.n_edges)
-        if needed > problem.max_bytes:
+        if needed > max(problem.max_bytes, _TRIFLE):
             limit = readable_bytes(problem.max_bytes)
             raise BudgetError(
                 f"{self.name} needs {readable_bytes(needed)} for messages and tables; the limit is {limit}. "
