@@ -15,22 +15,22 @@ axis before it. The same recursion serves sums of products (linear domain), log-
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, kernel
+from beliefs.kernels.machine import get, put
 from beliefs.typing import Floats
 
 __all__ = ["contract_log", "contract_max", "contract_sum", "spread_log", "spread_sum"]
 
 
 @inlined_kernel
-def spread_sum(weights: Floats, incoming: Floats, spread: Floats) -> None:
-    """Write ``spread = np.outer(weights, incoming).ravel()``: W of one more axis, linear domain."""
-    k = incoming.size
-    for row in range(weights.size):
-        w = weights[row]
-        run = spread[row * k : row * k + k]
+def spread_sum(n_rows: int, weights: Any, k: int, incoming: Any, spread: Any) -> None:
+    """Write ``spread = np.outer(weights, incoming).ravel()``: W of one more axis, linear domain, all by address."""
+    for row in range(n_rows):
+        w = get(weights, row)
         for x in range(k):
-            run[x] = w * incoming[x]
+            put(spread, row * k + x, w * get(incoming, x))
 
 
 @kernel
@@ -43,19 +43,20 @@ def spread_log(weights: Floats, incoming: Floats, spread: Floats) -> None:
 
 
 @inlined_kernel
-def contract_sum(table: Floats, weights: Floats, incoming: Floats, message: Floats, rest: Floats) -> None:
-    """Write ``message = weights @ T`` and ``rest = T @ incoming`` for ``T = table.reshape(-1, K)``, finite values."""
-    k = incoming.size
+def contract_sum(n_rows: int, k: int, table: Any, weights: Any, incoming: Any, message: Any, rest: Any) -> None:
+    """Write ``message = weights @ T`` and ``rest = T @ incoming`` for ``T = table.reshape(n_rows, k)``, by address.
+
+    Finite values. ``rest`` may be ``table``: row r is read before place r <= r k is written.
+    """
     for x in range(k):
-        message[x] = 0.0
-    for row in range(weights.size):
-        run = table[row * k : row * k + k]
-        w, total = weights[row], 0.0
+        put(message, x, 0.0)
+    for row in range(n_rows):
+        w, total = get(weights, row), 0.0
         for x in range(k):
-            total += run[x] * incoming[x]
-        for x in range(k):
-            message[x] += w * run[x]
-        rest[row] = total
+            cell = get(table, row * k + x)
+            total += cell * get(incoming, x)
+            put(message, x, get(message, x) + w * cell)
+        put(rest, row, total)
 
 
 @kernel

@@ -9,14 +9,26 @@ the caller goes on in logs.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from beliefs.kernels._jit import inlined_kernel, kernel, linear_kernel
 from beliefs.kernels.contraction import contract_sum, spread_sum
 from beliefs.kernels.elementary import fast_exp, fast_log, fast_power
+from beliefs.kernels.machine import address, get, onward, put
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["DONE", "IMPOSSIBLE", "OUT_OF_RANGE", "linear_beliefs", "products", "scaled_potentials", "sweep_linear"]
+__all__ = [
+    "DONE",
+    "IMPOSSIBLE",
+    "OUT_OF_RANGE",
+    "linear_beliefs",
+    "products",
+    "room_for",
+    "scaled_potentials",
+    "sweep_linear",
+]
 
 DONE, IMPOSSIBLE, OUT_OF_RANGE = 0, 1, 2
 _LEAST, _MOST = 1e-270, 1e270
@@ -105,18 +117,31 @@ def mixed_message(old: float, new: float, damping: float, in_logs: bool) -> floa
 
 
 @inlined_kernel
-def incoming_entry(product: float, zeros: int, message: float) -> float:
-    """Return the product of all other messages: zero if another is, else what is left without this one."""
-    if zeros == 0:
-        return product / message
-    return product if zeros == 1 and message == 0.0 else 0.0
+def gather(
+    s: int, m: int, n: int, at: int, messages: Any, product: Any, zeros: Any, incoming: Any
+) -> tuple[float, float]:
+    """Write products of all other messages to ``incoming[at : at + n]``; return their least above zero, and largest.
+
+    An entry is zero if another message is; where only this one is, it is what is left without it.
+    """
+    smallest, greatest = _MOST, 0.0
+    for x in range(n):
+        c, missing, message = get(product, s + x), get(zeros, s + x), get(messages, m + x)
+        if missing == 0:
+            c /= message
+        elif missing > 1 or message > 0.0:
+            c = 0.0
+        put(incoming, at + x, c)
+        greatest = max(greatest, c)
+        smallest = min(smallest, c if c > 0.0 else smallest)
+    return smallest, greatest
 
 
 @inlined_kernel
 def update_message(
-    out: Floats,
+    out: Any,
     at: int,
-    cavity: Floats,
+    cavity: Any,
     within: int,
     n: int,
     s: int,
@@ -125,10 +150,10 @@ def update_message(
     damping: float,
     in_logs: bool,
     at_once: bool,
-    messages: Floats,
-    fresh: Floats,
-    product: Floats,
-    zeros: Ints,
+    messages: Any,
+    fresh: Any,
+    product: Any,
+    zeros: Any,
 ) -> int:
     """Send ``out[at : at + n]``, scaled to mean one, and exchange it in its variable's product; return DONE or why not.
 
@@ -136,62 +161,72 @@ def update_message(
     """
     total = 0.0
     for x in range(n):
-        total += out[at + x]
+        total += get(out, at + x)
     if total == 0.0:
         return IMPOSSIBLE
     scale = n / total
     least, most = _MOST, _LEAST
     for x in range(n):
-        old, new = messages[m + x], out[at + x] * scale
+        old, new = get(messages, m + x), get(out, at + x) * scale
         if damping > 0.0:
             new = mixed_message(old, new, damping, in_logs)
-        fresh[m + x] = new
+        put(fresh, m + x, new)
         if at_once:
             continue
-        if weight == 1.0 and zeros[s + x] == 0 and new > 0.0:
-            p = cavity[within + x] * new
+        missing = get(zeros, s + x)
+        if weight == 1.0 and missing == 0 and new > 0.0:
+            p = get(cavity, within + x) * new
         else:
-            zeros[s + x] += (new == 0.0) - (old == 0.0)
+            put(zeros, s + x, missing + (new == 0.0) - (old == 0.0))
             ratio = (new if new > 0.0 else 1.0) / (old if old > 0.0 else 1.0)
-            p = product[s + x] * (ratio if weight == 1.0 else fast_power(ratio, weight))
-        product[s + x] = p
+            p = get(product, s + x) * (ratio if weight == 1.0 else fast_power(ratio, weight))
+        put(product, s + x, p)
         least, most = min(least, p), max(most, p)
     if at_once or (least > _NEAR and most < 1.0 / _NEAR):
         return DONE
     for x in range(n):  # a common factor says nothing
-        product[s + x] /= most
+        put(product, s + x, get(product, s + x) / most)
     return DONE if least > _LEAST * most and most < _MOST else OUT_OF_RANGE
 
 
 @inlined_kernel
-def too_small(out: Floats, at: int, n: int) -> bool:
+def too_small(out: Any, at: int, n: int) -> bool:
     """Whether an entry could have lost a part to underflow that matters."""
     for x in range(at, at + n):
-        if out[x] < _LEAST:
+        if get(out, x) < _LEAST:
             return True
     return False
 
 
 @inlined_kernel
-def binary_messages(table: Floats, at: int, arity: int, incoming: Floats, out: Floats) -> None:
+def binary_messages(table: Any, arity: int, incoming: Any, out: Any) -> None:
     """Write all messages out of a table over two or three binary variables: the recursion, written out.
 
     ``incoming`` and ``out (arity, K)`` are flat with rows of two.
     """
-    a0, a1, b0, b1 = incoming[0], incoming[1], incoming[2], incoming[3]
+    a0, a1, b0, b1 = get(incoming, 0), get(incoming, 1), get(incoming, 2), get(incoming, 3)
+    t0, t1, t2, t3 = get(table, 0), get(table, 1), get(table, 2), get(table, 3)
     if arity == 2:
-        t0, t1, t2, t3 = table[at], table[at + 1], table[at + 2], table[at + 3]
-        out[0], out[1] = t0 * b0 + t1 * b1, t2 * b0 + t3 * b1
-        out[2], out[3] = t0 * a0 + t2 * a1, t1 * a0 + t3 * a1
+        put(out, 0, t0 * b0 + t1 * b1)
+        put(out, 1, t2 * b0 + t3 * b1)
+        put(out, 2, t0 * a0 + t2 * a1)
+        put(out, 3, t1 * a0 + t3 * a1)
         return
-    t0, t1, t2, t3 = table[at], table[at + 1], table[at + 2], table[at + 3]
-    t4, t5, t6, t7 = table[at + 4], table[at + 5], table[at + 6], table[at + 7]
-    c0, c1 = incoming[4], incoming[5]
+    t4, t5, t6, t7 = get(table, 4), get(table, 5), get(table, 6), get(table, 7)
+    c0, c1 = get(incoming, 4), get(incoming, 5)
     w0, w1, w2, w3 = a0 * b0, a0 * b1, a1 * b0, a1 * b1
-    out[4], out[5] = w0 * t0 + w1 * t2 + w2 * t4 + w3 * t6, w0 * t1 + w1 * t3 + w2 * t5 + w3 * t7
+    put(out, 4, w0 * t0 + w1 * t2 + w2 * t4 + w3 * t6)
+    put(out, 5, w0 * t1 + w1 * t3 + w2 * t5 + w3 * t7)
     s0, s1, s2, s3 = t0 * c0 + t1 * c1, t2 * c0 + t3 * c1, t4 * c0 + t5 * c1, t6 * c0 + t7 * c1
-    out[2], out[3] = a0 * s0 + a1 * s2, a0 * s1 + a1 * s3
-    out[0], out[1] = b0 * s0 + b1 * s1, b0 * s2 + b1 * s3
+    put(out, 2, a0 * s0 + a1 * s2)
+    put(out, 3, a0 * s1 + a1 * s3)
+    put(out, 0, b0 * s0 + b1 * s1)
+    put(out, 1, b0 * s2 + b1 * s3)
+
+
+def room_for(extent: Ints) -> int:
+    """Return how much working space a sweep needs: a message, all incoming ones, and two intermediate tables."""
+    return int(max(extent[1], 6) + extent[0] * extent[1] + extent[2] + extent[3])
 
 
 @linear_kernel
@@ -215,70 +250,80 @@ def sweep_linear(
     fresh: Floats,
     product: Floats,
     zeros: Ints,
+    work: Floats,
 ) -> int:
     """Do what :func:`beliefs.kernels.messages.sweep_log` does for sums; return DONE, IMPOSSIBLE or OUT_OF_RANGE.
 
     ``least`` is the smallest non-zero entry of ``psi``; ``skip`` may be empty; ``extent`` is
-    :func:`beliefs.kernels.messages.widest_scope`. After OUT_OF_RANGE the messages are of no use. Cost: two
-    multiply-adds a cell, a division a state; where counting numbers are not 1, an exponential and a logarithm more.
+    :func:`beliefs.kernels.messages.widest_scope`, ``work`` an array of :func:`room_for` it. After OUT_OF_RANGE the
+    messages are of no use. Cost: two multiply-adds a cell, a division a state; where counting numbers are not 1, an
+    exponential and a logarithm more.
     """
-    widest, largest, cells = extent[0], extent[1], extent[2]
-    incoming, out = np.empty(widest * largest), np.empty(max(largest, 6))
-    rest, spread = np.empty(cells), np.empty(extent[3])
-    spread[0] = 1.0
+    out = address(work)
+    incoming = onward(out, max(extent[1], 6))
+    rest = onward(incoming, extent[0] * extent[1])
+    spread = onward(rest, extent[2])
+    tables, sent, sending = address(psi), address(messages), address(fresh)
+    products, missing = address(product), address(zeros)
+    put(spread, 0, 1.0)
+    code = DONE
     for k in range(order.size):
         f = order[k]
         first, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
-        if arity < 2:
-            continue
         left_out = skip[k] if skip.size > 0 else -1
-        low, high, at, binary = least, 1.0, 0, arity <= 3  # incoming vectors lie one after the other, from ``at``
+        binary = arity == 2 or arity == 3
         for a in range(arity):
-            v = scope_vars[first + a]
-            s, m, n = state_ptr[v], msg_ptr[first + a], card[v]
-            smallest, greatest = _MOST, 0.0
-            for x in range(n):
-                c = incoming_entry(product[s + x], zeros[s + x], messages[m + x])
-                incoming[at + x] = c
-                greatest = max(greatest, c)
-                smallest = min(smallest, c if c > 0.0 else smallest)
-            low *= smallest
-            high *= greatest
-            at += n
-            binary = binary and n == 2
-        if high == 0.0:
-            return IMPOSSIBLE
-        if high > _MOST:
-            return OUT_OF_RANGE
-        begin, length = 0, 1  # W_j is spread[begin : begin + length]
+            binary = binary and card[scope_vars[first + a]] == 2
+        low, high, at = least, 1.0, 0  # incoming vectors lie one after the other, from ``at``
+        for a in range(arity):
+            s, m, n = state_ptr[scope_vars[first + a]], msg_ptr[first + a], card[scope_vars[first + a]]
+            if binary:  # said with a constant, so that loops unroll
+                smallest, greatest = gather(s, m, 2, at, sent, products, missing, incoming)
+            else:
+                smallest, greatest = gather(s, m, n, at, sent, products, missing, incoming)
+            low, high, at = low * smallest, high * greatest, at + n
+        if high == 0.0 or high > _MOST:
+            code = IMPOSSIBLE if high == 0.0 else OUT_OF_RANGE
+            break
+        table = onward(tables, psi_ptr[f])
         if binary:
-            binary_messages(psi, psi_ptr[f], arity, incoming, out)
-        else:
-            at = 0  # back to the first vector
-            for a in range(arity - 1):
-                n, ahead = card[scope_vars[first + a]], begin + length
-                spread_sum(spread[begin:ahead], incoming[at : at + n], spread[ahead : ahead + length * n])
-                begin, length, at = ahead, length * n, at + n
-            at += card[scope_vars[first + arity - 1]]
-        for a in range(arity - 1, -1, -1):
-            v = scope_vars[first + a]
-            n = card[v]
-            at -= n
-            if not binary:
-                table = psi[psi_ptr[f] : psi_ptr[f] + length * n] if a == arity - 1 else rest[: length * n]
-                contract_sum(table, spread[begin : begin + length], incoming[at : at + n], out, rest)
-                if a > 0:
-                    length //= card[scope_vars[first + a - 1]]
-                    begin -= length
-            if a == left_out:
-                continue
-            place = 2 * a if binary else 0
-            if low < _LEAST and too_small(out, place, n):
-                return OUT_OF_RANGE
-            code = update_message(
-                out, place, incoming, at, n, state_ptr[v], msg_ptr[first + a], rho[f], damping, in_logs, at_once,
-                messages, fresh, product, zeros,
-            )  # fmt: skip
+            binary_messages(table, arity, incoming, out)
+            for a in range(arity):
+                s, m = state_ptr[scope_vars[first + a]], msg_ptr[first + a]
+                if a == left_out or code != DONE:
+                    continue
+                if low < _LEAST and too_small(out, 2 * a, 2):
+                    code = OUT_OF_RANGE
+                else:
+                    code = update_message(
+                        out, 2 * a, incoming, 2 * a, 2, s, m, rho[f], damping, in_logs, at_once, sent, sending,
+                        products, missing,
+                    )  # fmt: skip
             if code != DONE:
-                return code
-    return DONE
+                break
+            continue
+        begin, length, at = 0, 1, 0  # W_j is spread[begin : begin + length]
+        for a in range(arity - 1):
+            n = card[scope_vars[first + a]]
+            spread_sum(length, onward(spread, begin), n, onward(incoming, at), onward(spread, begin + length))
+            begin, length, at = begin + length, length * n, at + n
+        at += card[scope_vars[first + arity - 1]] if arity > 0 else 0
+        for a in range(arity - 1, -1, -1):
+            s, m, n = state_ptr[scope_vars[first + a]], msg_ptr[first + a], card[scope_vars[first + a]]
+            at -= n
+            cells = table if a == arity - 1 else rest
+            contract_sum(length, n, cells, onward(spread, begin), onward(incoming, at), out, rest)
+            if a > 0:
+                length //= card[scope_vars[first + a - 1]]
+                begin -= length
+            if a == left_out or code != DONE or arity < 2:
+                continue
+            if low < _LEAST and too_small(out, 0, n):
+                code = OUT_OF_RANGE
+            else:
+                code = update_message(
+                    out, 0, incoming, at, n, s, m, rho[f], damping, in_logs, at_once, sent, sending, products, missing
+                )
+        if code != DONE:
+            break
+    return code

@@ -23,10 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
 from beliefs.kernels.elementary import fast_exp, fast_log
-from beliefs.kernels.machine import prefetch, stack_floats
+from beliefs.kernels.machine import address, get, prefetch, put, stack_memory
 from beliefs.kernels.simd import (
     add4,
     divide4,
@@ -61,7 +62,7 @@ _AHEAD = 512  # doubles, 4 kB: how far ahead tables are asked for
 
 @inlined_kernel
 def both_products(
-    states: int, width: int, at: int, psi: Floats, mask: Floats, cu: Floats, cv: Floats, to_u: Floats, to_v: Floats
+    states: int, width: int, at: int, psi: Any, mask: Any, cu: Any, cv: Any, to_u: Any, to_v: Any
 ) -> None:
     """Write ``to_u = T @ cv`` and ``to_v = cu @ T`` for ``T = psi[at:].reshape(K, K)``, scaled to mean one.
 
@@ -71,7 +72,7 @@ def both_products(
     for x in range(0, width, 4):
         r0, r1 = at + x * states, at + min(x + 1, states - 1) * states
         r2, r3 = at + min(x + 2, states - 1) * states, at + min(x + 3, states - 1) * states
-        c0, c1, c2, c3 = fill4(cu[x]), fill4(cu[x + 1]), fill4(cu[x + 2]), fill4(cu[x + 3])
+        c0, c1, c2, c3 = fill4(get(cu, x)), fill4(get(cu, x + 1)), fill4(get(cu, x + 2)), fill4(get(cu, x + 3))
         s0, s1, s2, s3 = fill4(0.0), fill4(0.0), fill4(0.0), fill4(0.0)
         for y in range(0, width, 4):
             c, t0, t1 = load4(cv, y), load4(psi, r0 + y), load4(psi, r1 + y)
@@ -88,7 +89,7 @@ def both_products(
 
 
 @inlined_kernel
-def scale_to_mean_one(states: int, width: int, mask: Floats, message: Floats) -> None:
+def scale_to_mean_one(states: int, width: int, mask: Any, message: Any) -> None:
     """Divide by the mean; the padding, where ``mask`` is zero, becomes one."""
     total = fill4(0.0)
     for x in range(0, width, 4):
@@ -101,16 +102,16 @@ def scale_to_mean_one(states: int, width: int, mask: Floats, message: Floats) ->
 
 
 @inlined_kernel
-def fill_mask(states: int, width: int, mask: Floats) -> None:
+def fill_mask(states: int, width: int, mask: Any) -> None:
     """Write one for each state and zero for the padding."""
     for x in range(width):
-        mask[x] = 1.0 if x < states else 0.0
+        put(mask, x, 1.0 if x < states else 0.0)
 
 
 @inlined_kernel
-def ask_for(psi: Floats, at: Ints, e: int, n_edges: int, size: int) -> None:
-    """Prefetch the table of edge ``e``, if each has its own."""
-    if at.size == 0 and 0 <= e < n_edges:
+def ask_for(psi: Any, e: int, n_edges: int, size: int) -> None:
+    """Prefetch the table of edge ``e``, if there is one."""
+    if 0 <= e < n_edges:
         for line in range(e * size, (e + 1) * size, 8):
             prefetch(psi, line)
 
@@ -139,38 +140,40 @@ def sum_sweep(constant: int) -> Callable[..., None]:
         Cost: 4 K^2 flops and 4 K divisions an edge, its table read once.
         """
         width = constant if constant > 0 else (states + 3) // 4 * 4
-        cu, cv = stack_floats(_ROOM), stack_floats(_ROOM)
-        to_u, to_v, mask = stack_floats(_ROOM), stack_floats(_ROOM), stack_floats(_ROOM)
+        cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
+        to_u, to_v, mask = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM)
         fill_mask(states, width, mask)
+        tables, beliefs, sent, own_tables = address(psi), address(product), address(messages), at.size == 0
         ahead = max(1, _AHEAD // (states * states)) * stride
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
             mv = mu + width
-            ask_for(psi, at, e + ahead, u.size, states * states)
+            if own_tables:
+                ask_for(tables, e + ahead, u.size, states * states)
             for x in range(0, width, 4):
-                store4(cu, x, divide4(load4(product, pu + x), load4(messages, mu + x)))
-                store4(cv, x, divide4(load4(product, pv + x), load4(messages, mv + x)))
-            both_products(states, width, at[e] if at.size > 0 else e * states * states, psi, mask, cu, cv, to_u, to_v)
+                store4(cu, x, divide4(load4(beliefs, pu + x), load4(sent, mu + x)))
+                store4(cv, x, divide4(load4(beliefs, pv + x), load4(sent, mv + x)))
+            both_products(states, width, e * states * states if own_tables else at[e], tables, mask, cu, cv, to_u, to_v)
             for x in range(0, width, 4):
                 new_u, new_v = load4(to_u, x), load4(to_v, x)
-                store4(messages, mu + x, new_u)
-                store4(messages, mv + x, new_v)
-                store4(product, pu + x, multiply4(load4(cu, x), new_u))
-                store4(product, pv + x, multiply4(load4(cv, x), new_v))
+                store4(sent, mu + x, new_u)
+                store4(sent, mv + x, new_v)
+                store4(beliefs, pu + x, multiply4(load4(cu, x), new_u))
+                store4(beliefs, pv + x, multiply4(load4(cv, x), new_v))
 
     return sweep
 
 
 @inlined_kernel
-def logs_and_powers(n: int, rho: float, keep: float, ratios: Floats, logs: Floats, powers: Floats) -> None:
+def logs_and_powers(n: int, rho: float, keep: float, ratios: Any, logs: Any, powers: Any) -> None:
     """Write ``logs = keep * log(ratios)`` and ``powers = exp(rho * logs)``, the first ``n`` entries.
 
     ``n`` is a multiple of 16, so that the loops are SIMD with nothing left over.
     """
     for y in range(n):
-        logs[y] = keep * fast_log(ratios[y])
+        put(logs, y, keep * fast_log(get(ratios, y)))
     for y in range(n):
-        powers[y] = fast_exp(rho * logs[y])
+        put(powers, y, fast_exp(rho * get(logs, y)))
 
 
 @cache
@@ -198,60 +201,60 @@ def power_sweep(constant: int) -> Callable[..., None]:
         """
         width = constant if constant > 0 else (states + 3) // 4 * 4
         padded = (2 * width + 15) // 16 * 16
-        cu, cv = stack_floats(_ROOM), stack_floats(_ROOM)
-        to_u, to_v, mask = stack_floats(_ROOM), stack_floats(_ROOM), stack_floats(_ROOM)
+        cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
+        to_u, to_v, mask = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM)
         fill_mask(states, width, mask)
-        ratios, logs, powers = stack_floats(_BOTH), stack_floats(_BOTH), stack_floats(_BOTH)
+        ratios, logs, powers = stack_memory(_BOTH), stack_memory(_BOTH), stack_memory(_BOTH)
         for x in range(padded):
-            ratios[x] = 1.0
+            put(ratios, x, 1.0)
+        tables, beliefs, sent, own_tables = address(psi), address(product), address(messages), at.size == 0
         ahead = max(1, _AHEAD // (states * states)) * stride
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
             mv = mu + width
-            ask_for(psi, at, e + ahead, u.size, states * states)
+            if own_tables:
+                ask_for(tables, e + ahead, u.size, states * states)
             for x in range(0, width, 4):
-                store4(cu, x, divide4(load4(product, pu + x), load4(messages, mu + x)))
-                store4(cv, x, divide4(load4(product, pv + x), load4(messages, mv + x)))
-            both_products(states, width, at[e] if at.size > 0 else e * states * states, psi, mask, cu, cv, to_u, to_v)
+                store4(cu, x, divide4(load4(beliefs, pu + x), load4(sent, mu + x)))
+                store4(cv, x, divide4(load4(beliefs, pv + x), load4(sent, mv + x)))
+            both_products(states, width, e * states * states if own_tables else at[e], tables, mask, cu, cv, to_u, to_v)
             if rho[e] == 0.5 and keep == 1.0:  # p (new / old)^(1/2) = (p / old) (new old)^(1/2)
                 for x in range(0, width, 4):
                     new_u, new_v = load4(to_u, x), load4(to_v, x)
                     root_u, root_v = (
-                        multiply4(new_u, load4(messages, mu + x)),
-                        multiply4(new_v, load4(messages, mv + x)),
+                        multiply4(new_u, load4(sent, mu + x)),
+                        multiply4(new_v, load4(sent, mv + x)),
                     )
-                    store4(product, pu + x, multiply4(load4(cu, x), root4(root_u)))
-                    store4(product, pv + x, multiply4(load4(cv, x), root4(root_v)))
-                    store4(messages, mu + x, new_u)
-                    store4(messages, mv + x, new_v)
+                    store4(beliefs, pu + x, multiply4(load4(cu, x), root4(root_u)))
+                    store4(beliefs, pv + x, multiply4(load4(cv, x), root4(root_v)))
+                    store4(sent, mu + x, new_u)
+                    store4(sent, mv + x, new_v)
                 continue
             for x in range(0, width, 4):
-                store4(ratios, x, divide4(load4(to_u, x), load4(messages, mu + x)))
-                store4(ratios, width + x, divide4(load4(to_v, x), load4(messages, mv + x)))
+                store4(ratios, x, divide4(load4(to_u, x), load4(sent, mu + x)))
+                store4(ratios, width + x, divide4(load4(to_v, x), load4(sent, mv + x)))
             logs_and_powers(padded, rho[e], keep, ratios, logs, powers)
             for x in range(0, width, 4):
-                store4(product, pu + x, multiply4(load4(product, pu + x), load4(powers, x)))
-                store4(product, pv + x, multiply4(load4(product, pv + x), load4(powers, width + x)))
+                store4(beliefs, pu + x, multiply4(load4(beliefs, pu + x), load4(powers, x)))
+                store4(beliefs, pv + x, multiply4(load4(beliefs, pv + x), load4(powers, width + x)))
             if keep < 1.0:
                 for x in range(width):
-                    to_u[x] = messages[mu + x] * fast_exp(logs[x])
-                    to_v[x] = messages[mv + x] * fast_exp(logs[width + x])
+                    put(to_u, x, get(sent, mu + x) * fast_exp(get(logs, x)))
+                    put(to_v, x, get(sent, mv + x) * fast_exp(get(logs, width + x)))
             for x in range(0, width, 4):
-                store4(messages, mu + x, load4(to_u, x))
-                store4(messages, mv + x, load4(to_v, x))
+                store4(sent, mu + x, load4(to_u, x))
+                store4(sent, mv + x, load4(to_v, x))
 
     return sweep
 
 
 @inlined_kernel
-def both_maxima(
-    states: int, width: int, at: int, psi: Floats, mask: Floats, cu: Floats, cv: Floats, to_u: Floats, to_v: Floats
-) -> None:
+def both_maxima(states: int, width: int, at: int, psi: Any, mask: Any, cu: Any, cv: Any, to_u: Any, to_v: Any) -> None:
     """Write ``to_u = (T + cv).max(axis=1)`` and ``to_v = (T + cu[:, None]).max(axis=0)``, shifted to maximum zero."""
     for x in range(0, width, 4):
         r0, r1 = at + x * states, at + min(x + 1, states - 1) * states
         r2, r3 = at + min(x + 2, states - 1) * states, at + min(x + 3, states - 1) * states
-        c0, c1, c2, c3 = fill4(cu[x]), fill4(cu[x + 1]), fill4(cu[x + 2]), fill4(cu[x + 3])
+        c0, c1, c2, c3 = fill4(get(cu, x)), fill4(get(cu, x + 1)), fill4(get(cu, x + 2)), fill4(get(cu, x + 3))
         s0, s1, s2, s3 = fill4(LOW), fill4(LOW), fill4(LOW), fill4(LOW)
         for y in range(0, width, 4):
             c, t0, t1 = load4(cv, y), load4(psi, r0 + y), load4(psi, r1 + y)
@@ -268,7 +271,7 @@ def both_maxima(
 
 
 @inlined_kernel
-def shift_to_zero(width: int, mask: Floats, message: Floats) -> None:
+def shift_to_zero(width: int, mask: Any, message: Any) -> None:
     """Subtract the maximum; the padding, where ``mask`` is zero, becomes zero."""
     top, low, one = fill4(LOW), fill4(LOW), fill4(1.0)
     for x in range(0, width, 4):
@@ -300,27 +303,29 @@ def max_sweep(constant: int) -> Callable[..., None]:
     ) -> None:
         """Do what :func:`power_sweep` does with sums and maxima; ``psi`` is ``theta / rho``, ``product`` is beta."""
         width = constant if constant > 0 else (states + 3) // 4 * 4
-        cu, cv = stack_floats(_ROOM), stack_floats(_ROOM)
-        to_u, to_v, mask = stack_floats(_ROOM), stack_floats(_ROOM), stack_floats(_ROOM)
+        cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
+        to_u, to_v, mask = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM)
         fill_mask(states, width, mask)
+        tables, beliefs, sent, own_tables = address(psi), address(product), address(messages), at.size == 0
         ahead = max(1, _AHEAD // (states * states)) * stride
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
             mv = mu + width
-            ask_for(psi, at, e + ahead, u.size, states * states)
+            if own_tables:
+                ask_for(tables, e + ahead, u.size, states * states)
             for x in range(0, width, 4):
-                store4(cu, x, subtract4(load4(product, pu + x), load4(messages, mu + x)))
-                store4(cv, x, subtract4(load4(product, pv + x), load4(messages, mv + x)))
-            both_maxima(states, width, at[e] if at.size > 0 else e * states * states, psi, mask, cu, cv, to_u, to_v)
+                store4(cu, x, subtract4(load4(beliefs, pu + x), load4(sent, mu + x)))
+                store4(cv, x, subtract4(load4(beliefs, pv + x), load4(sent, mv + x)))
+            both_maxima(states, width, e * states * states if own_tables else at[e], tables, mask, cu, cv, to_u, to_v)
             share, weight = fill4(keep), fill4(rho[e])
             for x in range(0, width, 4):
-                old_u, old_v = load4(messages, mu + x), load4(messages, mv + x)
+                old_u, old_v = load4(sent, mu + x), load4(sent, mv + x)
                 change_u = multiply4(share, subtract4(load4(to_u, x), old_u))
                 change_v = multiply4(share, subtract4(load4(to_v, x), old_v))
-                store4(messages, mu + x, add4(old_u, change_u))
-                store4(messages, mv + x, add4(old_v, change_v))
-                store4(product, pu + x, multiply_add4(weight, change_u, load4(product, pu + x)))
-                store4(product, pv + x, multiply_add4(weight, change_v, load4(product, pv + x)))
+                store4(sent, mu + x, add4(old_u, change_u))
+                store4(sent, mv + x, add4(old_v, change_v))
+                store4(beliefs, pu + x, multiply_add4(weight, change_u, load4(beliefs, pu + x)))
+                store4(beliefs, pv + x, multiply_add4(weight, change_v, load4(beliefs, pv + x)))
 
     return sweep
 
@@ -329,21 +334,22 @@ def max_sweep(constant: int) -> Callable[..., None]:
 def row_beliefs(states: int, in_logs: bool, observed: Bools, product: Floats, mu_var: Floats) -> float:
     """Write each row of ``product`` (its ``exp`` if in logs) normalised; return the largest change of ``mu_var``."""
     width = (states + 3) // 4 * 4
-    row = stack_floats(_ROOM)
+    row = stack_memory(_ROOM)
     change = 0.0
     for v in range(observed.size):
         if observed[v]:
             continue
         at, total, top = v * width, 0.0, LOW
         for x in range(states):
-            row[x] = product[at + x]
-            top = max(top, row[x])
+            put(row, x, product[at + x])
+            top = max(top, product[at + x])
         for x in range(states):
-            row[x] = fast_exp(row[x] - top) if in_logs else row[x]
-            total += row[x]
+            value = fast_exp(get(row, x) - top) if in_logs else get(row, x)
+            put(row, x, value)
+            total += value
         share = 1.0 / total
         for x in range(states):
-            belief = row[x] * share
+            belief = get(row, x) * share
             change = max(change, abs(belief - mu_var[v * states + x]))
             mu_var[v * states + x] = belief
     return change

@@ -2,7 +2,8 @@
 
 Compilers turn long loops into SIMD; loops of 3 to 30 steps, as over the states of a variable, they mostly do not. Here
 the vector is said outright: ``load4``, ``store4`` and arithmetic on ``Vector4``. Any machine can run it (narrower ones
-split the vector). Indices are into flat arrays; there are no bounds checks, so arrays are padded to multiples of four.
+split the vector). Memory is an array or an :func:`beliefs.kernels.machine.address`, with an index; there are no bounds
+checks, so rows are padded to multiples of four.
 With the compiler switched off, NumPy arrays of four stand in.
 """
 
@@ -14,6 +15,8 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, config, types
 from numba.extending import intrinsic, models, register_model
+
+from beliefs.kernels.machine import first_entry
 
 __all__ = [
     "add4", "divide4", "fill4", "load4", "maximum4", "multiply4", "multiply_add4", "peak4", "root4", "store4",
@@ -42,9 +45,8 @@ class Vector4Model(models.PrimitiveModel):
         super().__init__(data_model_manager, numba_type, _FOUR)
 
 
-def _pointer(target: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
-    view = target.make_array(array_type)(target, builder, array)
-    return builder.bitcast(builder.gep(view.data, [index]), _FOUR.as_pointer())
+def _place(target: Any, builder: Any, kind: Any, memory: Any, index: Any) -> Any:
+    return builder.bitcast(builder.gep(first_entry(target, builder, kind, memory), [index]), _FOUR.as_pointer())
 
 
 def _maximum(builder: Any, a: Any, b: Any) -> Any:
@@ -109,24 +111,24 @@ if getattr(config, "DISABLE_JIT", False):
 else:
 
     @intrinsic
-    def load4(context: Any, array: Any, index: Any) -> Any:
+    def load4(context: Any, pointer: Any, index: Any) -> Any:
         """Return entries ``index`` to ``index + 3``."""
 
         def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.load(_pointer(target, builder, signature.args[0], *arguments), align=8)
+            return builder.load(_place(target, builder, signature.args[0], *arguments), align=8)
 
-        return vector4(array, types.int64), generate
+        return vector4(pointer, types.int64), generate
 
     @intrinsic
-    def store4(context: Any, array: Any, index: Any, value: Any) -> Any:
+    def store4(context: Any, pointer: Any, index: Any, value: Any) -> Any:
         """Write four entries."""
 
         def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            array, index, value = arguments
-            builder.store(value, _pointer(target, builder, signature.args[0], array, index), align=8)
+            pointer, index, value = arguments
+            builder.store(value, _place(target, builder, signature.args[0], pointer, index), align=8)
             return target.get_dummy_value()
 
-        return types.void(array, types.int64, vector4), generate
+        return types.void(pointer, types.int64, vector4), generate
 
     @intrinsic
     def fill4(context: Any, value: Any) -> Any:

@@ -27,6 +27,7 @@ from beliefs.kernels.messages_linear import (
     OUT_OF_RANGE,
     linear_beliefs,
     products,
+    room_for,
     scaled_potentials,
     sweep_linear,
 )
@@ -227,6 +228,7 @@ class LinearTier(Tier):
                 self.fresh,
                 self.product,
                 self.zeros,
+                np.empty(room_for(self.extent)),
             )  # fmt: skip
         )
 
