@@ -8,6 +8,8 @@ scaled to a maximum of 1 and exponentiated, which leaves conditionals as they ar
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from beliefs.kernels._jit import inlined_kernel, kernel
@@ -21,7 +23,7 @@ from beliefs.kernels.gibbs import (
     pick,
     sweep_keys,
 )
-from beliefs.kernels.machine import prefetch
+from beliefs.kernels.machine import address, prefetch
 from beliefs.kernels.random import uniform
 from beliefs.typing import Floats, Ints
 
@@ -111,13 +113,13 @@ def exponentiate_rows(rows: Floats) -> None:
 
 
 @inlined_kernel
-def ask_for_rows(i: int, c: int, in_ptr: Ints, other: Ints, rows: Ints, states: States, k: int, tables: Floats) -> None:
+def ask_for_rows(i: int, c: int, in_ptr: Ints, other: Ints, rows: Ints, states: States, k: int, tables: Any) -> None:
     """Prefetch the rows that the neighbours' present states pick for the ``i``-th variable of the sweep."""
     for j in range(in_ptr[i], in_ptr[i + 1]):
-        start = (rows[j] + states[other[j], c]) * k
-        for line in range(start, start + k - 1, 8):
+        row = (rows[j] + states[other[j], c]) * k
+        for line in range(row, row + k - 1, 8):
             prefetch(tables, line)
-        prefetch(tables, start + k - 1)
+        prefetch(tables, row + k - 1)
 
 
 @kernel
@@ -130,15 +132,15 @@ def gibbs_sweeps_pairwise(
     """Redraw the variables ``order[begin:end]`` in every chain, ``n_sweeps`` times.
 
     The same draws as those of :func:`beliefs.kernels.gibbs.gibbs_sweeps`, but for rounding: weights are products of
-    rows, without an ``exp``. Cost of a sweep and chain: K per neighbour, and its row from memory: which row only the
-    states say, so rows are asked for a few variables ahead (if such a state then changes, in vain). Numerics: where the total of the products is
-    below ``SMALLEST`` the weights are made again from logs; where it is not, a product that underflows is too small to
-    matter.
+    rows, without an ``exp``. Cost of a sweep and chain: K per neighbour, and its row from memory: only the states say
+    which, so rows are asked for a few variables ahead (in vain if such a state still changes). Numerics: where the
+    total of the products is below ``SMALLEST`` the weights are made again from logs; where it is not, a product that
+    underflows is too small to matter.
     """
     n_chains, k = states.shape[1], unary.shape[1]
     weights, below = np.empty(k), np.empty(k)
     keys = np.empty(n_chains, np.uint64)
-    ahead = 2 + 6 // n_chains
+    start, ahead = address(tables), 2 + 6 // n_chains
     for t in range(first, first + n_sweeps):
         sweep_keys(key, t, keys)
         for i in range(begin, end):
@@ -146,7 +148,7 @@ def gibbs_sweeps_pairwise(
             run = sums[state_ptr[v] : state_ptr[v] + k]
             for c in range(n_chains):
                 if i + ahead < end:
-                    ask_for_rows(i + ahead, c, in_ptr, other, rows, states, k, tables)
+                    ask_for_rows(i + ahead, c, in_ptr, other, rows, states, k, start)
                 j, stop = in_ptr[i], in_ptr[i + 1]
                 for x in range(k):
                     weights[x] = unary[i, x]
