@@ -4,20 +4,51 @@ The neighbours of vertex ``v`` are the entries ``nbr_ptr[v]:nbr_ptr[v+1]``; ``nb
 ``mu``. Each table is stored once, in ``theta``: towards its second variable rows are scaled and added, towards its
 first they are multiplied by the marginal and summed. See :mod:`beliefs.kernels.mean_field` for unsigned offsets and
 residuals.
+
+Rows are taken four entries at a time, without padding: where K is no multiple of four, the last four entries of a row
+overlap the four before them, and ``mask`` sees to it that sums count them once. So K is at least four; three states
+have a kernel of their own, as have two. For rows of four and of up to eight entries the loops are compiled with their
+length as a constant, and unroll.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
 import numpy as np
 
-from beliefs.kernels._jit import kernel, linear_kernel
+from beliefs.kernels._jit import inlined_kernel, kernel, linear_kernel
 from beliefs.kernels.elementary import fast_exp
-from beliefs.kernels.mean_field import softmax
+from beliefs.kernels.exponential import exp4
+from beliefs.kernels.machine import address, get, prefetch, put, stack_memory
+from beliefs.kernels.simd import (
+    add4,
+    fill4,
+    load4,
+    maximum4,
+    multiply4,
+    multiply_add4,
+    peak4,
+    store4,
+    subtract4,
+    total4,
+    totals4,
+)
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["sweep_binary", "sweep_pairwise"]
+__all__ = ["CONSTANT_WIDTHS", "LARGEST_STATES", "pairwise_sweep", "sweep_binary", "sweep_ternary"]
 
-_ZERO, _ONE, _TWO, _THREE, _FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+CONSTANT_WIDTHS = (4, 8)
+"""Widths (K rounded up to a multiple of four) that have kernels of their own."""
+
+LARGEST_STATES = 256
+"""The largest K of these kernels: their vectors live on the stack, where the compiler knows that nothing else is."""
+
+_ROOM = LARGEST_STATES + 40  # not a divisor of 4 kB: else vectors would seem to overlap in the low bits of addresses
+_ONE, _TWO = np.uint64(1), np.uint64(2)
+_AHEAD = 256  # cells: how far ahead tables are asked for, but at least a vertex
 
 
 @kernel
@@ -47,94 +78,145 @@ def sweep_binary(
 
 
 @linear_kernel
-def _gather(
-    begin: np.uint64, end: np.uint64, n: np.uint64, nbr: Ints, cell: Ints, is_first: Bools, theta: Floats, mu: Floats,
-    pool: Floats, logs: Floats,
-) -> None:  # fmt: skip
-    """Do ``logs += T @ p`` or ``p @ T`` for the entries ``begin..end`` of one vertex, four rows at a time.
-
-    ``p`` is the sum of the marginals of adjacent entries with the same table ``T`` and side.
-    """
-    whole = n - n % _FOUR
-    i = begin
-    while i < end:
-        start, side, m = cell[i], is_first[i], np.uint64(nbr[i])
-        for y in range(n):
-            pool[y] = mu[m + y]
-        i += _ONE
-        while i < end and cell[i] == start and is_first[i] == side:
-            m = np.uint64(nbr[i])
-            for y in range(n):
-                pool[y] += mu[m + y]
-            i += _ONE
-        at = np.uint64(start)
-        if side:
-            for x in range(_ZERO, whole, _FOUR):
-                s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-                for y in range(n):
-                    w = pool[y]
-                    s0 += theta[at + y] * w
-                    s1 += theta[at + n + y] * w
-                    s2 += theta[at + _TWO * n + y] * w
-                    s3 += theta[at + _THREE * n + y] * w
-                logs[x] += s0
-                logs[x + _ONE] += s1
-                logs[x + _TWO] += s2
-                logs[x + _THREE] += s3
-                at += _FOUR * n
-            for x in range(whole, n):
-                s0 = 0.0
-                for y in range(n):
-                    s0 += theta[at + y] * pool[y]
-                logs[x] += s0
-                at += n
-        else:
-            for y in range(_ZERO, whole, _FOUR):
-                w0, w1, w2, w3 = pool[y], pool[y + _ONE], pool[y + _TWO], pool[y + _THREE]
-                for x in range(n):
-                    logs[x] += (w0 * theta[at + x] + w1 * theta[at + n + x]) + (
-                        w2 * theta[at + _TWO * n + x] + w3 * theta[at + _THREE * n + x]
-                    )
-                at += _FOUR * n
-            for y in range(whole, n):
-                w = pool[y]
-                for x in range(n):
-                    logs[x] += w * theta[at + x]
-                at += n
-
-
-@kernel
-def sweep_pairwise(
-    order: Ints, n_states: int, state_ptr: Ints, nbr_ptr: Ints, nbr: Ints, cell: Ints, is_first: Bools, unary: Floats,
-    theta: Floats, pool: Floats, logs: Floats, mu: Floats,
+def sweep_ternary(
+    order: Ints, n: int, state_ptr: Ints, nbr_ptr: Ints, nbr: Ints, cell: Ints, is_first: Bools, unary: Floats,
+    theta: Floats, mu: Floats,
 ) -> int:  # fmt: skip
-    """Update vertices of ``n_states`` states; return the bits of the largest absolute change of a probability.
-
-    Equivalent, for each ``v`` in ``order``, to ``mu[v] = softmax(unary[v] + sum of T @ mu[u] or mu[u] @ T)`` over its
-    entries, by whether ``v`` is the first variable of the table (``is_first``). Adjacent entries with the same table
-    and side are pooled: their marginals are added up first, so a tied table is read at most twice a vertex. Shapes:
-    ``unary`` like ``mu``; scratch ``pool, logs (n_states,)``. Cost: K^2 a table and side, K exponentials a vertex.
-    """
-    largest = 0
-    n = np.uint64(n_states)
+    """Do what :func:`pairwise_sweep` does for ``n = 3``, in registers; 708 nats below the best state is the least."""
+    largest, three = np.int64(0), np.uint64(n)
     for t in range(order.size):
         v = np.uint64(order[t])
-        own = np.uint64(state_ptr[v])
-        for x in range(n):
-            logs[x] = unary[own + x]
-        begin, end = np.uint64(nbr_ptr[v]), np.uint64(nbr_ptr[v + _ONE])
-        if n > _FOUR:
-            _gather(begin, end, n, nbr, cell, is_first, theta, mu, pool, logs)
-        else:  # too short for SIMD
-            for i in range(begin, end):
-                at, m = np.uint64(cell[i]), np.uint64(nbr[i])
-                row, column = (n, _ONE) if is_first[i] else (_ONE, n)
-                for x in range(n):
-                    total, place = 0.0, at
-                    for y in range(n):
-                        total += theta[place] * mu[m + y]
-                        place += column
-                    logs[x] += total
-                    at += row
-        largest = max(largest, softmax(0, logs, state_ptr[v], n_states, mu))
-    return largest
+        m = np.uint64(state_ptr[v])
+        a, b, c = unary[m], unary[m + _ONE], unary[m + _TWO]
+        for i in range(np.uint64(nbr_ptr[v]), np.uint64(nbr_ptr[v + _ONE])):
+            j, k = np.uint64(nbr[i]), np.uint64(cell[i])
+            p, q, r = mu[j], mu[j + _ONE], mu[j + _TWO]
+            row, column = (three, _ONE) if is_first[i] else (_ONE, three)
+            a += theta[k] * p + theta[k + column] * q + theta[k + _TWO * column] * r
+            k += row
+            b += theta[k] * p + theta[k + column] * q + theta[k + _TWO * column] * r
+            k += row
+            c += theta[k] * p + theta[k + column] * q + theta[k + _TWO * column] * r
+        top = max(a, b, c)
+        a, b, c = fast_exp(a - top), fast_exp(b - top), fast_exp(c - top)
+        scale = 1.0 / (a + b + c)
+        a, b, c = a * scale, b * scale, c * scale
+        change = max(abs(a - mu[m]), abs(b - mu[m + _ONE]), abs(c - mu[m + _TWO]))
+        largest = max(largest, np.float64(change).view(np.int64))
+        mu[m], mu[m + _ONE], mu[m + _TWO] = a, b, c
+    return int(largest)
+
+
+@inlined_kernel
+def ask_for(theta: Any, start: int, end: int) -> None:
+    """Prefetch the cells ``start..end``, if ``start`` is not negative."""
+    if start >= 0:
+        for line in range(start, end, 8):
+            prefetch(theta, line)
+
+
+@inlined_kernel
+def add_rows_times(n: int, width: int, at: int, later: int, theta: Any, pool: Any, logs: Any) -> None:
+    """Do ``logs += T @ pool`` for ``T = theta[at:].reshape(n, n)``, four rows at a time.
+
+    Meanwhile as much of the table at ``later`` is asked for: all at once, its lines would be waited for.
+    """
+    for x in range(0, width, 4):
+        ask_for(theta, later + x * n if later >= 0 else -1, later + (x + 4) * n)
+        r0 = at + min(x, n - 4) * n
+        r1, r2, r3 = r0 + n, r0 + 2 * n, r0 + 3 * n
+        s0, s1, s2, s3 = fill4(0.0), fill4(0.0), fill4(0.0), fill4(0.0)
+        for y in range(0, width, 4):
+            p, z = load4(pool, y), min(y, n - 4)
+            s0, s1 = multiply_add4(load4(theta, r0 + z), p, s0), multiply_add4(load4(theta, r1 + z), p, s1)
+            s2, s3 = multiply_add4(load4(theta, r2 + z), p, s2), multiply_add4(load4(theta, r3 + z), p, s3)
+        store4(logs, x, add4(load4(logs, x), totals4(s0, s1, s2, s3)))
+
+
+@inlined_kernel
+def add_scaled_rows(n: int, width: int, at: int, later: int, theta: Any, pool: Any, logs: Any) -> None:
+    """Do ``logs += pool @ T`` as :func:`add_rows_times` does the other."""
+    for x in range(0, width, 4):
+        ask_for(theta, later + x * n if later >= 0 else -1, later + (x + 4) * n)
+        r0 = at + min(x, n - 4) * n
+        r1, r2, r3 = r0 + n, r0 + 2 * n, r0 + 3 * n
+        p0, p1, p2, p3 = fill4(get(pool, x)), fill4(get(pool, x + 1)), fill4(get(pool, x + 2)), fill4(get(pool, x + 3))
+        for y in range(0, width, 4):
+            z = min(y, n - 4)
+            two = multiply_add4(load4(theta, r0 + z), p0, multiply4(load4(theta, r1 + z), p1))
+            onto = multiply_add4(load4(theta, r2 + z), p2, load4(logs, y))
+            store4(logs, y, add4(two, multiply_add4(load4(theta, r3 + z), p3, onto)))
+
+
+@inlined_kernel
+def softmax4(n: int, width: int, own: int, mask: Any, logs: Any, mu: Any, change: Any) -> Any:
+    """Write ``mu[own:] = softmax(logs)``; return the larger of ``change`` and the changes. ``logs`` is overwritten."""
+    top, total = load4(logs, 0), fill4(0.0)
+    for x in range(4, width, 4):
+        top = maximum4(top, load4(logs, x))
+    shift = fill4(peak4(top))
+    for x in range(0, width, 4):
+        weight = exp4(subtract4(load4(logs, x), shift))
+        store4(logs, x, weight)
+        total = add4(total, weight if x < width - 4 else multiply4(weight, load4(mask, 0)))
+    scale = fill4(1.0 / total4(total))
+    for x in range(0, width, 4):  # all read before any is written, because the last overlap
+        new, old = multiply4(load4(logs, x), scale), load4(mu, own + min(x, n - 4))
+        change = maximum4(change, maximum4(subtract4(new, old), subtract4(old, new)))
+        store4(logs, x, new)
+    for x in range(0, width, 4):
+        store4(mu, own + min(x, n - 4), load4(logs, x))
+    return change
+
+
+@cache
+def pairwise_sweep(constant: int) -> Callable[..., int]:
+    """Return the sweep for rows of ``constant`` entries, known to the compiler; 0 for any."""
+
+    @linear_kernel
+    def sweep(
+        order: Ints, n: int, state_ptr: Ints, nbr_ptr: Ints, nbr: Ints, cell: Ints, is_first: Bools, unary: Floats,
+        theta: Floats, mu: Floats,
+    ) -> int:  # fmt: skip
+        """Update vertices of ``n >= 4`` states; return the bits of the largest absolute change of a probability.
+
+        Equivalent, for each ``v`` in ``order``, to ``mu[v] = softmax(unary[v] + sum of T @ mu[u] or mu[u] @ T)`` over
+        its entries, by whether ``v`` is the first variable of the table (``is_first``). Adjacent entries with the same
+        table and side are pooled: their marginals are added up first, so a tied table is read at most twice a vertex.
+        ``unary`` is like ``mu``. Cost: K^2 a table and side, K exponentials a vertex; each table from memory once a
+        sweep if the order is that of memory. Tables of a vertex ahead are asked for early.
+        """
+        width = constant if constant > 0 else (n + 3) // 4 * 4
+        last, ahead = n - 4, max(1, _AHEAD // (n * n))
+        pool, logs, mask = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(4)
+        for x in range(4):
+            put(mask, x, 1.0 if x >= width - n else 0.0)
+        alone, tables, marginals = address(unary), address(theta), address(mu)
+        change = fill4(0.0)
+        for t in range(order.size):
+            v = order[t]
+            own, i, end = state_ptr[v], nbr_ptr[v], nbr_ptr[v + 1]
+            u = order[min(t + ahead, order.size - 1)]
+            j, stop = nbr_ptr[u], nbr_ptr[u + 1]
+            for x in range(0, width, 4):
+                store4(logs, x, load4(alone, own + min(x, last)))
+            while i < end:
+                at, side = cell[i], is_first[i]
+                for y in range(0, width, 4):
+                    store4(pool, y, load4(marginals, nbr[i] + min(y, last)))
+                i += 1
+                while i < end and cell[i] == at and is_first[i] == side:
+                    for y in range(0, width, 4):
+                        store4(pool, y, add4(load4(pool, y), load4(marginals, nbr[i] + min(y, last))))
+                    i += 1
+                store4(pool, width - 4, multiply4(load4(pool, width - 4), load4(mask, 0)))
+                later = cell[j] if width > 4 and j < stop and cell[j] != at else -1
+                j += 1
+                if side:
+                    add_rows_times(n, width, at, later, tables, pool, logs)
+                else:
+                    add_scaled_rows(n, width, at, later, tables, pool, logs)
+            change = softmax4(n, width, own, mask, logs, marginals, change)
+        return int(np.float64(peak4(change)).view(np.int64))
+
+    return sweep

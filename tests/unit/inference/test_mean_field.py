@@ -17,7 +17,7 @@ import reference
 from beliefs.inference.base import Problem
 from beliefs.inference.search.feasible import hard_factors
 from beliefs.inference.variational import mean_field as module
-from beliefs.inference.variational.field import Field, Run, read_only
+from beliefs.inference.variational.field import Field, Orders, Run, read_only
 from beliefs.inference.variational.mean_field import MeanField, MeanFieldState
 from beliefs.inference.variational.naive import BinaryField, NaiveField, PairwiseField
 from beliefs.inference.variational.structured import ForestField
@@ -125,7 +125,7 @@ def pairwise_model(n_states: int, tied: bool, seed: int) -> bl.FactorGraph:
 
 
 @pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("n_states", [2, 3, 4, 5, 8, 21])
+@pytest.mark.parametrize("n_states", [2, 3, 4, 5, 6, 7, 8, 9, 21, 256])
 @pytest.mark.parametrize("schedule", ["sequential", "color"])
 def test_fast_and_general_tiers_agree(n_states: int, tied: bool, schedule: str) -> None:
     graph = pairwise_model(n_states, tied, seed=n_states)
@@ -138,6 +138,35 @@ def test_fast_and_general_tiers_agree(n_states: int, tied: bool, schedule: str) 
         changes = [f.sweep(r, forward=sweep % 2 == 0, threads=1) for f, r in zip(fields, runs, strict=True)]
         assert changes[0] == pytest.approx(changes[1], abs=1e-10)
         np.testing.assert_allclose(runs[0].mu, runs[1].mu, rtol=0, atol=1e-10)
+
+
+def test_rows_beyond_the_stack_are_left_to_the_general_tier() -> None:
+    graph = random_model([257, 257], [(0, 1)], seed=0)
+    assert type(started(graph, MeanField()).field) is NaiveField
+
+
+@pytest.mark.parametrize("n_states", [2, 3, 4])
+def test_updates_out_of_turn_leave_neighbours_in_turn_and_every_byte_as_it_is(n_states: int) -> None:
+    rng = np.random.default_rng(n_states)
+    grid = grid_pairs(30, 30)
+    for pairs in (grid, [(0, 899), (17, 3)], [tuple(p) for p in rng.permutation(900)[:600].reshape(-1, 2)]):
+        tables = rng.normal(size=(len(pairs), n_states, n_states))
+        graph = bl.FactorGraph.pairwise(rng.normal(size=(900, n_states)), pairs, tables).condition({40: 0})
+        fields = [started(graph, MeanField()).field for _ in range(2)]
+        order = fields[0].orders.forward[0]
+        place = np.empty(900, np.int64)
+        place[order] = np.arange(order.size)
+        free = np.array([p for p in pairs if 40 not in p])
+        assert sorted(order) == [v for v in range(900) if v != 40]
+        assert ((place[free[:, 0]] < place[free[:, 1]]) == (free[:, 0] < free[:, 1])).all()
+        if pairs is grid:
+            assert np.mean(np.abs(np.diff(place[free])) >= 3) > 0.98
+        fields[1].orders = Orders.raster(np.sort(order))
+        runs = [field.begin(started(graph, MeanField(restarts=1)).runs[1].mu) for field in fields]
+        for sweep in range(4):
+            for field, run in zip(fields, runs, strict=True):
+                field.sweep(run, forward=sweep % 2 == 0, threads=1)
+            assert runs[0].mu.tobytes() == runs[1].mu.tobytes()
 
 
 @each_method
@@ -158,7 +187,7 @@ def test_models_of_pairs_alone_and_of_single_variables_alone(method: MeanField, 
 
 
 @pytest.mark.parametrize("strength", [30.0, 1000.0, 1e6])
-@pytest.mark.parametrize("n_states", [2, 3])
+@pytest.mark.parametrize("n_states", [2, 3, 4, 7])
 def test_tiers_agree_where_marginals_saturate(n_states: int, strength: float) -> None:
     graph = pairwise_model(n_states, False, seed=1)
     graph = graph.with_theta(strength * graph.theta)
@@ -175,10 +204,10 @@ def test_tiers_agree_where_marginals_saturate(n_states: int, strength: float) ->
     assert values[0] == pytest.approx(values[1], rel=1e-10) and values[0] <= joint_best + 20 * math.log(n_states)
 
 
-@pytest.mark.parametrize("model", ["binary", "pairwise", "general", "hard", "tree"])
+@pytest.mark.parametrize("model", ["binary", "pairwise", "vector", "general", "hard", "tree"])
 def test_same_bytes_for_any_number_of_threads(model: str) -> None:
     rng = np.random.default_rng(0)
-    k = 2 if model in ("binary", "tree", "hard") else 3
+    k = {"binary": 2, "tree": 2, "hard": 2, "general": 3, "pairwise": 3, "vector": 5}[model]
     graph = bl.FactorGraph.pairwise(rng.normal(size=(6400, k)), grid_pairs(80, 80), rng.normal(size=(12640, k, k)))
     if model == "general":
         graph = graph.with_factors([((0, 1, 2), rng.normal(size=(3, 3, 3)))])

@@ -2,24 +2,36 @@ r"""The naive mean field: every variable on its own, :math:`q(x) = \prod_v \mu_v
 
 Three ways to do the same update, chosen by the model: binary pairwise models in log-odds, pairwise models of one
 cardinality vertex by vertex, and everything else (other arities, mixed cardinalities, hard zeros) factor by factor.
-They agree to rounding.
+They agree to rounding. Where tables are small, a sequential sweep of pairwise models takes neighbours in their turn but
+others out of it, with the same result: an update need not wait for the one before it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from beliefs.inference.colouring import colouring
 from beliefs.inference.variational.field import Field, Orders, Run, entropy, read_only
+from beliefs.kernels.list_schedule import list_schedule
 from beliefs.kernels.mean_field import sweep_variables
-from beliefs.kernels.mean_field_pairwise import sweep_binary, sweep_pairwise
+from beliefs.kernels.mean_field_pairwise import (
+    CONSTANT_WIDTHS,
+    LARGEST_STATES,
+    pairwise_sweep,
+    sweep_binary,
+    sweep_ternary,
+)
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["BinaryField", "NaiveField", "PairwiseField", "naive_field"]
+
+_SMALL = 4  # states: the exponentials of larger variables are soon enough behind their tables
+_DELAY = 3  # places between neighbours in a sweep, as many updates as a processor has under way
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +102,7 @@ class BinaryField(NaiveField):
     def __init__(self, graph: FactorGraph, hard: Bools, schedule: str) -> None:
         super().__init__(graph, hard, schedule)
         layout = graph.layout
+        self.orders = _pairwise_orders(layout, schedule)
         near = layout.plan("mean_field neighbours", lambda: Neighbours.of(layout))
         t, c = graph.theta, near.cell
         vertex = np.repeat(np.arange(layout.n_vars), np.diff(near.ptr))
@@ -111,7 +124,7 @@ class BinaryField(NaiveField):
     @classmethod
     def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
         """Add the neighbours, their couplings and the temporaries."""
-        return super().n_bytes(layout, hard, runs) + 8.0 * (12 * layout.n_edges + 2 * layout.n_vars)
+        return super().n_bytes(layout, hard, runs) + 8.0 * (12 * layout.n_edges + 8 * layout.n_vars)
 
 
 class PairwiseField(NaiveField):
@@ -122,6 +135,9 @@ class PairwiseField(NaiveField):
         layout = graph.layout
         self.near = layout.plan("mean_field neighbours", lambda: Neighbours.of(layout))
         self.n_states = int(layout.card[layout.scope_vars[0]])
+        if self.n_states <= _SMALL:
+            self.orders = _pairwise_orders(layout, schedule)
+        self.kernel = _sweep(self.n_states)
         alone = np.flatnonzero(np.diff(layout.scope_ptr) == 1)
         states = np.arange(self.n_states)
         where = layout.state_ptr[layout.scope_vars[layout.scope_ptr[alone]]][:, None] + states
@@ -132,15 +148,17 @@ class PairwiseField(NaiveField):
     def update(self, items: Ints, run: Run) -> int:
         """Update these variables one after the other."""
         near = self.near
-        return sweep_pairwise(
+        return self.kernel(
             items, self.n_states, self.graph.layout.state_ptr, near.ptr, near.nbr, near.cell, near.is_first, self.unary,
-            self.theta, np.empty(self.n_states), np.empty(self.n_states), run.mu,
+            self.theta, run.mu,
         )  # fmt: skip
 
     @classmethod
     def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
         """Add the neighbours, the unary potentials and the temporaries."""
-        return super().n_bytes(layout, hard, runs) + 8.0 * (10 * layout.n_edges + 5 * layout.n_states)
+        return super().n_bytes(layout, hard, runs) + 8.0 * (
+            10 * layout.n_edges + 5 * layout.n_states + 6 * layout.n_vars
+        )
 
 
 def naive_field(layout: Layout, hard: Bools) -> type[NaiveField]:
@@ -148,9 +166,15 @@ def naive_field(layout: Layout, hard: Bools) -> type[NaiveField]:
     if hard.any() or not layout.n_edges or (np.diff(layout.scope_ptr) > 2).any():
         return NaiveField
     card = layout.card[layout.scope_vars]
-    if card.min() < card.max() or card[0] < 2:
+    if card.min() < card.max() or not 2 <= card[0] <= LARGEST_STATES:
         return NaiveField
     return BinaryField if card[0] == 2 else PairwiseField
+
+
+def _sweep(n_states: int) -> Callable[..., int]:
+    """Return the kernel for pairs of variables with so many states, three or more."""
+    width = -(-n_states // 4) * 4
+    return sweep_ternary if n_states == 3 else pairwise_sweep(width if width in CONSTANT_WIDTHS else 0)
 
 
 def _orders(layout: Layout, schedule: str) -> Orders:
@@ -159,6 +183,22 @@ def _orders(layout: Layout, schedule: str) -> Orders:
     if schedule == "sequential":
         return layout.plan("mean_field raster", lambda: Orders.raster(np.flatnonzero(moves)))
     return layout.plan("mean_field colours", lambda: _coloured(layout, moves))
+
+
+def _pairwise_orders(layout: Layout, schedule: str) -> Orders:
+    """Return orders with the results of :func:`_orders`, in which an update seldom needs the one before it."""
+    if schedule != "sequential":
+        return _orders(layout, schedule)
+    return layout.plan("mean_field interleaved", lambda: _interleaved(layout))
+
+
+def _interleaved(layout: Layout) -> Orders:
+    items = read_only(np.flatnonzero(np.diff(layout.var_ptr) > 0))
+    order = np.empty(items.size, np.int64)
+    list_schedule(
+        items, _DELAY, layout.scope_ptr, layout.scope_vars, layout.var_ptr, layout.var_edges, layout.edge_factor, order
+    )
+    return Orders.raster(order)
 
 
 def _coloured(layout: Layout, moves: Bools) -> Orders:
