@@ -92,6 +92,7 @@ def jobs() -> Iterator[Job]:
     for states in _STATES:
         for task, text in _OPTIONS:
             yield f"{task.value} with {text}, {states} states", _asked(_DOORS[task], _loop(states), text)
+        yield f"a warm start, {states} states", _warm_start(_loop(states))
     yield "effective resistances", _asked(_DOORS[Task.INFER], make_ising_grid(_LARGE, seed=0), "trw(rho=uniform)")
     for size in _GRIDS:
         yield f"an order of {size * size} variables", _planned(make_ising_grid(size, seed=0))
@@ -100,6 +101,10 @@ def jobs() -> Iterator[Job]:
 
 def _asked(door: Callable[[FactorGraph, str], object], graph: FactorGraph, method: str) -> Callable[[], object]:
     return lambda: door(graph, method)
+
+
+def _warm_start(graph: FactorGraph) -> Callable[[], object]:
+    return lambda: infer(graph, "bp", init=infer(graph, "bp"))
 
 
 def _planned(graph: FactorGraph) -> Callable[[], object]:

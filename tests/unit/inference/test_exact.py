@@ -141,7 +141,7 @@ def test_marginal_map_needs_a_wider_tree() -> None:
     graph = random_model([2] * 12, [(0, v) for v in range(1, 12)], seed=0)
     assert bl.maximize(graph, max_bytes=8_000).gap == 0
     with pytest.raises(bl.BudgetError, match="width 11"):
-        bl.marginal_map(graph, range(1, 12), max_bytes=8_000)
+        bl.marginal_map(graph, range(1, 12), "junction_tree", max_bytes=8_000)
     value = bl.marginal_map(graph, range(1, 12)).log_value
     joint = reference.joint_table(graph)
     assert value == pytest.approx(float(reference.query_values(joint, range(1, 12)).max()))
