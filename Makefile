@@ -42,6 +42,7 @@ format: $(VENV)/installed-dev  ## rewrite the sources in the project's format
 
 bench: $(VENV)/installed-peers  ## measure ours beside the peers'
 	$(BIN)/python benchmarks/exact.py
+	$(BIN)/python benchmarks/messages.py
 
 docs: $(VENV)/installed-docs  ## build the documentation: site/index.html
 	rm -rf docs/generated

@@ -35,7 +35,7 @@ Job = tuple[str, Callable[[], object]]
 
 _GRIDS = (10, 91)  # orders of small and of large graphs are searched by different kernels
 
-_STATES = (2, 3, 6, 9)  # messages of two, up to four, up to eight and more states have kernels of their own
+_STATES = (2, 3, 4, 6, 9)  # the kernels of their own: two, three, four, up to eight and more states
 _LARGE = 18  # rows of a grid beyond which effective resistances are computed sparsely
 _OPTIONS = (
     *((Task.INFER, text) for text in (
