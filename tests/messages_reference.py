@@ -61,6 +61,8 @@ class Flooding:
                 new.append(lam)
                 continue
             cavity = [beta[v] - m for v, m in zip(scope, lam, strict=True)]
+            # factors of more than two variables hear themselves where rho < 1: they move less than all the way
+            share = 1 / (1 + (len(scope) - 1) * (1 - weight)) if len(scope) > 2 and weight < 1 else 1.0
             row = []
             for i, target in enumerate(scope):
                 total = table / weight
@@ -76,7 +78,8 @@ class Flooding:
                 maxed = tuple(j for j in range(len(scope)) if j != i and j not in summed)
                 total = np.expand_dims(lse(total, summed), summed)
                 total = np.squeeze(total.max(axis=maxed, keepdims=True), axis=tuple(sorted(summed + maxed)))
-                row.append(normalised(total, self.tau[target] > 0))
+                message = normalised(total, self.tau[target] > 0)
+                row.append(normalised(share * message + (1 - share) * lam[i], self.tau[target] > 0))
             new.append(row)
         self.lam = new
 

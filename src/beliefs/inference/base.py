@@ -184,13 +184,19 @@ def zero_probability(graph: FactorGraph) -> ZeroProbabilityError:
 def check_option(ok: bool, name: str, expected: str, found: object) -> None:
     """Raise a ModelError for an option out of range."""
     if not ok:
-        raise ModelError(f"{name} must be {expected}, found {found!r}")
+        shown = " ".join(repr(found).split())
+        raise ModelError(f"{name} must be {expected}, found {shown if len(shown) <= 80 else shown[:77] + '...'}")
 
 
 def is_number(value: object, *, whole: bool = False) -> bool:
     """Whether an option's value is a real number (an integer if ``whole``); booleans and words are not."""
     kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
     return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def is_word(value: object, words: tuple[str, ...]) -> bool:
+    """Whether an option's value is one of these words."""
+    return isinstance(value, str) and value in words
 
 
 def observed_point_masses(graph: FactorGraph) -> Floats:

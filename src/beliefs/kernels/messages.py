@@ -30,9 +30,12 @@ __all__ = [
     "cavity",
     "log_beliefs",
     "messages_out",
+    "relaxation",
     "replace_message",
     "send_unary",
+    "settle",
     "sweep_log",
+    "turns_of",
     "widest_scope",
 ]
 
@@ -42,17 +45,20 @@ UNLIKELY = 50.0  # nats
 
 @kernel
 def widest_scope(card: Ints, scope_ptr: Ints, scope_vars: Ints) -> tuple[int, int, int, int]:
-    """Return the largest arity, cardinality, table, and sum of the tables over a scope's first 0, 1, 2, ... axes."""
+    """Return the largest arity, cardinality and table, and room for the tables over 0, 1, 2, ... axes in any order.
+
+    With two states or more an axis these add up to twice the whole; every axis of one state adds the whole once more.
+    """
     widest, largest, cells, spread = 1, 1, 1, 1
     for v in range(card.size):
         largest = max(largest, card[v])
     for f in range(scope_ptr.size - 1):
         widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
-        size, total = 1, 1
+        size, single = 1, 0
         for e in range(scope_ptr[f], scope_ptr[f + 1]):
             size *= card[scope_vars[e]]
-            total += size
-        cells, spread = max(cells, size), max(spread, total)
+            single += card[scope_vars[e]] == 1
+        cells, spread = max(cells, size), max(spread, (2 + single) * size + 1)
     return widest, largest, cells, spread
 
 
@@ -315,6 +321,36 @@ def allow_unlikely(at_maximisers: Floats, message: Floats) -> None:
 
 
 @kernel
+def turns_of(arity: int, rho: float) -> int:
+    """Return in how many turns a factor sends: all its messages at once, or one after the other.
+
+    With a counting number below 1 its messages hear each other: sent at once, an error comes back
+    ``-(1 - rho) (arity - 1)`` times, and from three variables on may grow. One after the other (Gauss-Seidel) it
+    shrinks.
+    """
+    return arity if arity > 2 and rho < 1.0 else 1
+
+
+@kernel
+def relaxation(arity: int, rho: float) -> float:
+    """Return the share of a new message that flooding takes, so that what is said in :func:`turns_of` cancels.
+
+    All messages are sent at once there, so they move ``1 / (1 + (arity - 1)(1 - rho))`` of the way.
+    """
+    return 1.0 / (1.0 + (arity - 1) * (1.0 - rho)) if arity > 2 and rho < 1.0 else 1.0
+
+
+@kernel
+def settle(old: Floats, new: Floats, damping: float, in_logs: bool, floor: float, summed: bool) -> None:
+    """Mix a normalised log message with the old one, normalise, and keep it above the floor."""
+    if damping > 0.0:
+        for x in range(new.size):
+            new[x] = damped(old[x], new[x], damping, in_logs)
+        normalise(new, summed)
+    raise_to(new, floor)
+
+
+@kernel
 def raise_to(log_message: Floats, floor: float) -> None:
     """Raise what is below ``floor`` to it; hard zeros stay.
 
@@ -382,23 +418,22 @@ def sweep_log(
         if arity < 2:
             continue
         left_out = skip[k] if skip.size > 0 else -1
-        if not messages_out(
-            f, left_out, card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, summed, rho, messages,
-            finite, zeros, room, table, spread, places,
-        ):  # fmt: skip
-            return False
-        for a in range(arity):
-            if places[0, a] == left_out:
-                continue
-            e = first + places[0, a]
-            old, new = messages[msg_ptr[e] : msg_ptr[e + 1]], room[2, a, : places[1, a]]
-            if damping > 0.0:
+        turns = 1 if at_once else turns_of(arity, rho[f])
+        share = 1.0 - (1.0 - damping) * relaxation(arity, rho[f]) if at_once else damping
+        for turn in range(turns):
+            if not messages_out(
+                f, left_out, card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, summed, rho, messages,
+                finite, zeros, room, table, spread, places,
+            ):  # fmt: skip
+                return False
+            for a in range(arity):
+                if places[0, a] == left_out or (turns > 1 and a != turn):
+                    continue
+                e = first + places[0, a]
+                old, new = messages[msg_ptr[e] : msg_ptr[e + 1]], room[2, a, : places[1, a]]
+                settle(old, new, share, in_logs, floor, summed[scope_vars[e]])
+                if not at_once:
+                    replace_message(scope_vars[e], old, new, rho[f], state_ptr, finite, zeros)
                 for x in range(new.size):
-                    new[x] = damped(old[x], new[x], damping, in_logs)
-                normalise(new, summed[scope_vars[e]])
-            raise_to(new, floor)
-            if not at_once:
-                replace_message(scope_vars[e], old, new, rho[f], state_ptr, finite, zeros)
-            for x in range(new.size):
-                fresh[msg_ptr[e] + x] = new[x]
+                    fresh[msg_ptr[e] + x] = new[x]
     return True

@@ -17,6 +17,7 @@ from beliefs.kernels._jit import inlined_kernel, kernel, linear_kernel
 from beliefs.kernels.contraction import contract_sum, spread_sum
 from beliefs.kernels.elementary import fast_exp, fast_log, fast_power
 from beliefs.kernels.machine import address, get, onward, put
+from beliefs.kernels.messages import relaxation, turns_of
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = [
@@ -271,59 +272,61 @@ def sweep_linear(
         f = order[k]
         first, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
         left_out = skip[k] if skip.size > 0 else -1
+        turns = 1 if at_once else turns_of(arity, rho[f])
+        share = 1.0 - (1.0 - damping) * relaxation(arity, rho[f]) if at_once else damping
         binary = arity == 2 or arity == 3
         for a in range(arity):
             binary = binary and card[scope_vars[first + a]] == 2
-        low, high, at = least, 1.0, 0  # incoming vectors lie one after the other, from ``at``
-        for a in range(arity):
-            s, m, n = state_ptr[scope_vars[first + a]], msg_ptr[first + a], card[scope_vars[first + a]]
-            if binary:  # said with a constant, so that loops unroll
-                smallest, greatest = gather(s, m, 2, at, sent, products, missing, incoming)
-            else:
-                smallest, greatest = gather(s, m, n, at, sent, products, missing, incoming)
-            low, high, at = low * smallest, high * greatest, at + n
-        if high == 0.0 or high > _MOST:
-            code = IMPOSSIBLE if high == 0.0 else OUT_OF_RANGE
-            break
         table = onward(tables, psi_ptr[f])
-        if binary:
-            binary_messages(table, arity, incoming, out)
+        for turn in range(turns if arity > 1 else 0):
+            low, high, at = least, 1.0, 0  # incoming vectors lie one after the other, from ``at``
             for a in range(arity):
-                s, m = state_ptr[scope_vars[first + a]], msg_ptr[first + a]
-                if a == left_out or code != DONE:
+                s, m, n = state_ptr[scope_vars[first + a]], msg_ptr[first + a], card[scope_vars[first + a]]
+                if binary:  # said with a constant, so that loops unroll
+                    smallest, greatest = gather(s, m, 2, at, sent, products, missing, incoming)
+                else:
+                    smallest, greatest = gather(s, m, n, at, sent, products, missing, incoming)
+                low, high, at = low * smallest, high * greatest, at + n
+            if high == 0.0 or high > _MOST:
+                code = IMPOSSIBLE if high == 0.0 else OUT_OF_RANGE
+                break
+            if binary:
+                binary_messages(table, arity, incoming, out)
+                for a in range(arity):
+                    s, m = state_ptr[scope_vars[first + a]], msg_ptr[first + a]
+                    if a == left_out or code != DONE or (turns > 1 and a != turn):
+                        continue
+                    if low < _LEAST and too_small(out, 2 * a, 2):
+                        code = OUT_OF_RANGE
+                    else:
+                        code = update_message(
+                            out, 2 * a, incoming, 2 * a, 2, s, m, rho[f], share, in_logs, at_once, sent, sending,
+                            products, missing,
+                        )  # fmt: skip
+                continue
+            begin, length, at = 0, 1, 0  # W_j is spread[begin : begin + length]
+            for a in range(arity - 1):
+                n = card[scope_vars[first + a]]
+                spread_sum(length, onward(spread, begin), n, onward(incoming, at), onward(spread, begin + length))
+                begin, length, at = begin + length, length * n, at + n
+            at += card[scope_vars[first + arity - 1]]
+            for a in range(arity - 1, -1, -1):
+                s, m, n = state_ptr[scope_vars[first + a]], msg_ptr[first + a], card[scope_vars[first + a]]
+                at -= n
+                cells = table if a == arity - 1 else rest
+                contract_sum(length, n, cells, onward(spread, begin), onward(incoming, at), out, rest)
+                if a > 0:
+                    length //= card[scope_vars[first + a - 1]]
+                    begin -= length
+                if a == left_out or code != DONE or (turns > 1 and a != turn):
                     continue
-                if low < _LEAST and too_small(out, 2 * a, 2):
+                if low < _LEAST and too_small(out, 0, n):
                     code = OUT_OF_RANGE
                 else:
                     code = update_message(
-                        out, 2 * a, incoming, 2 * a, 2, s, m, rho[f], damping, in_logs, at_once, sent, sending,
-                        products, missing,
+                        out, 0, incoming, at, n, s, m, rho[f], share, in_logs, at_once, sent, sending, products,
+                        missing,
                     )  # fmt: skip
-            if code != DONE:
-                break
-            continue
-        begin, length, at = 0, 1, 0  # W_j is spread[begin : begin + length]
-        for a in range(arity - 1):
-            n = card[scope_vars[first + a]]
-            spread_sum(length, onward(spread, begin), n, onward(incoming, at), onward(spread, begin + length))
-            begin, length, at = begin + length, length * n, at + n
-        at += card[scope_vars[first + arity - 1]] if arity > 0 else 0
-        for a in range(arity - 1, -1, -1):
-            s, m, n = state_ptr[scope_vars[first + a]], msg_ptr[first + a], card[scope_vars[first + a]]
-            at -= n
-            cells = table if a == arity - 1 else rest
-            contract_sum(length, n, cells, onward(spread, begin), onward(incoming, at), out, rest)
-            if a > 0:
-                length //= card[scope_vars[first + a - 1]]
-                begin -= length
-            if a == left_out or code != DONE or arity < 2:
-                continue
-            if low < _LEAST and too_small(out, 0, n):
-                code = OUT_OF_RANGE
-            else:
-                code = update_message(
-                    out, 0, incoming, at, n, s, m, rho[f], damping, in_logs, at_once, sent, sending, products, missing
-                )
         if code != DONE:
             break
     return code

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.messages import damped, messages_out, raise_to, replace_message
+from beliefs.kernels.messages import messages_out, replace_message, settle
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["prepare_queue", "send_by_residual"]
@@ -72,15 +72,15 @@ def _renew(
         room, table, spread, places,
     ):  # fmt: skip
         return False
-    for a in range(scope_ptr[f + 1] - scope_ptr[f]):
+    arity = scope_ptr[f + 1] - scope_ptr[f]
+    for a in range(arity):
         e = scope_ptr[f] + places[0, a]
+        old, new = messages[msg_ptr[e] : msg_ptr[e + 1]], room[2, a, : places[1, a]]
+        settle(old, new, damping, in_logs, floor, summed[scope_vars[e]])
         residual[e] = 0.0
-        raise_to(room[2, a, : places[1, a]], floor)
-        for x in range(places[1, a]):
-            old = messages[msg_ptr[e] + x]
-            new = damped(old, room[2, a, x], damping, in_logs)
-            pending[msg_ptr[e] + x] = new
-            residual[e] = max(residual[e], abs(math.exp(new) - math.exp(old)))
+        for x in range(new.size):
+            pending[msg_ptr[e] + x] = new[x]
+            residual[e] = max(residual[e], abs(math.exp(new[x]) - math.exp(old[x])))
     return True
 
 

@@ -376,3 +376,61 @@ def test_a_long_chain_with_hard_zeros_is_exact(seed: int) -> None:
     result, truth = bl.infer(graph, "bp"), bl.infer(graph, "junction_tree")
     assert result.bound is bl.Bound.EXACT and result.log_z == pytest.approx(truth.log_z, rel=1e-11)
     np.testing.assert_allclose(result.mu_var, truth.mu_var, rtol=0, atol=1e-9)
+
+
+# -- claims that were once false -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("method", ["trw", "fractional_bp", "trw(schedule=flooding)", "trw(schedule=residual)", "bp"])
+def test_converged_means_that_factors_and_variables_agree(method: str) -> None:
+    """Factors of several variables that send at once can swing between two states, pass by pass."""
+    settled = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        scopes = [tuple(int(v) for v in rng.choice(8, size=int(rng.integers(3, 5)), replace=False)) for _ in range(9)]
+        graph = random_model([2] * 8, scopes, seed=seed, scale=2.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", bl.ConvergenceWarning)
+            result = bl.infer(graph, method, max_iters=600)
+        settled += result.converged
+        for f in range(graph.n_factors if result.converged else 0):
+            table = result.factor_marginal(f)
+            for axis, v in enumerate(graph.layout.scope(f)):
+                rest = tuple(a for a in range(table.ndim) if a != axis)
+                np.testing.assert_allclose(table.sum(axis=rest), result.marginal(int(v)), rtol=0, atol=2e-6)
+    assert settled >= (9 if method == "trw" else 1)
+
+
+@pytest.mark.parametrize("cards", [[1, 3, 1, 1], [1, 1, 3], [1, 1, 1, 2], [1, 4, 1, 2, 1]])
+def test_single_states_before_a_query_variable(cards: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    graph = bl.FactorGraph.from_tables(cards, [(range(len(cards)), rng.normal(size=cards))], log=True)
+    joint = reference.joint_table(graph)
+    for v in range(len(cards)):
+        for method in ("bp", "trw", "bp(schedule=residual)"):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", bl.ConvergenceWarning)
+                found = bl.marginal_map(graph, [v], method)
+            assert found.log_value == pytest.approx(float(reference.query_values(joint, [v]).max()))
+
+
+@pytest.mark.parametrize("method", ["trw(rho=1e-310)", "fractional_bp(rho=1e-310)", "fractional_bp(rho=1e300)"])
+def test_counting_numbers_beyond_use_are_refused(method: str) -> None:
+    with pytest.raises(bl.ModelError, match="rho must be between"):
+        bl.infer(family("grid"), method)
+
+
+@pytest.mark.parametrize("field", ["damp", "schedule", "stop"])
+def test_an_array_is_no_word(field: str) -> None:
+    with pytest.raises(bl.ModelError, match=field):
+        BP(**{field: np.zeros(50)})
+    with pytest.raises(bl.ModelError, match="list of factor indices"):
+        bl.infer(family("grid"), BP(order=[[1, 2], [3]]))
+
+
+def test_a_full_query_is_the_maximum() -> None:
+    for seed in range(10):
+        graph = random_model([3] * 9, unary(9) + grid_pairs(3, 3), seed=seed, scale=3.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", bl.ConvergenceWarning)
+            whole = bl.maximize(graph, "bp(schedule=residual)", max_iters=20)
+            query = bl.marginal_map(graph, range(9), "bp(schedule=residual)", max_iters=20)
+        assert query.log_value == pytest.approx(whole.log_score)

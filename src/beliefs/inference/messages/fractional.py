@@ -63,7 +63,10 @@ class FractionalBP(MessagePassing):
         elif is_number(self.rho):
             given = np.full(layout.n_factors, float(self.rho))
         else:
-            given = np.asarray(self.rho, float)
+            try:
+                given = np.asarray(self.rho, float)
+            except (TypeError, ValueError):
+                raise ModelError("rho must be numbers, one for each factor") from None
             if given.shape != (layout.n_factors,):
                 raise ModelError(
                     f"rho must have one number for each of {layout.n_factors} factors, found {given.shape}"

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.errors import BudgetError
+from beliefs.errors import BudgetError, ModelError
 from beliefs.inference.base import (
     Bound,
     Decoding,
@@ -24,6 +24,7 @@ from beliefs.inference.base import (
     Task,
     check_option,
     is_number,
+    is_word,
     observed_point_masses,
     zero_probability,
 )
@@ -45,7 +46,10 @@ __all__ = ["MessagePassing", "MessageState", "Start"]
 _LEAST = -7.0  # nats: where a hard zero is gone, no message of a warm start says less than exp(-7), about 1e-3
 _REFRESH = 32  # iterations between which sums of messages are kept up by differences
 _QUIET = 1e-3  # change of a marginal below which saturated models are looked at more closely, and of their logs
+_SETTLED = 1e-6  # change below which a fixed point is verified: factors and variables must agree
+_AGREE = 1e-6  # how closely
 _SATURATED = 1e-9  # a marginal that may hide a change of its logs
+_RHO = (1e-6, 1e6)
 _TRIFLE = 1_000_000  # bytes that are always there
 _WORTH_THREADS = 200_000  # cells: a smaller sweep is over before a second thread has begun
 
@@ -75,6 +79,9 @@ class MessageState:
         self.n_steps, self.warm = 0, warm is not None
         self.threads = problem.threads if setting.layout.table_ptr[-1] >= _WORTH_THREADS else 1
         self.best: Decoding | None = None
+        self.decoded_at = -1
+        wide = np.diff(setting.layout.scope_ptr) > 2
+        self.hears_itself = bool((wide & (setting.rho < 1.0)).any())
         self.memory: dict[str, Any] = {}
         self.tier: Tier
         self._logs: tuple[int, LogMessages] | None = None
@@ -145,9 +152,9 @@ class MessagePassing(Method):
 
     def __post_init__(self) -> None:
         check_option(is_number(self.damping) and 0 <= self.damping < 1, "damping", "in [0, 1)", self.damping)
-        check_option(self.damp in ("log", "probability"), "damp", "'log' or 'probability'", self.damp)
-        check_option(self.schedule in SCHEDULES, "schedule", f"one of {', '.join(SCHEDULES)}", self.schedule)
-        check_option(self.stop in ("marginals", "messages"), "stop", "'marginals' or 'messages'", self.stop)
+        check_option(is_word(self.damp, ("log", "probability")), "damp", "'log' or 'probability'", self.damp)
+        check_option(is_word(self.schedule, SCHEDULES), "schedule", f"one of {', '.join(SCHEDULES)}", self.schedule)
+        check_option(is_word(self.stop, ("marginals", "messages")), "stop", "'marginals' or 'messages'", self.stop)
 
     @abstractmethod
     def counting_numbers(self, problem: Problem, warm: Start | None) -> Reweighting:
@@ -161,6 +168,9 @@ class MessagePassing(Method):
         if (graph.theta[layout.cell_ptr[layout.factor_size == 1]] == -np.inf).any():
             raise zero_probability(graph)
         reweighting = self.counting_numbers(problem, warm)
+        coupling = reweighting.rho[np.diff(layout.scope_ptr) > 1]
+        if coupling.size and not (_RHO[0] <= coupling.min() and coupling.max() <= _RHO[1]):
+            raise ModelError(f"rho must be between {_RHO[0]:g} and {_RHO[1]:g}: potentials are divided by it")
         summed = problem.tau > 0
         schedule = make_schedule(layout, self.schedule, self.order)
         setting = Setting(
@@ -194,13 +204,15 @@ class MessagePassing(Method):
         change, possible = state.tier.beliefs(state.mu_var)
         if not possible:
             raise zero_probability(state.problem.graph)
-        if state.problem.task is Task.MAXIMIZE and state.n_steps & (state.n_steps - 1) == 0:
+        if _whole(state.problem) and state.n_steps & (state.n_steps - 1) == 0:
             self.decoding(state)  # after 1, 2, 4, 8, ... iterations: messages that do not settle pass good states
         if before is not None:
             after = state.tier.log_messages()
-            return float(np.abs(np.exp(after) - np.exp(before)).max(initial=0.0))
-        if change < _QUIET and not self.exact_here(state) and _saturated(state).any():
-            change = max(change, self._distance(state))
+            change = float(np.abs(np.exp(after) - np.exp(before)).max(initial=0.0)) / (1.0 - self.damping)
+        suspect = change < _QUIET and (state.hears_itself or bool(_saturated(state).any()))
+        if (suspect or change < _SETTLED) and not self.exact_here(state):
+            apart = self._distance(state)
+            change = max(change, apart) if apart > _AGREE else change
         return change
 
     def _distance(self, state: MessageState) -> float:
@@ -258,12 +270,14 @@ class MessagePassing(Method):
     def decoding(self, state: MessageState) -> Decoding:
         """Return the best decoding so far: a real assignment with its real score or value."""
         problem = state.problem
-        hidden = int((~problem.graph.layout.observed).sum())
-        if problem.task is Task.MAXIMIZE or problem.query.size == hidden:
-            found = decoded(problem, state.logs, self.exact_here(state), self.upper_bound(state))
-        else:
-            found = query_decoding(problem, state.logs, self.upper_bound(state))
-        state.best = found if state.best is None else better(state.best, found)
+        if state.best is None or state.decoded_at != state.n_steps:
+            state.decoded_at = state.n_steps
+            upper = self.upper_bound(state)
+            if _whole(problem):
+                found = decoded(problem, state.logs, self.exact_here(state), upper)
+            else:
+                found = query_decoding(problem, state.logs, upper)
+            state.best = found if state.best is None else better(state.best, found)
         return state.best
 
     def exact_here(self, state: MessageState) -> bool:
@@ -277,6 +291,12 @@ class MessagePassing(Method):
     def upper_bound(self, state: MessageState) -> float:
         """Return a certified upper bound at the present iterate, inf if there is none."""
         return np.inf
+
+
+def _whole(problem: Problem) -> bool:
+    """Whether a state of all variables is asked for."""
+    hidden = int((~problem.graph.layout.observed).sum())
+    return problem.task is Task.MAXIMIZE or (problem.task is Task.MARGINAL_MAP and problem.query.size == hidden)
 
 
 def _saturated(state: MessageState) -> Bools:

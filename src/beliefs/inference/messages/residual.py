@@ -58,3 +58,9 @@ class ResidualQueue(LogTier):
         """Send as many messages as there are."""
         self.possible = self.possible and self._send(self.heap.size)
         return DONE if self.possible else IMPOSSIBLE
+
+    def beliefs(self, mu_var: Floats) -> tuple[float, bool]:
+        """Normalise the sums; a message that waits to be sent is a change too, though marginals may stand still."""
+        change, possible = super().beliefs(mu_var)
+        waiting = float(self.residual[self.heap[0]]) if self.heap.size else 0.0
+        return max(change, waiting), possible

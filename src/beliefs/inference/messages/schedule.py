@@ -214,7 +214,10 @@ def _residual(layout: Layout) -> Schedule:
 
 def _user_order(layout: Layout, order: Any) -> Ints:
     """Check that a list of factors names each factor of two or more variables once; others are dropped."""
-    listed: Ints = np.asarray(order)
+    try:
+        listed: Ints = np.asarray(order)
+    except ValueError:
+        raise ModelError("order must be a list of factor indices") from None
     if listed.ndim != 1 or listed.dtype.kind not in "iu":
         raise ModelError("order must be a list of factor indices")
     if listed.size and not (0 <= listed.min() and listed.max() < layout.n_factors):

@@ -33,7 +33,7 @@ from beliefs.typing import Floats
 
 __all__ = ["TRW"]
 
-_BOUND_STEPS = 100  # iterations for a bound on log Z beside that on marginal MAP
+_BOUND_WORK = 5e7  # cells read for a bound on log Z beside that on marginal MAP, in 5 to 100 iterations
 _SETTLED = 1e-5  # change of a marginal below which mutual informations are good enough for a step on rho
 
 
@@ -70,7 +70,12 @@ class TRW(MessagePassing):
         if isinstance(self.rho, str):
             words = (*WORDS, "optimized")
             check_option(self.rho in words, "rho", f"one of {', '.join(words)}, a number or an array", self.rho)
-        check_option(is_number(self.rho_steps, whole=True) and self.rho_steps >= 0, "rho_steps", ">= 0", self.rho_steps)
+        check_option(
+            is_number(self.rho_steps, whole=True) and self.rho_steps >= 0,
+            "rho_steps",
+            "an integer >= 0",
+            self.rho_steps,
+        )
 
     @property
     def moving(self) -> bool:
@@ -97,7 +102,8 @@ class TRW(MessagePassing):
     def _log_z_bound(self, problem: Problem) -> float:
         """Return a bound on log Z after some iterations of sum-product."""
         state = self.init(replace(problem, task=Task.INFER, query=np.zeros(0, np.int64)))
-        for _ in range(_BOUND_STEPS):
+        steps = int(np.clip(_BOUND_WORK / max(1, int(problem.graph.layout.table_ptr[-1])), 5, 100))
+        for _ in range(steps):
             if self.step(state) < _SETTLED:
                 break
         return super().marginals(state).upper

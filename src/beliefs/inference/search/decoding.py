@@ -22,7 +22,8 @@ from beliefs.typing import Ints
 
 __all__ = ["decoded", "query_decoding"]
 
-_MOVES = 20  # random forests tried after coordinate ascent
+_MOVES = 20  # random forests tried after coordinate ascent, on small models
+_WORK = 2e6  # cells: larger models get fewer
 
 
 def decoded(problem: Problem, logs: LogMessages, exact: bool, upper: float) -> Decoding:
@@ -58,7 +59,8 @@ def query_decoding(problem: Problem, logs: LogMessages, upper: float) -> Decodin
 def _improved(problem: Problem, row: Ints) -> Ints:
     """Coordinate ascent, then exact moves on random forests."""
     row, _ = icm(problem.graph, row)
-    row, _ = forest_moves(problem.graph, row, problem.seed, _MOVES)
+    moves = int(np.clip(_WORK / max(1, int(problem.graph.layout.table_ptr[-1])), 1, _MOVES))
+    row, _ = forest_moves(problem.graph, row, problem.seed, moves)
     return row
 
 

@@ -72,5 +72,5 @@ def _estimate(given: FactorGraph, max_bytes: int) -> tuple[float, Bound]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        result = infer(given, "bp", max_bytes=max_bytes)
+        result = infer(given, "bp", max_bytes=max_bytes, max_iters=100)
     return result.log_z, Bound.EXACT if result.bound is Bound.EXACT else Bound.ESTIMATE

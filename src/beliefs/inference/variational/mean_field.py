@@ -40,7 +40,7 @@ import numpy as np
 
 from beliefs.driver import Value
 from beliefs.errors import BudgetError
-from beliefs.inference.base import Bound, Marginals, Method, Problem, Task, check_option, is_number
+from beliefs.inference.base import Bound, Marginals, Method, Problem, Task, check_option, is_number, is_word
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.search.feasible import EFFORT, feasible_state, hard_factors
 from beliefs.inference.search.icm import icm
@@ -110,11 +110,11 @@ class MeanField(Method):
     value_is_free: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_option(self.structure in ("none", "tree"), "structure", "none or tree", self.structure)
+        check_option(is_word(self.structure, ("none", "tree")), "structure", "none or tree", self.structure)
         check_option(
             is_number(self.restarts, whole=True) and self.restarts >= 0, "restarts", "an integer >= 0", self.restarts
         )
-        check_option(self.schedule in ("sequential", "color"), "schedule", "sequential or color", self.schedule)
+        check_option(is_word(self.schedule, ("sequential", "color")), "schedule", "sequential or color", self.schedule)
 
     def init(self, problem: Problem, warm: Start | None = None) -> MeanFieldState:
         """Choose updates, check the budget, and start: from ``warm`` marginals, uniform ones, or a possible state."""
