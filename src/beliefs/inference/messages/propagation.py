@@ -80,6 +80,7 @@ class MessageState:
         self.threads = problem.threads if setting.layout.table_ptr[-1] >= _WORTH_THREADS else 1
         self.best: Decoding | None = None
         self.decoded_at = -1
+        self.answer: tuple[int, Marginals] | None = None
         wide = np.diff(setting.layout.scope_ptr) > 2
         self.hears_itself = bool((wide & (setting.rho < 1.0)).any())
         self.memory: dict[str, Any] = {}
@@ -88,7 +89,7 @@ class MessageState:
 
     def hold(self, tiers: tuple[type[Tier], ...], setting: Setting, messages: Floats | None) -> None:
         """Hold the messages in the first form that can; None stands for messages that say nothing."""
-        self.setting, self._logs = setting, None
+        self.setting, self._logs, self.answer = setting, None, None
         found = next((tier for kind in tiers if (tier := kind.make(setting, messages)) is not None), None)
         if found is None or not found.beliefs(self.mu_var)[1]:
             raise zero_probability(self.problem.graph)
@@ -258,6 +259,11 @@ class MessagePassing(Method):
 
     def marginals(self, state: MessageState) -> Marginals:
         """Return beliefs, their free energy or a bound, and what is certain about log Z."""
+        if state.answer is None or state.answer[0] != state.n_steps:
+            state.answer = state.n_steps, self._marginals(state)
+        return state.answer[1]
+
+    def _marginals(self, state: MessageState) -> Marginals:
         energy, mu_factor = self.free_energy(state)
         mu_var = state.mu_var.copy()
         if self.exact_here(state):
