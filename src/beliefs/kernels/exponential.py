@@ -1,4 +1,4 @@
-"""Four exponentials at once, for rows that are too short for a loop around ``fast_exp`` to become SIMD.
+"""Four exponentials or logarithms at once, for rows that are too short for a loop around scalar ones to become SIMD.
 
 The same reduction and series as in :mod:`beliefs.kernels.elementary`, on the vectors of :mod:`beliefs.kernels.simd`.
 """
@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.simd import vector4
 
-__all__ = ["exp4"]
+__all__ = ["exp4", "log4"]
 
 _LEAST = -708.0  # below, the result would not be a normal number
 _LOG2_E = 1.4426950408889634
@@ -26,8 +26,16 @@ _FOUR, _LONGS = ir.VectorType(ir.DoubleType(), 4), ir.VectorType(ir.IntType(64),
 _FLAGS = ("contract",)
 
 
+_ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
+_TWO_52 = 0x4330000000000000  # 2^52, whose low bits hold an integer
+
+
 def _all(value: float) -> Any:
     return ir.Constant(_FOUR, [value] * 4)
+
+
+def _longs(value: int) -> Any:
+    return ir.Constant(_LONGS, [value] * 4)
 
 
 def _multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
@@ -53,7 +61,30 @@ def _series(builder: Any, r: Any) -> Any:
     return _multiply_add(builder, r4, _multiply_add(builder, r4, high, middle), low)
 
 
+def _logarithm(builder: Any, x: Any) -> Any:
+    """Return the logs: n log 2 + 2 artanh s, where x = 2^n m, s = (m - 1)/(m + 1), as in ``fast_log``."""
+    bits = builder.bitcast(x, _LONGS)
+    octave = builder.ashr(builder.sub(bits, _longs(_ROOT_HALF)), _longs(52))
+    held = builder.bitcast(builder.or_(builder.add(octave, _longs(2048)), _longs(_TWO_52)), _FOUR)
+    n = builder.fsub(held, _all(4503599627372544.0))  # 2^52 + 2048
+    m = builder.bitcast(builder.sub(bits, builder.shl(octave, _longs(52))), _FOUR)
+    s = builder.fdiv(builder.fsub(m, _all(1.0)), builder.fadd(m, _all(1.0)))
+    z = builder.fmul(s, s)
+    z2 = builder.fmul(z, z)
+    z4 = builder.fmul(z2, z2)
+    terms = [_all(2.0 / odd) for odd in range(3, 23, 2)]
+    pairs = [_multiply_add(builder, z, high, low) for low, high in zip(terms[::2], terms[1::2], strict=True)]
+    low, high = (_multiply_add(builder, z2, pairs[i + 1], pairs[i]) for i in (0, 2))
+    total = _multiply_add(builder, z4, _multiply_add(builder, z4, pairs[4], high), low)
+    tail = _multiply_add(builder, builder.fmul(s, z), total, builder.fmul(n, _all(_LN2_LOW)))
+    return _multiply_add(builder, n, _all(_LN2_HIGH), _multiply_add(builder, s, _all(2.0), tail))
+
+
 if getattr(config, "DISABLE_JIT", False):
+
+    def log4(x: Any) -> Any:
+        """Return the logarithms of positive normal numbers."""
+        return np.log(x)
 
     def exp4(x: Any) -> Any:
         """Return the exponentials; 0 for arguments up to -708."""
@@ -80,3 +111,16 @@ else:
     def exp4(x: Any) -> Any:
         """Return the exponentials of numbers up to 709, within 2 units in the last place; 0 for those up to -708."""
         return _exp4(x)
+
+    def _typed_log(context: Any, x: Any) -> Any:
+        def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return _logarithm(builder, arguments[0])
+
+        return vector4(vector4), generate
+
+    _log4: Any = intrinsic(_typed_log)
+
+    @kernel
+    def log4(x: Any) -> Any:
+        """Return the logarithms of positive normal numbers, within 2 units in the last place."""
+        return _log4(x)

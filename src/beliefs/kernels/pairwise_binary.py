@@ -14,7 +14,9 @@ from __future__ import annotations
 import math
 
 from beliefs.kernels._jit import linear_kernel
-from beliefs.kernels.elementary import fast_exp, fast_log
+from beliefs.kernels.elementary import fast_exp
+from beliefs.kernels.exponential import exp4, log4
+from beliefs.kernels.simd import fill4, first4, multiply4, pair4, second4
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["binary_max_sweep", "binary_power_sweep", "binary_sum_sweep", "ratio_beliefs"]
@@ -73,13 +75,15 @@ def binary_power_sweep(
             messages[2 * e], messages[2 * e + 1] = to_u, to_v
             ratio[i], ratio[j] = ru * math.sqrt(to_u * mu), rv * math.sqrt(to_v * mv)
             continue
-        change_u, change_v = keep * fast_log(to_u / mu), keep * fast_log(to_v / mv)
-        ratio[i] *= fast_exp(rho[e] * change_u)
-        ratio[j] *= fast_exp(rho[e] * change_v)
+        change = multiply4(fill4(keep), log4(pair4(to_u / mu, to_v / mv)))  # both logarithms at once
+        power = exp4(multiply4(fill4(rho[e]), change))
+        ratio[i] *= first4(power)
+        ratio[j] *= second4(power)
         if keep == 1.0:
             messages[2 * e], messages[2 * e + 1] = to_u, to_v
         else:
-            messages[2 * e], messages[2 * e + 1] = mu * fast_exp(change_u), mv * fast_exp(change_v)
+            moved = exp4(change)
+            messages[2 * e], messages[2 * e + 1] = mu * first4(moved), mv * second4(moved)
 
 
 @linear_kernel

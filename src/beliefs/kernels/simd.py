@@ -19,9 +19,24 @@ from numba.extending import intrinsic, models, register_model
 from beliefs.kernels.machine import first_entry
 
 __all__ = [
-    "add4", "divide4", "fill4", "load4", "maximum4", "multiply4", "multiply_add4", "peak4", "root4", "store4",
-    "subtract4", "total4", "totals4", "peaks4",
-]  # fmt: skip
+    "add4",
+    "divide4",
+    "fill4",
+    "first4",
+    "load4",
+    "maximum4",
+    "multiply4",
+    "multiply_add4",
+    "pair4",
+    "peak4",
+    "peaks4",
+    "root4",
+    "second4",
+    "store4",
+    "subtract4",
+    "total4",
+    "totals4",
+]
 
 _FOUR = ir.VectorType(ir.DoubleType(), 4)
 _FLAGS = ("contract", "reassoc", "nsz", "arcp", "nnan")
@@ -83,6 +98,18 @@ if getattr(config, "DISABLE_JIT", False):
     def fill4(value: float) -> Any:
         """Return the number four times."""
         return np.full(4, value)
+
+    def pair4(a: float, b: float) -> Any:
+        """Return the two numbers and two ones."""
+        return np.array([a, b, 1.0, 1.0])
+
+    def first4(a: Any) -> float:
+        """Return the first number."""
+        return float(a[0])
+
+    def second4(a: Any) -> float:
+        """Return the second number."""
+        return float(a[1])
 
     add4, subtract4, multiply4, divide4, maximum4, root4 = (
         np.add, np.subtract, np.multiply, np.divide, np.maximum, np.sqrt,
@@ -221,3 +248,26 @@ else:
             return builder.extract_element(folded, ir.Constant(ir.IntType(32), 0))
 
         return types.float64(vector4), generate
+
+    @intrinsic
+    def pair4(context: Any, a: Any, b: Any) -> Any:
+        """Return the two numbers and two ones."""
+
+        def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            vector = ir.Constant(_FOUR, [1.0] * 4)
+            for place, value in enumerate(arguments):
+                vector = builder.insert_element(vector, value, ir.Constant(ir.IntType(32), place))
+            return vector
+
+        return vector4(types.float64, types.float64), generate
+
+    def _entry(place: int) -> Any:
+        def typed(context: Any, a: Any) -> Any:
+            def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                return builder.extract_element(arguments[0], ir.Constant(ir.IntType(32), place))
+
+            return types.float64(vector4), generate
+
+        return intrinsic(typed)
+
+    first4, second4 = _entry(0), _entry(1)

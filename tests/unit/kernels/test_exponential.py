@@ -1,4 +1,5 @@
-"""Four exponentials at once: as near to the true value as one can write it, also inside reassociating kernels."""
+"""Exponentials and logarithms, one or four at once: as near to the true value as one can write it, also inside
+reassociating kernels."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ import numpy as np
 import pytest
 
 from beliefs.kernels._jit import linear_kernel
-from beliefs.kernels.exponential import exp4
+from beliefs.kernels.elementary import fast_exp, fast_log, fast_power
+from beliefs.kernels.exponential import exp4, log4
 from beliefs.kernels.machine import address
 from beliefs.kernels.simd import load4, store4
 
@@ -31,3 +33,38 @@ def test_zero_far_below_and_one_at_zero() -> None:
     assert out.tolist() == [1.0, 0.0, 0.0, 0.0]
     exponentials(np.array([-707.99, 1.0, np.log(2.0), -1.0]), out)
     assert out == pytest.approx([np.exp(-707.99), np.e, 2.0, 1 / np.e], rel=1e-15)
+
+
+@linear_kernel
+def logarithms(x: np.ndarray, out: np.ndarray) -> None:
+    for i in range(0, x.size, 4):
+        store4(address(out), i, log4(load4(address(x), i)))
+
+
+@linear_kernel
+def one_by_one(x: np.ndarray, exponential: np.ndarray, logarithm: np.ndarray) -> None:
+    for i in range(x.size):
+        exponential[i] = fast_exp(x[i])
+    for i in range(x.size):
+        logarithm[i] = fast_log(exponential[i])
+
+
+def test_logarithms_within_two_units_in_the_last_place() -> None:
+    rng = np.random.default_rng(1)
+    x = np.concatenate([np.exp(np.linspace(-707.0, 709.0, 20_000)), np.exp(0.3 * rng.normal(size=4_000)), np.ones(4)])
+    out = np.empty(x.size)
+    logarithms(x, out)
+    true = np.log(x.astype(np.longdouble))
+    assert (np.abs(out - true) <= 2 * np.spacing(np.abs(out)) + 1e-17).all() and out[-1] == 0.0
+
+
+def test_one_by_one_as_well() -> None:
+    x = np.concatenate([np.linspace(-707.0, 709.0, 20_000), np.random.default_rng(2).normal(size=4_000)])
+    exponential, logarithm = np.empty(x.size), np.empty(x.size)
+    one_by_one(x, exponential, logarithm)
+    true = np.exp(x.astype(np.longdouble))
+    assert (np.abs(exponential - true) <= 2 * np.spacing(exponential)).all()
+    back = np.log(exponential.astype(np.longdouble))
+    assert (np.abs(logarithm - back) <= 2 * np.spacing(np.abs(logarithm)) + 1e-17).all()
+    assert fast_exp(-1e9) == pytest.approx(np.exp(-708.0)) and np.isfinite(fast_exp(1e9))
+    assert fast_power(3.0, 0.3) == pytest.approx(3.0**0.3, rel=1e-15)
