@@ -214,7 +214,8 @@ class TestMessages:
         extent = np.array(messages.widest_scope(lay.card, lay.scope_ptr, lay.scope_vars))
         got = messages.sweep_log(
             lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, ptr, graph.theta, summed, rho, extent,
-            order, np.zeros(0, np.int64), damping, True, -np.inf, False, sent, sent, finite, zeros,
+            order, np.zeros(0, np.int64), damping, True, -np.inf, False, sent, sent, finite, zeros, lay.cell_ptr,
+            np.zeros(0), 0.0,
         )  # fmt: skip
         assert got == alive
         if alive:

@@ -23,6 +23,8 @@ import numpy as np
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.contraction import contract_log, contract_max, spread_log
+from beliefs.kernels.scaled_messages import scaled_outgoing
+from beliefs.kernels.settling import normalise, relaxation, settle, turns_of
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = [
@@ -30,12 +32,9 @@ __all__ = [
     "cavity",
     "log_beliefs",
     "messages_out",
-    "relaxation",
     "replace_message",
     "send_unary",
-    "settle",
     "sweep_log",
-    "turns_of",
     "widest_scope",
 ]
 
@@ -75,24 +74,6 @@ def send_unary(
                 run[x] = theta[cell_ptr[f] + x]
             if not normalise(run, summed[scope_vars[e]]):
                 return False
-    return True
-
-
-@kernel
-def normalise(log_message: Floats, summed: bool) -> bool:
-    """Shift to log-sum-exp zero (or maximum zero if not ``summed``); return False if all is ``-inf``."""
-    top = -math.inf
-    for x in range(log_message.size):
-        top = max(top, log_message[x])
-    if top == -math.inf:
-        return False
-    if summed:
-        total = 0.0
-        for x in range(log_message.size):
-            total += math.exp(log_message[x] - top)
-        top += math.log(total)
-    for x in range(log_message.size):
-        log_message[x] -= top
     return True
 
 
@@ -219,20 +200,6 @@ def outgoing(
 
 
 @kernel
-def damped(old: float, new: float, damping: float, in_logs: bool) -> float:
-    """Return the new log message mixed with a share ``damping`` of the old, in logs or as probabilities.
-
-    A proved zero stays zero.
-    """
-    if damping == 0.0 or new == -math.inf or old == -math.inf and in_logs:
-        return new
-    if in_logs:
-        return (1.0 - damping) * new + damping * old
-    top = max(new, old)  # so that neither exponential is all that is left, and zero
-    return top + math.log((1.0 - damping) * math.exp(new - top) + damping * math.exp(old - top))
-
-
-@kernel
 def messages_out(
     f: int,
     skip: int,
@@ -252,11 +219,15 @@ def messages_out(
     table: Floats,
     spread: Floats,
     places: Ints,
+    psi_ptr: Ints,
+    psi: Floats,
+    log_least: float,
 ) -> bool:
     """Write the messages out of factor ``f``, normalised, to ``room[2]``; return False if one is zero everywhere.
 
     Row a of ``room[2]`` is the message to axis ``places[0, a]`` (max variables first); the axis ``skip`` is left out.
-    ``room (4, arity, K)``, ``table``, ``spread`` and ``places (3, arity)`` are working space.
+    ``room (4, arity, K)``, ``table``, ``spread`` and ``places (3, arity)`` are working space. ``psi``, if not empty,
+    has scaled potentials for :mod:`beliefs.kernels.scaled_messages`.
     """
     incoming, restricted, out = room[0], room[1], room[2]
     first, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
@@ -274,8 +245,12 @@ def messages_out(
         if a < n_max < arity:
             maximisers(incoming[a, : card[v]], finite[s : s + card[v]], zeros[s : s + card[v]], restricted[a])
     cells = theta[cell_ptr[f] : cell_ptr[f] + size]
-    load_table(cells, card, scope, axes, rho[f], digit, table)
-    outgoing(table, sizes, n_max, incoming, restricted, spread, out)
+    scaled = n_max == 0 and psi.size > 0
+    if scaled:
+        scaled = scaled_outgoing(psi, psi_ptr[f], log_least, sizes, incoming, restricted, table, spread, out)
+    if not scaled:
+        load_table(cells, card, scope, axes, rho[f], digit, table)
+        outgoing(table, sizes, n_max, incoming, restricted, spread, out)
     if 0 < n_max < arity and any_zero(out, sizes, n_max):
         # a zero that only holds at the present maximisers is no proof: what all their states allow stays possible
         for a in range(n_max, arity):
@@ -321,48 +296,6 @@ def allow_unlikely(at_maximisers: Floats, message: Floats) -> None:
 
 
 @kernel
-def turns_of(arity: int, rho: float) -> int:
-    """Return in how many turns a factor sends: all its messages at once, or one after the other.
-
-    With a counting number below 1 its messages hear each other: sent at once, an error comes back
-    ``-(1 - rho) (arity - 1)`` times, and from three variables on may grow. One after the other (Gauss-Seidel) it
-    shrinks.
-    """
-    return arity if arity > 2 and rho < 1.0 else 1
-
-
-@kernel
-def relaxation(arity: int, rho: float) -> float:
-    """Return the share of a new message that flooding takes, so that what is said in :func:`turns_of` cancels.
-
-    All messages are sent at once there, so they move ``1 / (1 + (arity - 1)(1 - rho))`` of the way.
-    """
-    return 1.0 / (1.0 + (arity - 1) * (1.0 - rho)) if arity > 2 and rho < 1.0 else 1.0
-
-
-@kernel
-def settle(old: Floats, new: Floats, damping: float, in_logs: bool, floor: float, summed: bool) -> None:
-    """Mix a normalised log message with the old one, normalise, and keep it above the floor."""
-    if damping > 0.0:
-        for x in range(new.size):
-            new[x] = damped(old[x], new[x], damping, in_logs)
-        normalise(new, summed)
-    raise_to(new, floor)
-
-
-@kernel
-def raise_to(log_message: Floats, floor: float) -> None:
-    """Raise what is below ``floor`` to it; hard zeros stay.
-
-    Between hard constraints on loops, logs of messages can grow by a factor an iteration without end; were they let
-    overflow, they would pass for a proof that Z = 0.
-    """
-    for x in range(log_message.size):
-        if log_message[x] > -math.inf:
-            log_message[x] = max(log_message[x], floor)
-
-
-@kernel
 def replace_message(
     v: int, old: Floats, new: Floats, weight: float, state_ptr: Ints, finite: Floats, zeros: Ints
 ) -> None:
@@ -401,6 +334,9 @@ def sweep_log(
     fresh: Floats,
     finite: Floats,
     zeros: Ints,
+    psi_ptr: Ints,
+    psi: Floats,
+    log_least: float,
 ) -> bool:
     """Update the messages out of each factor of ``order``; return False if one is zero everywhere (Z = 0).
 
@@ -423,7 +359,7 @@ def sweep_log(
         for turn in range(turns):
             if not messages_out(
                 f, left_out, card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, summed, rho, messages,
-                finite, zeros, room, table, spread, places,
+                finite, zeros, room, table, spread, places, psi_ptr, psi, log_least,
             ):  # fmt: skip
                 return False
             for a in range(arity):

@@ -17,7 +17,7 @@ from beliefs.kernels._jit import inlined_kernel, kernel, linear_kernel
 from beliefs.kernels.contraction import contract_sum, spread_sum
 from beliefs.kernels.elementary import fast_exp, fast_log, fast_power
 from beliefs.kernels.machine import address, get, onward, put
-from beliefs.kernels.messages import relaxation, turns_of
+from beliefs.kernels.settling import relaxation, turns_of
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = [

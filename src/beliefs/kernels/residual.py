@@ -12,7 +12,8 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.messages import messages_out, replace_message, settle
+from beliefs.kernels.messages import messages_out, replace_message
+from beliefs.kernels.settling import settle
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["prepare_queue", "send_by_residual"]
@@ -65,11 +66,14 @@ def _renew(
     floor: float,
     pending: Floats,
     residual: Floats,
+    psi_ptr: Ints,
+    psi: Floats,
+    log_least: float,
 ) -> bool:
     """Compute the pending messages out of factor ``f`` and their residuals."""
     if not messages_out(
         f, -1, card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, summed, rho, messages, finite, zeros,
-        room, table, spread, places,
+        room, table, spread, places, psi_ptr, psi, log_least,
     ):  # fmt: skip
         return False
     arity = scope_ptr[f + 1] - scope_ptr[f]
@@ -124,6 +128,9 @@ def send_by_residual(
     residual: Floats,
     heap: Ints,
     place: Ints,
+    psi_ptr: Ints,
+    psi: Floats,
+    log_least: float,
 ) -> bool:
     """Send the ``n_updates`` messages of largest residual one after the other; return False if one proves Z = 0.
 
@@ -137,7 +144,8 @@ def send_by_residual(
         for f in range(scope_ptr.size - 1):
             if scope_ptr[f + 1] - scope_ptr[f] >= 2 and not _renew(
                 f, card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, summed, rho, messages, finite,
-                zeros, room, table, spread, places, damping, in_logs, floor, pending, residual,
+                zeros, room, table, spread, places, damping, in_logs, floor, pending, residual, psi_ptr,
+                psi, log_least,
             ):  # fmt: skip
                 return False
         for i in range(heap.size - 1, -1, -1):
@@ -157,7 +165,8 @@ def send_by_residual(
                 continue
             if not _renew(
                 g, card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, summed, rho, messages, finite,
-                zeros, room, table, spread, places, damping, in_logs, floor, pending, residual,
+                zeros, room, table, spread, places, damping, in_logs, floor, pending, residual, psi_ptr,
+                psi, log_least,
             ):  # fmt: skip
                 return False
             for other in range(scope_ptr[g], scope_ptr[g + 1]):

@@ -51,6 +51,9 @@ class ResidualQueue(LogTier):
                 self.residual,
                 self.heap,
                 self.place,
+                self.psi_ptr,
+                self.psi,
+                self.log_least,
             )  # fmt: skip
         )
 

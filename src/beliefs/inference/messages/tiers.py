@@ -123,6 +123,10 @@ class LogTier(Tier):
         self.fresh = messages.copy() if setting.schedule.name == "flooding" else messages
         self.finite, self.zeros = np.empty(layout.n_states), np.empty(layout.n_states, np.int64)
         self.extent = np.array(widest_scope(layout.card, layout.scope_ptr, layout.scope_vars), np.int64)
+        self.psi_ptr, self.psi, least = layout.cell_ptr, np.zeros(0), 1.0
+        if setting.summed[~layout.observed].all():
+            self.psi_ptr, self.psi, least = _potentials(setting)
+        self.log_least = float(np.log(least))
         self._add_up()
 
     @classmethod
@@ -146,6 +150,7 @@ class LogTier(Tier):
             lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, message_offsets(lay), now.theta,
             now.summed, now.rho, self.extent, walk.factors[begin:end], walk.skip[begin:end], now.damping, now.in_logs,
             now.floor, self.fresh is not self.messages, self.messages, self.fresh, self.finite, self.zeros,
+            self.psi_ptr, self.psi, self.log_least,
         )  # fmt: skip
         return DONE if possible else IMPOSSIBLE
 
@@ -172,13 +177,7 @@ class LinearTier(Tier):
         lay = setting.layout
         self.setting = setting
         self.extent = np.array(widest_scope(lay.card, lay.scope_ptr, lay.scope_vars), np.int64)
-        self.psi_ptr, n_cells = (
-            (lay.table_ptr[:-1], int(lay.table_ptr[-1])) if _untie(lay, setting.rho) else (lay.cell_ptr, lay.n_cells)
-        )
-        self.psi = np.empty(n_cells)
-        self.least = scaled_potentials(
-            lay.factor_size, lay.cell_ptr, self.psi_ptr, setting.theta, setting.rho, self.psi
-        )
+        self.psi_ptr, self.psi, self.least = _potentials(setting)
         self.scale = np.repeat(lay.card[lay.scope_vars], lay.card[lay.scope_vars]).astype(float)
         self.messages = np.exp(messages) * self.scale
         self.fresh = self.messages.copy() if setting.schedule.name == "flooding" else self.messages
@@ -251,6 +250,14 @@ class LinearTier(Tier):
         starts = message_offsets(self.setting.layout)[:-1]
         logs -= np.repeat(np.log(np.add.reduceat(self.messages, starts)), np.diff(message_offsets(self.setting.layout)))
         return logs
+
+
+def _potentials(setting: Setting) -> tuple[Ints, Floats, float]:
+    """Return where each factor's scaled potentials begin, these, and the least of them that is not zero."""
+    lay = setting.layout
+    tables = (lay.table_ptr[:-1], int(lay.table_ptr[-1])) if _untie(lay, setting.rho) else (lay.cell_ptr, lay.n_cells)
+    psi = np.empty(tables[1])
+    return tables[0], psi, scaled_potentials(lay.factor_size, lay.cell_ptr, tables[0], setting.theta, setting.rho, psi)
 
 
 def _untie(layout: Layout, rho: Floats) -> bool:
