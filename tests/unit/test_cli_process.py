@@ -49,6 +49,9 @@ def start(folder: Path, *arguments: str, code: str | None = None, **env: str) ->
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # ignored where the tests run in the background
     )
 
 
