@@ -30,10 +30,9 @@ import numpy as np
 from beliefs.driver import Value
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, check_option
+from beliefs.inference.chosen_order import check_order, chosen_order
 from beliefs.inference.exact.cluster_tree import ClusterTree, check_memory, check_work
-from beliefs.inference.exact.junction_tree import planned_order
 from beliefs.inference.exact.tree_run import TreeRun
-from beliefs.inference.orders import ORDERS, Order, order_cost
 from beliefs.model.factor import numeric
 from beliefs.typing import Floats
 
@@ -69,13 +68,12 @@ class Elimination(Method):
     reference: ClassVar[str] = "dechter1999, ping2016"
 
     def __post_init__(self) -> None:
-        listed = isinstance(self.order, (Sequence, np.ndarray)) and not isinstance(self.order, str)
-        check_option(listed or self.order in ORDERS, "order", f"one of {', '.join(ORDERS)}, or a list", self.order)
+        check_order(self.order)
 
     def init(self, problem: Problem, warm: object = None) -> TreeRun:
         """Fix order and temperatures, check the budget, lay out the buckets."""
         tau = self._temperatures(problem)
-        order = self._order(problem)
+        order = chosen_order(problem, self.order)
         check_work(order, self.name, problem.task)
         layout = problem.graph.layout
         tree = layout.plan(
@@ -123,23 +121,3 @@ class Elimination(Method):
         check_option(tau.shape == (n,), "tau", f"of shape ({n},)", tau.shape)
         check_option(bool((tau >= 0).all() and np.isfinite(tau).all()), "tau", "finite and at least 0", self.tau)
         return tau
-
-    def _order(self, problem: Problem) -> Order:
-        if isinstance(self.order, str):
-            return planned_order(problem, self.order)
-        graph, layout = problem.graph, problem.graph.layout
-        named = np.array([graph.index(v) for v in self.order], np.int64)
-        hidden = np.flatnonzero(~layout.observed)
-        if not np.array_equal(np.sort(named), hidden):
-            missing = np.setdiff1d(hidden, named)
-            what = (
-                f"lacks {graph.naming.name(int(missing[0]))!r}"
-                if missing.size
-                else "names a variable twice or one observed"
-            )
-            raise ModelError(f"an elimination order lists every unobserved variable once; this one {what}")
-        later = np.isin(named, problem.query)
-        if problem.query.size and not later[-problem.query.size :].all():
-            raise ModelError("an elimination order for marginal MAP must end with the query")
-        order = named[np.diff(layout.var_ptr)[named] > 0]
-        return order_cost(layout.card, layout.scope_ptr, layout.scope_vars, order)

@@ -1,0 +1,1 @@
+"""Mini-bucket methods: elimination with the size of messages bounded, so that what comes out is a bound."""
