@@ -54,12 +54,16 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a callback sees after each step; ``value`` is None where it was not computed."""
+    """What a callback sees after each step; ``value`` is None where it was not computed.
+
+    ``stage`` names the method that took the step where several take turns.
+    """
 
     iteration: int
     seconds: float
     residual: float
     value: Value | None
+    stage: str = ""
 
 
 Callback = Callable[[Progress], object]
@@ -137,6 +141,8 @@ def run(
     *,
     value_is_free: bool = False,
     fixed_point: bool = True,
+    ended: Callable[[], Status | None] | None = None,
+    stage: Callable[[], str] | None = None,
 ) -> Run:
     """Call ``step`` until a limit is met.
 
@@ -149,6 +155,10 @@ def run(
         after the last.
     fixed_point : bool
         Whether the residual should go to zero, so that one that does not is called an oscillation.
+    ended : callable, optional
+        Asked before each step: the status to end with if there is nothing left to do, else None.
+    stage : callable, optional
+        The name of the method that took the last step, for callbacks.
     """
     rows: list[tuple[int, float, float, Value]] = []
     every = limits.trace_every or (1 if value_is_free else 0)
@@ -159,6 +169,10 @@ def run(
         if time.perf_counter() - limits.started > limits.time_limit:
             status = Status.TIME_LIMIT
             break
+        early = ended() if ended is not None else None
+        if early is not None:
+            status = early
+            break
         residual = step()
         residual = math.inf if math.isnan(residual) else residual  # the trace never holds nan
         n_iters += 1
@@ -167,7 +181,7 @@ def run(
         now = value() if every and n_iters % every == 0 else None
         if now is not None:
             rows.append((n_iters, seconds, residual, now))
-        progress = Progress(n_iters, seconds, residual, now)
+        progress = Progress(n_iters, seconds, residual, now, stage() if stage is not None else "")
         stopped = [_says_stop(callback(progress)) for callback in limits.callbacks]
         if not math.isfinite(residual):
             status = Status.DIVERGED

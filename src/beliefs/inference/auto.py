@@ -1,33 +1,28 @@
-"""What ``method="auto"`` means: exact where the predicted cost fits the budget, else the best approximation."""
+"""What ``method="auto"`` means: exact where the predicted cost fits the budget, else an interval that closes."""
 
 from __future__ import annotations
 
 import math
+import time
 
 from beliefs.inference.base import Method, Problem, Task
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.exact.cluster_tree import MOST_SECONDS
 from beliefs.inference.exact.junction_tree import JunctionTree
-from beliefs.inference.messages.bp import BP
-from beliefs.inference.messages.trw import TRW
+from beliefs.inference.portfolio import Portfolio
 from beliefs.inference.sampling.gibbs import Gibbs
 
 __all__ = ["choose"]
 
-_INSTEAD: dict[Task, tuple[Method, str]] = {
-    Task.INFER: (BP(), "an estimate"),
-    Task.MAXIMIZE: (TRW(), "a good state with an upper bound"),
-    Task.MARGINAL_MAP: (TRW(), "a good state with an upper bound"),
-    Task.SAMPLE: (Gibbs(), "a Markov chain"),
-}
 _PATIENCE = 600.0  # seconds that auto lets an exact method take when no time limit was given
 
 
-def choose(problem: Problem) -> tuple[Method, str]:
-    """Return the method to run and the sentence why.
+def choose(problem: Problem, started: float | None = None) -> tuple[Method, str]:
+    """Return the method to run and the sentence why; ``started`` is the clock at the call of the door.
 
     Exact inference is chosen if its memory fits the budget and its time, by prediction, the time limit (ten minutes if
-    none was given; a day at most).
+    none was given; a day at most). Otherwise a portfolio of bounds takes the time there is, or a fixed effort; samples
+    come from a Markov chain.
     """
     exact = JunctionTree()
     order = exact.planned(problem)
@@ -44,5 +39,7 @@ def choose(problem: Problem) -> tuple[Method, str]:
             f"needs {readable_bytes(needed)}, over the budget of {limit} ({order.size})",
             "raise max_bytes",
         )
-    method, instead = _INSTEAD[problem.task]
-    return method, f"exact inference {obstacle}: {instead} instead (or {remedy})"
+    if problem.task is Task.SAMPLE:
+        return Gibbs(), f"exact inference {obstacle}: a Markov chain instead (or {remedy})"
+    portfolio = Portfolio.of(problem, time.perf_counter() if started is None else started)
+    return portfolio, f"exact inference {obstacle}: bounds instead (or {remedy})"

@@ -21,6 +21,7 @@ from beliefs.errors import BudgetError, ConvergenceWarning, ModelError, Unsuppor
 from beliefs.inference.auto import choose
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.budget import default_budget, readable_bytes
+from beliefs.inference.portfolio import Portfolio, WarmStages
 from beliefs.inference.progress import reporter
 from beliefs.inference.prune import prune_barren
 from beliefs.inference.registry import METHODS
@@ -241,7 +242,7 @@ def _ask(
         threads=_given(options.get("threads"), lambda: os.cpu_count() or 1),
         time_limit=_given(options.get("time_limit"), lambda: math.inf),
     )
-    chosen, reason = _method(problem, method)
+    chosen, reason = _method(problem, method, started)
     if 8.0 * problem.n_samples * problem.graph.n_vars > problem.max_bytes:
         needed, limit = (readable_bytes(b) for b in (8.0 * problem.n_samples * problem.graph.n_vars, problem.max_bytes))
         raise BudgetError(f"{problem.n_samples} samples need {needed}; the limit is {limit}. Draw them in parts")
@@ -258,11 +259,23 @@ def _ask(
             limits,
             value_is_free=chosen.value_is_free,
             fixed_point=chosen.fixed_point,
+            **_watched(chosen, state),
         )
     answer = chosen.finish(state)
     if chosen.fixed_point and done.status not in (Status.CONVERGED, Status.STOPPED):
         warnings.warn(f"{chosen}: {done.status.advice}", ConvergenceWarning, stacklevel=3)
-    return _Done(chosen, reason, replace(done, seconds=time.perf_counter() - started), answer, chosen.kept(state))
+    kept = chosen.kept(state)
+    if isinstance(chosen, Portfolio):
+        chosen, told = chosen.ran(state)
+        reason = f"{reason}; {told}"
+    return _Done(chosen, reason, replace(done, seconds=time.perf_counter() - started), answer, kept)
+
+
+def _watched(method: Method, state: Any) -> dict[str, Any]:
+    """Return what the driver asks a portfolio besides: whether anyone is left to play, and who has just played."""
+    if not isinstance(method, Portfolio):
+        return {}
+    return {"ended": lambda: method.ended(state), "stage": lambda: state.playing}
 
 
 def _limits(method: Method, options: Options, callbacks: tuple[Any, ...], started: float) -> Limits:
@@ -270,7 +283,10 @@ def _limits(method: Method, options: Options, callbacks: tuple[Any, ...], starte
         return Limits(tol=0.0, max_iters=1, callbacks=callbacks, started=started)
     return Limits(
         tol=_given(options.get("tol"), lambda: method.default_tol),
-        max_iters=_given(options.get("max_iters"), lambda: method.default_max_iters),
+        max_iters=_given(
+            options.get("max_iters"),
+            lambda: method.max_iters if isinstance(method, Portfolio) else method.default_max_iters,
+        ),
         time_limit=_given(options.get("time_limit"), lambda: math.inf),
         trace_every=options.get("trace_every"),
         callbacks=callbacks,
@@ -328,12 +344,12 @@ def checked_query(graph: FactorGraph, query: Sequence[VariableRef]) -> Ints:
     return asked
 
 
-def _method(problem: Problem, method: Method | str) -> tuple[Method, str]:
+def _method(problem: Problem, method: Method | str, started: float) -> tuple[Method, str]:
     if isinstance(method, Method):
         return method, "as asked"
     if not isinstance(method, str):
         raise ModelError(f"method must be a Method or its text, found {type(method).__name__}")
-    return choose(problem) if method.strip() == "auto" else (parse_method(method, METHODS), "as asked")
+    return choose(problem, started) if method.strip() == "auto" else (parse_method(method, METHODS), "as asked")
 
 
 def _warm(graph: FactorGraph, method: Method, init: Any, pruned: Bools | None = None) -> Any:
@@ -344,8 +360,10 @@ def _warm(graph: FactorGraph, method: Method, init: Any, pruned: Bools | None = 
         raise ModelError(f"init must be an earlier result, found {type(init).__name__}")
     if not init.graph.layout.equals(graph.layout):
         raise ModelError("init is the result of a model with another layout; start without it")
-    same_part = pruned is None or np.array_equal(getattr(init, "pruned", pruned), pruned)
-    return init.state if type(init.method) is type(method) and same_part else None
+    if not (pruned is None or np.array_equal(getattr(init, "pruned", pruned), pruned)):
+        return None
+    stages = init.state if isinstance(init.state, WarmStages) else WarmStages(((init.method, init.state),))
+    return stages if isinstance(method, Portfolio) else stages.of(method)
 
 
 @dataclass(frozen=True, eq=False)

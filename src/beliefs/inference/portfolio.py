@@ -1,0 +1,336 @@
+r"""A portfolio: several methods share one question, and the answer is an interval that closes.
+
+Where exact inference does not fit, every method knows one side of the truth. The stages of
+:mod:`beliefs.inference.portfolio_stages` take turns, and at every moment
+
+.. math:: \max_s \text{lower}_s \;\le\; \log Z \;\le\; \min_s \text{upper}_s
+
+over all stages :math:`s` and all their iterates so far (likewise for the best score and for marginal MAP), so both ends
+are monotone. Who has the next turn:
+
+1. a stage whose time has come, in the order of the list: cheap answers first;
+2. a stage that has had less than its least share of the work, for a bound may move slowly and then pass the others;
+3. the stage whose last turn shrank the interval most for its work, or came closest to do so.
+
+With a time limit work is measured in seconds, a turn is about a hundredth of the limit, and a turn that is predicted
+not to end in time is not begun. Without one, work is counted in cells and the clock is never read: the same question
+gives the same bytes. ``max_iters`` counts turns; ``tol`` is the width of the interval relative to its larger end.
+
+Guarantee: the interval is certified at every turn. Failure modes: a stage beyond the memory budget is left out and the
+reason says so; a proof that no state has positive weight is an error, as from every method.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from beliefs.driver import Status, Value
+from beliefs.errors import BudgetError, UnsupportedError
+from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task
+from beliefs.inference.portfolio_stages import STAGES, Clock, Player, Room, Stage, start_seconds
+
+__all__ = ["Portfolio", "PortfolioState", "WarmStages"]
+
+_EXACT = 1e-12  # relative: what rounding may leave between two ends that are the same number
+_UNKNOWN = 2.0  # relative width of an interval that is open on one side; no other is wider
+_TRIFLE = 1_000_000  # bytes that are always there
+_HELD = 24.0  # bytes a cell that a stage at play keeps
+_SHARE = 0.1  # of the time left that the first step of a stage that comes in sizes may take
+_RATE = 3e7  # cells a second of such a step
+_LARGEST = 3e6  # cells of such a step where no time is measured
+_KEPT = 0.02, 0.25  # share of the time limit, and seconds at most, that are kept for the final answer
+
+
+@dataclass(frozen=True, eq=False)
+class WarmStages:
+    """What a warm start needs: the methods that played, and what each keeps."""
+
+    kept: tuple[tuple[Method, Any], ...]
+
+    def of(self, method: Method) -> Any:
+        """Return what a method like this kept, the same options first; None if none played."""
+        alike = [(repr(m) != repr(method), i) for i, (m, _) in enumerate(self.kept) if type(m) is type(method)]
+        return self.kept[min(alike)[1]][1] if alike else None
+
+
+@dataclass(eq=False)
+class PortfolioState:
+    """The interval, who gave its ends, who plays, and who is still to come."""
+
+    problem: Problem
+    clock: Clock
+    waiting: list[Stage]
+    warm: WarmStages | None
+    turns: int = 0
+    players: list[Player] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    lower: float = -math.inf
+    upper: float = math.inf
+    lower_by: Player | None = None
+    upper_by: Player | None = None
+    following: Player | None = None
+    playing: str = ""
+
+    @property
+    def closed(self) -> bool:
+        """Whether both ends are one number."""
+        return self.lower == self.upper
+
+    @property
+    def width(self) -> float:
+        """Width of the interval, relative to its larger end."""
+        if not math.isfinite(self.upper - self.lower):
+            return _UNKNOWN
+        return (self.upper - self.lower) / max(1.0, abs(self.lower), abs(self.upper))
+
+    @property
+    def active(self) -> list[Player]:
+        """Those for whom another turn is worth it and fits in time."""
+        return [p for p in self.players if not p.settled and p.fits(self.clock)]
+
+    def learn(self, player: Player) -> None:
+        """Take over what a player knows; rounding never turns the interval around."""
+        lower, upper = min(player.value.lower, self.upper), max(player.value.upper, self.lower)
+        if lower > self.lower or (self.lower_by is None and lower > -math.inf):
+            self.lower, self.lower_by = lower, player
+        if upper < self.upper:
+            self.upper, self.upper_by = upper, player
+        if self.width <= _EXACT:
+            self.upper = self.lower
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Portfolio(Method):
+    """What ``auto`` runs where exact inference does not fit; not in ``METHODS``.
+
+    Parameters
+    ----------
+    stages : tuple of Stage
+    clock : Clock
+        Of the whole question; without a limit by default.
+    """
+
+    stages: tuple[Stage, ...]
+    clock: Clock = Clock()
+
+    name: ClassVar[str] = "auto"
+    tasks: ClassVar[tuple[Task, ...]] = tuple(STAGES)
+    guarantee: ClassVar[str] = "lower and upper bound"
+    cost: ClassVar[str] = "as much as there is time for"
+    reference: ClassVar[str] = ""
+    iterative: ClassVar[bool] = True
+    default_tol: ClassVar[float] = 1e-9
+    default_max_iters: ClassVar[int] = 100
+
+    @classmethod
+    def of(cls, problem: Problem, started: float) -> Portfolio:
+        """Return the portfolio of a task; ``started`` is the clock at the call of the door."""
+        limit = problem.time_limit
+        kept = min(_KEPT[0] * limit, _KEPT[1]) if limit < math.inf else 0.0
+        clock = Clock(started, started + limit - kept) if limit < math.inf else Clock()
+        return cls(stages=STAGES[problem.task], clock=clock)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def max_iters(self) -> int:
+        """Turns unless the caller says otherwise: no end with a time limit."""
+        return 10**9 if self.clock.limited else self.default_max_iters
+
+    # -- the verbs ----------------------------------------------------------------------------------------------
+    def init(self, problem: Problem, warm: WarmStages | None = None) -> PortfolioState:
+        """Start the first stage that fits; a budget too small for all of them is its BudgetError."""
+        state = PortfolioState(problem, self.clock, list(self.stages), warm)
+        while state.waiting and not state.players:
+            _start(state, state.waiting.pop(0), self._spent(state))
+        if not state.players:
+            first = self.stages[0].method
+            assert isinstance(first, Method)
+            first.init(problem)  # raises
+        state.following = state.players[0]
+        return state
+
+    def ended(self, state: PortfolioState) -> Status | None:
+        """Decide who plays next; the status if nobody is left or has the time."""
+        if state.following is None:
+            state.following = self._next(state)
+        if state.following is not None:
+            return None
+        return Status.CONVERGED if all(p.settled for p in state.players) else Status.TIME_LIMIT
+
+    def step(self, state: PortfolioState) -> float:
+        """Let one stage take its turn; the residual is the relative width of the interval."""
+        player = state.following or self._next(state)
+        state.following = None
+        if player is not None:
+            state.turns += 1
+            state.playing = repr(player.method)
+            self._play(state, player)
+        return state.width
+
+    def value(self, state: PortfolioState) -> Value:
+        """Return the interval so far, and in it the best single value."""
+        if state.turns == 0:  # nobody has played: what the first stage knows at its start
+            player = state.players[0]
+            player.value = player.method.value(player.state)
+            state.learn(player)
+        if state.closed:
+            return Value(state.lower, state.lower, state.upper)
+        source = _source(state)
+        value = min(max(source.value.log_z, state.lower), state.upper)
+        return Value(value, state.lower, state.upper)
+
+    def finish(self, state: PortfolioState) -> Marginals | Decoding:
+        """Return marginals or the assignment of the best stage, with the interval of all."""
+        value = self.value(state)
+        if state.problem.task is not Task.INFER:
+            source = _source(state)
+            found = source.method.finish(source.state)
+            assert isinstance(found, Decoding)
+            if state.problem.task is Task.MAXIMIZE:
+                found = replace(found, bound=Bound.EXACT if state.closed else Bound.ESTIMATE)
+            return replace(found, lower=value.lower, upper=value.upper)
+        marginals = _marginals_of(state)
+        beliefs = marginals.method.finish(marginals.state)
+        assert isinstance(beliefs, Marginals)
+        return replace(beliefs, log_z=value.log_z, bound=_bound(state), lower=value.lower, upper=value.upper)
+
+    def kept(self, state: PortfolioState) -> WarmStages:
+        """Return what each stage keeps."""
+        return WarmStages(tuple((p.method, p.method.kept(p.state)) for p in state.players))
+
+    def ran(self, state: PortfolioState) -> tuple[Method, str]:
+        """Return the method whose value or assignment is the answer, and a sentence on what each stage gave."""
+        return _source(state).method, _told(state)
+
+    # -- whose turn it is ---------------------------------------------------------------------------------------
+    def _spent(self, state: PortfolioState) -> float:
+        """Return the share of the whole effort that is gone."""
+        if not self.clock.limited:
+            return state.turns / self.default_max_iters
+        return (self.clock.now() - self.clock.started) / max(1e-9, self.clock.end - self.clock.started)
+
+    def _next(self, state: PortfolioState) -> Player | None:
+        active, spent = state.active, self._spent(state)
+        while state.waiting and (not active or state.waiting[0].begins <= spent):
+            started = _start(state, state.waiting.pop(0), spent)
+            if started is not None:
+                return started
+        if not active:
+            return None
+        total = sum(p.spent for p in state.players)
+        starving = [p for p in active if p.spent < p.stage.least * total]
+        return min(starving, key=lambda p: p.spent / p.stage.least) if starving else max(active, key=lambda p: p.gain)
+
+    def _play(self, state: PortfolioState, player: Player) -> None:
+        before, spent, interval = player.value, player.spent, (state.lower, state.upper)
+        try:
+            player.play(self.clock)
+        except (BudgetError, UnsupportedError) as error:
+            _leave(state, player, str(error))
+            return
+        state.learn(player)
+        shrunk = _fall(interval[1], state.upper) + _fall(-interval[0], -state.lower)
+        near_upper = _fall(before.upper, player.value.upper) - _fall(player.value.upper, state.upper)
+        near_lower = _fall(-before.lower, -player.value.lower) - _fall(-player.value.lower, -state.lower)
+        player.gain = max(shrunk, near_upper, near_lower, 0.0) / max(player.spent - spent, 1e-9)
+
+
+def _fall(before: float, after: float) -> float:
+    """Return by how much a bound fell; 0 where it did not exist before or does not now."""
+    return before - after if math.isfinite(before) and math.isfinite(after) else 0.0
+
+
+def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
+    """Start a stage; one that does not fit, in memory or in time, is left out."""
+    problem, clock = state.problem, state.clock
+    if stage.rescue and any(p.estimates and p.settled for p in state.players):
+        return None
+    n_bytes = max(problem.max_bytes - sum(_HELD * p.cells for p in state.players), _TRIFLE)
+    left = clock.left()
+    method = stage.sized(problem, Room(n_bytes, _RATE * _SHARE * left if clock.limited else _LARGEST))
+    if method is None:
+        return None
+    cells = _cells(method, problem)
+    if state.players and start_seconds(method, problem, cells) > left:
+        state.skipped.append(f"{method} (no time)")
+        return None
+    limit = max(left, 0.0) if clock.limited else math.inf
+    try:
+        asked = replace(problem, max_bytes=int(n_bytes), time_limit=limit)
+        begun = method.init(asked, None if state.warm is None else state.warm.of(method))
+    except (BudgetError, UnsupportedError) as error:
+        state.skipped.append(f"{method} ({_short(error)})")
+        return None
+    state.players.append(Player(stage, method, begun, cells))
+    return state.players[-1]
+
+
+def _cells(method: Method, problem: Problem) -> float:
+    """Return the cells that a step reads."""
+    return float(problem.graph.layout.table_ptr[-1])
+
+
+def _leave(state: PortfolioState, player: Player, why: str) -> None:
+    """Take a player out of the game whose next step does not fit; what it has given stays."""
+    state.skipped.append(f"{player.method} ({_short(why)})")
+    player.settled = True
+
+
+def _short(error: object) -> str:
+    """Return the first part of a message: what is needed, without advice."""
+    return str(error).split(";")[0].split(". ")[0]
+
+
+# -- who gives the answer -----------------------------------------------------------------------------------------
+def _source(state: PortfolioState) -> Player:
+    """Return the player of the point value: the estimate in the interval, or the best assignment."""
+    exact = [p for p in state.players if p.exact]
+    if exact:
+        return exact[0]
+    if state.problem.task is not Task.INFER:
+        best = max(state.players, key=lambda p: p.value.log_z)
+        return state.lower_by or best
+    estimates = [p for p in state.players if p.estimates and p.value.log_z > -math.inf]
+    if estimates and not state.closed:
+        return next((p for p in estimates if p.settled), estimates[0])
+    return (state.lower_by if state.closed else state.upper_by or state.lower_by) or state.players[0]
+
+
+def _marginals_of(state: PortfolioState) -> Player:
+    """Return the player with the best marginals: exact ones, a settled estimate, or those of the tighter bound."""
+    source = _source(state)
+    if source.exact or (source.estimates and source.settled):
+        return source
+    return state.upper_by or state.lower_by or source
+
+
+def _bound(state: PortfolioState) -> Bound:
+    if state.closed:
+        return Bound.EXACT
+    source = _source(state)
+    if source.estimates:
+        return Bound.ESTIMATE
+    return Bound.UPPER if source is state.upper_by else Bound.LOWER
+
+
+def _told(state: PortfolioState) -> str:
+    """Return what each stage gave, in one sentence."""
+    roles: dict[str, list[str]] = {}
+    sources = [("lower bound", state.lower_by), ("upper bound", state.upper_by)]
+    if state.problem.task is Task.INFER:
+        sources = [("log Z", _source(state)), ("marginals", _marginals_of(state)), *sources]
+    for what, player in sources:
+        if player is not None:
+            name = f"{player.method} ({player.steps} step{'' if player.steps == 1 else 's'})"
+            roles.setdefault(name, []).append(what)
+    said = [f"{' and '.join(what)} by {name}" for name, what in roles.items()]
+    others = [repr(p.method) for p in state.players if p not in [player for _, player in sources]]
+    if others:
+        said.append(f"no better: {', '.join(others)}")
+    if state.skipped:
+        said.append(f"left out: {', '.join(state.skipped)}")
+    return "; ".join(said)

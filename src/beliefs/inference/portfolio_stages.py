@@ -1,0 +1,185 @@
+"""Stages of a portfolio: which methods share the work of one question, in which order, and one of them at play.
+
+The tuples below are all there is to say about a task; a further method is one more line. Where a method comes in
+several sizes, its line holds a function that chooses the largest one for the room there is.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from beliefs.driver import Value
+from beliefs.inference.base import Method, Problem, Task
+from beliefs.inference.messages.bp import BP
+from beliefs.inference.messages.trw import TRW
+from beliefs.inference.variational.mean_field import MeanField
+
+__all__ = ["STAGES", "Clock", "Player", "Room", "Stage"]
+
+_CELL = 6e-7  # seconds a cell for the start, the first step and the first value of a stage, at worst
+_SEARCH = 3.0  # seconds that mean field may look for a state of positive weight
+_STEPS = (3, 50)  # steps of one turn without a clock, at least and at most
+_WORK = 1e7  # cells read in such a turn, as far as these allow
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The time there is: ``end`` on the clock of :func:`time.perf_counter`; inf where nothing is measured."""
+
+    started: float = 0.0
+    end: float = math.inf
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a time limit; without one the clock is never read, so that answers can be repeated."""
+        return self.end < math.inf
+
+    def now(self) -> float:
+        """Seconds on the clock, 0 without a limit."""
+        return time.perf_counter() if self.limited else 0.0
+
+    def left(self) -> float:
+        """Seconds that are left."""
+        return self.end - self.now()
+
+    @property
+    def turn(self) -> float:
+        """Seconds of one turn: short enough to watch and to stop, long enough to be worth its value."""
+        return min(max(0.01 * (self.end - self.started), 0.02), 0.3)
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a stage that starts now may take: bytes, and cells a step (by the clock, or by a fixed effort)."""
+
+    n_bytes: float
+    cells: float
+
+
+Sized = Callable[[Problem, Room], Method | None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One line of a portfolio.
+
+    Attributes
+    ----------
+    method : Method, or function of a problem and its room that returns one
+    begins : float
+        Share of the whole effort after which it starts; sooner if nobody else has anything to do.
+    least : float
+        Share of the effort that it gets, as long as it moves, even if the interval does not shrink.
+    rescue : bool
+        Start only if no estimate has settled by then.
+    """
+
+    method: Method | Sized
+    begins: float = 0.0
+    least: float = 0.05
+    rescue: bool = False
+
+    def sized(self, problem: Problem, room: Room) -> Method | None:
+        """Return the method to run, None where none fits the room."""
+        return self.method if isinstance(self.method, Method) else self.method(problem, room)
+
+
+def start_seconds(method: Method, problem: Problem, cells: float) -> float:
+    """Predict the time of a stage's start, first step and first value."""
+    searching = isinstance(method, MeanField) and bool(problem.graph.theta.min(initial=0.0) == -np.inf)
+    return _CELL * cells + (_SEARCH if searching else 0.0)
+
+
+STAGES: dict[Task, tuple[Stage, ...]] = {
+    Task.INFER: (
+        Stage(BP(), least=0.1),
+        Stage(MeanField()),
+        Stage(TRW()),
+        Stage(MeanField(structure="tree"), begins=0.05),
+        Stage(BP(damping=0.5), begins=0.1, least=0.1, rescue=True),
+        Stage(TRW(rho="optimized", rho_steps=50), begins=0.15),
+        Stage(MeanField(structure="tree", restarts=4), begins=0.25),
+    ),
+    Task.MAXIMIZE: (Stage(TRW()), Stage(BP())),
+    Task.MARGINAL_MAP: (Stage(TRW()), Stage(BP())),
+}
+
+
+@dataclass(eq=False)
+class Player:
+    """A stage that has started.
+
+    Attributes
+    ----------
+    cells : float
+        Cells that a step reads, the unit of work without a clock.
+    spent : float
+        Seconds, or cells.
+    pace, valued : float
+        Seconds of a step and of a value, as measured last.
+    gain : float
+        By how much its last turn shrank the interval per second or cell; inf before the first.
+    settled : bool
+        Whether nothing would move any more.
+    """
+
+    stage: Stage
+    method: Method
+    state: Any
+    cells: float
+    value: Value = field(default_factory=lambda: Value(-math.inf))
+    steps: int = 0
+    spent: float = 0.0
+    pace: float = 0.0
+    valued: float = 0.0
+    gain: float = math.inf
+    settled: bool = False
+
+    @property
+    def estimates(self) -> bool:
+        """Whether its value is a number without a bound."""
+        return self.value.lower == -math.inf and self.value.upper == math.inf
+
+    @property
+    def exact(self) -> bool:
+        """Whether its value is the answer."""
+        return self.value.lower == self.value.upper
+
+    def fits(self, clock: Clock) -> bool:
+        """Whether one more step and value are predicted to be over in time."""
+        return self.pace + self.valued <= clock.left()
+
+    def play(self, clock: Clock) -> None:
+        """Take a turn: some steps, then the value."""
+        began = clock.now()
+        taken = self._steps(clock)
+        stepped = clock.now()
+        self.value = self.method.value(self.state)
+        self.settled |= self.exact
+        if clock.limited:
+            self.valued, self.spent = clock.now() - stepped, self.spent + clock.now() - began
+        else:
+            self.spent += self.cells * (taken + 1)
+
+    def _steps(self, clock: Clock) -> int:
+        most, until = self._room(clock)
+        for taken in range(1, most + 1):
+            before = clock.now()
+            residual = self.method.step(self.state)
+            self.steps, self.pace = self.steps + 1, clock.now() - before
+            self.settled = not self.method.default_tol < residual < math.inf
+            if self.settled or clock.now() + self.pace > until:
+                return taken
+        return most
+
+    def _room(self, clock: Clock) -> tuple[int, float]:
+        """Return the number of steps, and the time by which they must be over."""
+        if not clock.limited:
+            return int(np.clip(_WORK / max(1.0, self.cells), *_STEPS)), math.inf
+        return 10**6, min(clock.now() + max(clock.turn, 2.0 * self.valued), clock.end - self.valued)

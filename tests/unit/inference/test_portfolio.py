@@ -1,0 +1,270 @@
+"""``auto`` where exact inference does not fit: an interval that always holds, only shrinks, and keeps its time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import beliefs as bl
+import reference
+from beliefs.inference import Bound, Method, Task
+from beliefs.inference import auto as auto_module
+from beliefs.inference.base import Problem
+from beliefs.inference.portfolio import Portfolio, WarmStages
+from beliefs.inference.portfolio_stages import STAGES, Room, Stage
+from families import FAMILIES, evidence, family, grid_pairs, oracle, random_model, unary
+
+HARD = bl.datasets.make_ising_grid(40, seed=0)  # width 55
+NARROW = random_model([2] * 12, unary(12) + grid_pairs(3, 4), seed=3, scale=1.5)
+FRUSTRATED = bl.FactorGraph.pairwise(
+    0.1 * np.random.default_rng(0).normal(size=(5, 2)),
+    [(u, v) for u in range(5) for v in range(u)],
+    -3.0 * np.eye(2),
+)  # plain loopy BP does not settle here
+SLACK = 1e-9
+
+
+@pytest.fixture
+def no_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact inference never fits."""
+    monkeypatch.setattr(bl.JunctionTree, "n_bytes", lambda self, problem: 2**62 + 1)
+
+
+def monotone(trace: bl.Trace) -> None:
+    lower, upper = trace.lower, trace.upper
+    assert (lower[1:] >= lower[:-1]).all() and (upper[1:] <= upper[:-1]).all() and (lower <= upper).all()
+
+
+def within(truth: float, result: Any) -> None:
+    room = SLACK * max(1.0, abs(truth))
+    lower, upper = result.trace.lower, result.trace.upper
+    assert (lower - room <= truth).all() and (truth <= upper + room).all()
+    monotone(result.trace)
+    for column in ("iteration", "seconds", "residual", "log_z", "lower", "upper"):
+        assert not np.isnan(getattr(result.trace, column)).any()
+
+
+@pytest.mark.usefixtures("no_exact")
+@pytest.mark.parametrize("observed", [0, 2])
+@pytest.mark.parametrize("name", list(FAMILIES))
+class TestAgainstTheOracle:
+    def test_infer(self, name: str, observed: int) -> None:
+        graph = family(name).condition(evidence(name, observed))
+        result = bl.infer(graph)
+        truth = reference.log_z(oracle(name, observed))
+        within(truth, result)
+        assert result.log_lower == result.trace.lower[-1] and result.log_upper == result.trace.upper[-1]
+        assert result.log_lower <= result.log_z <= result.log_upper
+        assert result.trace.log_z[-1] == result.log_z and result.trace.iteration[-1] == result.n_iters
+        assert (result.bound is Bound.EXACT) == (result.log_lower == result.log_upper)
+        assert result.log_lower > -math.inf and result.log_upper < math.inf
+        for v in range(graph.n_vars):
+            assert result.marginal(v).sum() == pytest.approx(1.0, abs=1e-12) and (result.marginal(v) >= 0).all()
+        for f in range(graph.n_factors):
+            assert result.factor_marginal(f).sum() == pytest.approx(1.0, abs=1e-12)
+
+    def test_maximize(self, name: str, observed: int) -> None:
+        graph = family(name).condition(evidence(name, observed))
+        result = bl.maximize(graph)
+        truth = float(oracle(name, observed).max())
+        within(truth, result)
+        assert result.log_score == graph.log_score(result.assignment) <= truth + SLACK * max(1.0, abs(truth))
+        assert result.log_upper >= truth - SLACK * max(1.0, abs(truth))
+        if result.gap == 0:
+            assert result.log_score == pytest.approx(truth, rel=1e-9, abs=1e-9)
+
+    def test_marginal_map(self, name: str, observed: int) -> None:
+        graph = family(name).condition(evidence(name, observed))
+        query = [v for v in range(0, graph.n_vars, 2) if not graph.layout.observed[v]]
+        result = bl.marginal_map(graph, query)
+        joint = oracle(name, observed)
+        values = reference.log_sum_exp(joint, tuple(v for v in range(graph.n_vars) if v not in query))
+        truth = float(values.max())
+        within(truth, result)
+        own = float(np.squeeze(values)[tuple(result.assignment[np.argsort(query)])]) if query else truth
+        room = SLACK * max(1.0, abs(truth))
+        assert result.log_lower - room <= own <= truth + room and truth <= result.log_upper + room
+
+
+@pytest.mark.usefixtures("no_exact")
+def test_exact_stages_close_the_gap_at_once() -> None:
+    result = bl.infer(family("tree"))
+    assert result.method == bl.BP() and result.bound is Bound.EXACT and result.status is bl.Status.CONVERGED
+    assert result.n_iters == 1 and result.log_z == pytest.approx(reference.log_z(oracle("tree")), rel=1e-12)
+    np.testing.assert_allclose(result.mu_var, reference.mu_var(oracle("tree")), atol=1e-9)
+    best = bl.maximize(family("tree"))
+    assert best.gap == 0.0 and best.status is bl.Status.CONVERGED
+
+
+class TestTime:
+    @pytest.mark.parametrize("limit", [0.3, 1.5])
+    @pytest.mark.parametrize("door", [bl.infer, bl.maximize, lambda g, **o: bl.marginal_map(g, range(0, 1600, 4), **o)])
+    def test_the_limit_is_kept(self, door: Callable[..., Any], limit: float) -> None:
+        door(HARD, max_iters=12)  # compiled, and planned
+        began = time.perf_counter()
+        result = door(HARD, time_limit=limit)
+        assert time.perf_counter() - began < limit + 0.5
+        assert result.status in (bl.Status.TIME_LIMIT, bl.Status.CONVERGED)
+        assert f"over the time budget of {limit:g} s" in result.reason
+        assert (np.diff(result.trace.seconds) >= 0).all() and result.trace.seconds[-1] <= limit + 0.5
+        monotone(result.trace)
+
+    def test_no_time_is_an_answer(self) -> None:
+        result = bl.infer(HARD, time_limit=0)
+        assert (result.status, result.n_iters, len(result.trace)) == (bl.Status.TIME_LIMIT, 0, 1)
+        assert np.isfinite(result.log_z) and result.marginal(0).sum() == pytest.approx(1)
+
+    def test_more_time_is_no_worse(self) -> None:
+        short, long = (bl.infer(HARD, time_limit=limit) for limit in (0.05, 1.5))
+        assert long.log_lower >= short.log_lower and long.log_upper <= short.log_upper + 1e-9
+
+    def test_stages_that_would_not_end_in_time_are_left_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Slow(bl.MeanField):
+            def step(self, state: Any) -> float:
+                time.sleep(0.4)
+                return super().step(state)
+
+        stages = (Stage(bl.BP()), Stage(Slow()), Stage(bl.TRW()))
+        monkeypatch.setitem(STAGES, Task.INFER, stages)
+        began = time.perf_counter()
+        result = bl.infer(HARD, time_limit=1.0)
+        assert time.perf_counter() - began < 1.3 and result.log_upper < math.inf
+
+
+class TestStopping:
+    def test_without_a_limit_the_same_call_gives_the_same_bytes(self) -> None:
+        one, other = bl.infer(HARD, threads=1), bl.infer(HARD, threads=2)
+        assert one.mu_var.tobytes() == other.mu_var.tobytes() and one.mu.tobytes() == other.mu.tobytes()
+        assert one.trace.log_z.tobytes() == other.trace.log_z.tobytes() and one.reason == other.reason
+        assert one.trace.lower.tobytes() == other.trace.lower.tobytes()
+        assert one.trace.upper.tobytes() == other.trace.upper.tobytes()
+        first, again = bl.maximize(HARD, max_iters=9), bl.maximize(HARD, max_iters=9)
+        assert first.assignment.tobytes() == again.assignment.tobytes() and first.n_iters == again.n_iters == 9
+
+    def test_max_iters_counts_turns(self) -> None:
+        result = bl.infer(HARD, max_iters=3)
+        assert (result.n_iters, result.status) == (3, bl.Status.MAX_ITERS)
+        assert bl.infer(HARD, max_iters=0).n_iters == 0
+
+    def test_a_callback_sees_the_interval_and_stops_it(self) -> None:
+        seen: list[bl.Progress] = []
+
+        def watch(now: bl.Progress) -> bool:
+            seen.append(now)
+            return now.iteration == 4
+
+        result = bl.infer(HARD, callback=watch)
+        assert result.status is bl.Status.STOPPED and result.n_iters == 4
+        assert [p.stage for p in seen][:3] == ["bp", "mean_field", "trw"]
+        last = seen[-1].value
+        assert last is not None and (last.lower, last.upper) == (result.log_lower, result.log_upper)
+        assert math.isfinite(last.lower) and math.isfinite(last.upper) and last.log_z == result.log_z
+
+    def test_an_interrupt_is_the_callers(self) -> None:
+        def interrupt(now: bl.Progress) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            bl.infer(HARD, callback=interrupt)
+
+    @pytest.mark.usefixtures("no_exact")
+    def test_tol_is_the_width_of_the_interval(self) -> None:
+        result = bl.infer(NARROW, tol=1.0)
+        assert result.status is bl.Status.CONVERGED and result.trace.residual[-1] <= 1.0
+        wide = result.log_upper - result.log_lower
+        assert wide <= max(1.0, abs(result.log_lower), abs(result.log_upper))
+
+
+class TestStages:
+    def test_what_ran_and_what_each_gave(self) -> None:
+        result = bl.infer(HARD, max_iters=8)
+        assert result.method == bl.BP() and result.bound is Bound.ESTIMATE
+        assert result.reason.startswith("exact inference would take") and "width 55" in result.reason
+        for words in ("log Z", "lower bound", "upper bound by trw", "bp (", "marginals"):
+            assert words.lower() in result.reason.lower()
+
+    def test_a_stage_beyond_the_budget_is_named_and_left_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(self: Method, problem: Problem, warm: Any = None) -> Any:
+            raise bl.BudgetError("mean_field needs 3 TB; the limit is 1 MB")
+
+        monkeypatch.setattr(bl.MeanField, "init", refuse)
+        result = bl.infer(HARD, max_iters=10)
+        assert "left out: mean_field (mean_field needs 3 TB)" in result.reason
+        assert result.log_lower == -math.inf and result.log_upper < math.inf
+
+    def test_a_stage_that_fails_on_the_way_keeps_what_it_gave(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        step = bl.TRW.step
+
+        def failing(self: bl.TRW, state: Any) -> float:
+            if state.n_steps >= 5:
+                raise bl.UnsupportedError("trw cannot go on")
+            return step(self, state)
+
+        monkeypatch.setattr(bl.TRW, "step", failing)
+        result = bl.infer(HARD)
+        assert "trw cannot go on" in result.reason and result.log_lower > -math.inf
+
+    def test_no_stage_at_all_is_the_first_ones_error(self) -> None:
+        with pytest.raises(bl.BudgetError, match="bp needs .* the limit is 1 B"):
+            bl.infer(bl.datasets.make_ising_grid(100, seed=0), max_bytes=1)
+
+    @pytest.mark.usefixtures("no_exact")
+    def test_a_proof_of_zero_is_an_error(self) -> None:
+        never = bl.FactorGraph.from_tables([2, 2], [((0, 1), [[1, 0], [0, 0]]), ((0,), [0, 1])])
+        for door in (bl.infer, bl.maximize, lambda g: bl.marginal_map(g, [0])):
+            with pytest.raises(bl.ZeroProbabilityError):
+                door(never)
+
+    def test_a_size_is_chosen_for_the_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rooms: list[Room] = []
+
+        def sized(problem: Problem, room: Room) -> Method | None:
+            rooms.append(room)
+            return None
+
+        monkeypatch.setitem(STAGES, Task.INFER, (Stage(bl.BP()), Stage(sized)))
+        bl.infer(HARD, max_iters=3, max_bytes=10**8)
+        bl.infer(HARD, time_limit=0.5, max_bytes=10**8)
+        assert len(rooms) == 2 and all(0 < room.n_bytes <= 10**8 for room in rooms)
+        assert rooms[0].cells > rooms[1].cells > 0
+
+    def test_estimates_that_do_not_settle_are_damped(self) -> None:
+        result = bl.infer(FRUSTRATED, max_bytes=0)
+        assert result.method == bl.BP(damping=0.5) and "log Z and marginals by bp(damping=0.5)" in result.reason
+        assert result.log_z == pytest.approx(bl.infer(FRUSTRATED, "bp(damping=0.5)").log_z)
+
+    def test_sampling_is_a_markov_chain(self) -> None:
+        assert bl.sample(HARD, 2).method == bl.Gibbs()
+
+    def test_every_stage_answers_its_task(self) -> None:
+        for task, stages in STAGES.items():
+            problem = Problem(NARROW, task, query=np.arange(3 if task is Task.MARGINAL_MAP else 0))
+            for stage in stages:
+                method = stage.sized(problem, Room(1e9, 1e6))
+                assert method is None or task in method.tasks
+                assert 0 <= stage.begins < 1 and 0 < stage.least < 1
+            assert isinstance(stages[0].method, Method)
+
+
+class TestWarmStart:
+    def test_every_stage_goes_on_where_it_was(self) -> None:
+        first = bl.infer(HARD)
+        again = bl.infer(HARD, init=first, max_iters=3)
+        assert isinstance(first.state, WarmStages)
+        assert again.log_z == pytest.approx(first.log_z, abs=1e-4) and "bp (1 step)" in again.reason
+
+    def test_from_auto_to_one_method_and_back(self) -> None:
+        auto = bl.infer(HARD)
+        assert bl.infer(HARD, "bp", init=auto).n_iters <= 1
+        assert "bp (1 step)" in bl.infer(HARD, init=bl.infer(HARD, "bp"), max_iters=1).reason
+        assert bl.infer(HARD, "mean_field(restarts=1)", init=auto, max_iters=5).log_lower > -math.inf
+
+    def test_the_choice_without_a_door(self) -> None:
+        chosen, reason = auto_module.choose(replace(Problem(HARD), time_limit=1.0))
+        assert isinstance(chosen, Portfolio) and repr(chosen) == "auto" and "bounds instead" in reason
