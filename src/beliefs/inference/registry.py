@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Method, Task
+from beliefs.inference.buckets.wmb import WMB
 from beliefs.inference.exact.elimination import Elimination
 from beliefs.inference.exact.enumeration import Enumeration
 from beliefs.inference.exact.junction_tree import JunctionTree
@@ -20,7 +21,7 @@ __all__ = ["METHODS", "MethodTable", "methods"]
 
 _HEADER = ("method", "answers", "guarantee", "cost", "reference")
 
-METHODS: tuple[type[Method], ...] = (Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, MeanField, Gibbs)
+METHODS: tuple[type[Method], ...] = (Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, MeanField, WMB, Gibbs)
 
 
 @dataclass(frozen=True)

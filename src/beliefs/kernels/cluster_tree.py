@@ -123,6 +123,7 @@ def choose_blocks(
     eliminated: Ints,
     least: int,
     most: int,
+    split: bool,
     n_outer: Ints,
     block: Ints,
     cells: Ints,
@@ -131,13 +132,15 @@ def choose_blocks(
     """Split each cluster's axes into outer ones and an inner block of at least ``least`` cells where there are any.
 
     The block is the shortest suffix of axes with ``least`` cells or more, one axis shorter if that exceeds ``most``
-    (unless it would be a single axis). Writes the number of outer axes, the sizes of the block and of the table, and
-    its columns: the states of the separator, which is all but the first ``eliminated`` axes.
+    (unless it would be a single axis); with ``split`` it holds separator axes only. Writes the number of outer axes, the
+    sizes of the block and of the table, and its columns: the states of the separator, which is all but the first
+    ``eliminated`` axes.
     """
     for c in range(ptr.size - 1):
         size = 1
         a = ptr[c + 1]
-        while a > ptr[c] and size < least and (size == 1 or size * card[a - 1] <= most):
+        first = ptr[c] + eliminated[c] if split else ptr[c]
+        while a > first and size < least and (size == 1 or size * card[a - 1] <= most):
             a -= 1
             size *= card[a]
         n_outer[c] = a - ptr[c]

@@ -31,7 +31,7 @@ from beliefs.kernels.tree import Tree
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["MOST_SECONDS", "ClusterTree", "check_memory", "check_work"]
+__all__ = ["MOST_SECONDS", "ClusterTree", "check_memory", "check_work", "lay_tree"]
 
 MOST_SECONDS = 86400.0  # a day: nothing beyond is meant seriously, and cell counts stay far below 2**63
 _LEAST_BLOCK, _MOST_BLOCK = 512, 4096  # cells: long enough to hide a block's fixed cost, short enough for the L1 cache
@@ -96,7 +96,7 @@ class ClusterTree:
         operands = Operands.of(clusters, (scope_ptr, scope), bucket_cluster[bucket[factors]])
         if absorb:
             clusters, operands = group(clusters, operands, (scope_ptr, scope), card)
-        tree = _lay(clusters, operands, (scope_ptr, scope), layout.factor_size[factors], card, order.order)
+        tree = lay_tree(clusters, operands, (scope_ptr, scope), layout.factor_size[factors], card, order.order)
         return cls(order, tree, factors, source, target, factors.size + np.flatnonzero(clusters.parent < 0))
 
 
@@ -137,16 +137,28 @@ def _eliminate(
     return Clusters(axes_ptr, axes, eliminated[rank], above, heat[rank]), number[owner], bucket
 
 
-def _lay(
-    clusters: Clusters, operands: Operands, scopes: tuple[Ints, Ints], sizes: Ints, card: Ints, order: Ints
+def lay_tree(
+    clusters: Clusters,
+    operands: Operands,
+    scopes: tuple[Ints, Ints],
+    sizes: Ints,
+    card: Ints,
+    order: Ints,
+    *,
+    split: bool = False,
 ) -> Tree:
-    """Fill the arrays that kernels read; separators become the last operand of their clusters."""
+    """Fill the arrays that kernels read; separators become the last operand of their clusters.
+
+    ``scopes`` and ``sizes`` are those of the factors' slots, variables by their position in ``order``; with ``split``
+    the blocks of a table hold separator axes only.
+    """
     n_clusters = clusters.parent.size
     n_outer, block, cells, columns = np.empty((4, n_clusters), np.int64)
     axes_card = card[clusters.axes]
     choose_blocks(
-        clusters.axes_ptr, axes_card, clusters.eliminated, _LEAST_BLOCK, _MOST_BLOCK, n_outer, block, cells, columns
-    )
+        clusters.axes_ptr, axes_card, clusters.eliminated, _LEAST_BLOCK, _MOST_BLOCK, split, n_outer, block, cells,
+        columns,
+    )  # fmt: skip
     slot_axes_ptr, slot_axes = operands.slot_axes(clusters, scopes)
     op_cluster, op_slot = operands.with_separators(n_clusters, sizes.size)
     op_axes_ptr, op_axes = gather_rows(slot_axes_ptr, slot_axes, op_slot)

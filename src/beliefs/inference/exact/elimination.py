@@ -28,13 +28,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.errors import ModelError
-from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, check_option
+from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.chosen_order import check_order, chosen_order
 from beliefs.inference.exact.cluster_tree import ClusterTree, check_memory, check_work
 from beliefs.inference.exact.tree_run import TreeRun
-from beliefs.model.factor import numeric
-from beliefs.typing import Floats
+from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
 
 __all__ = ["Elimination"]
 
@@ -72,7 +70,7 @@ class Elimination(Method):
 
     def init(self, problem: Problem, warm: object = None) -> TreeRun:
         """Fix order and temperatures, check the budget, lay out the buckets."""
-        tau = self._temperatures(problem)
+        tau = chosen_temperatures(problem, self.tau)
         order = chosen_order(problem, self.order)
         check_work(order, self.name, problem.task)
         layout = problem.graph.layout
@@ -106,18 +104,4 @@ class Elimination(Method):
     def _bound(self, state: TreeRun) -> Bound:
         if state.problem.task is not Task.INFER:
             return Bound.EXACT
-        tau = state.tau[~state.problem.graph.layout.observed]
-        if (tau == 1).all():
-            return Bound.EXACT
-        return Bound.LOWER if (tau <= 1).all() else Bound.UPPER if (tau >= 1).all() else Bound.ESTIMATE
-
-    def _temperatures(self, problem: Problem) -> Floats:
-        if self.tau is None:
-            return problem.tau
-        if problem.task is not Task.INFER:
-            raise ModelError("tau is fixed by maximize and marginal_map; give it to infer only")
-        tau = numeric(self.tau, "tau")
-        n = problem.graph.n_vars
-        check_option(tau.shape == (n,), "tau", f"of shape ({n},)", tau.shape)
-        check_option(bool((tau >= 0).all() and np.isfinite(tau).all()), "tau", "finite and at least 0", self.tau)
-        return tau
+        return power_sum_bound(state.problem, state.tau)

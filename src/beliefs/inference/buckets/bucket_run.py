@@ -1,0 +1,121 @@
+"""One run over a mini-bucket tree: weights, cost shifts and messages, their bound, and what is read off them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beliefs.inference.base import Problem, observed_point_masses
+from beliefs.inference.buckets.bucket_tree import BucketTree
+from beliefs.kernels.bucket_passes import backward_pass, decode_buckets, forward_pass, matching_pass
+from beliefs.kernels.marginals import scatter, variable_marginals
+from beliefs.kernels.tree_log import distribute_log
+from beliefs.typing import Floats, Ints
+
+__all__ = ["BucketRun", "elimination_weights", "lower_weights", "uniform_weights"]
+
+
+class BucketRun:
+    """The mutable state of a mini-bucket method.
+
+    Attributes
+    ----------
+    weight : ndarray (n_clusters,)
+        Weight of each replica; those of a variable add up to its temperature.
+    tables : ndarray
+        Slots of factors, cost shifts and messages, in logs.
+    back : ndarray
+        Backward messages, laid out as ``tables``; zeros before the first backward pass.
+    """
+
+    def __init__(self, problem: Problem, plan: BucketTree, tau: Floats, weight: Floats) -> None:
+        self.problem, self.plan, self.tau, self.weight = problem, plan, tau, weight
+        graph, layout = problem.graph, problem.graph.layout
+        constants = graph.theta[layout.cell_ptr[np.diff(layout.scope_ptr) == 0]]
+        isolated = ~layout.observed & (np.diff(layout.var_ptr) == 0)
+        self.constant = float(constants.sum() + (tau[isolated] * np.log(layout.card[isolated])).sum())
+        self.tables = np.zeros(int(plan.tree.slot_ptr[-1]))
+        self.tables[: plan.source.size] = graph.theta[plan.source]
+        self.back = np.zeros(self.tables.size)
+
+    @property
+    def shifts(self) -> Floats:
+        """The cost shifts of all replicas, a view."""
+        ends = self.plan.tree.slot_ptr[[self.plan.factors.size, self.plan.first_message]]
+        return self.tables[ends[0] : ends[1]]
+
+    # -- passes ---------------------------------------------------------------------------------------------------
+    def forward(self) -> float:
+        """Send all messages; return the bound."""
+        if self.constant == -np.inf or self.plan.buckets.n_clusters == 0:
+            return self.constant
+        return self.constant + float(forward_pass(self.plan.tree, self.weight, self.tables))
+
+    def match(self, step: float, weight_step: float) -> float:
+        """Send all messages, moving shifts and weights on the way; return the bound."""
+        if self.constant == -np.inf or self.plan.buckets.n_clusters == 0:
+            return self.constant
+        plan = self.plan
+        return self.constant + float(
+            matching_pass(plan.tree, plan.shift_at, step, weight_step, self.weight, self.tables, self.back)
+        )
+
+    def backward(self) -> None:
+        """Send beliefs back, for the next matching."""
+        plan = self.plan
+        if plan.buckets.n_clusters:
+            replicas = plan.buckets.replicas[plan.buckets.variable]
+            backward_pass(
+                plan.tree, plan.first_message, plan.buckets.parent, replicas, self.weight, self.tables, self.back
+            )
+
+    # -- answers --------------------------------------------------------------------------------------------------
+    def beliefs(self) -> tuple[Floats, Floats]:
+        """Return variable and factor marginals, the gradient of the bound; messages must be those of the weights."""
+        graph, plan, layout = self.problem.graph, self.plan, self.problem.graph.layout
+        held = np.zeros(self.tables.size)
+        if plan.buckets.n_clusters:
+            distribute_log(plan.tree._replace(temperature=self.weight), self.tables, held)
+        mu_factor = np.ones(int(layout.table_ptr[-1]))
+        scatter(held, plan.target, mu_factor)
+        mu_var = observed_point_masses(graph)
+        variable_marginals(
+            layout.card, layout.scope_ptr, layout.scope_vars, layout.table_ptr, layout.var_ptr, layout.var_edges,
+            layout.edge_factor, layout.observed, layout.state_ptr, mu_factor, mu_var,
+        )  # fmt: skip
+        return mu_var, mu_factor
+
+    def decode(self) -> Ints:
+        """Return a joint state whose maximised variables are read off the buckets, last eliminated first."""
+        states = np.maximum(self.problem.graph.evidence_states, 0)
+        decode_buckets(self.plan.tree, self.weight, self.tables, states)
+        return states
+
+
+def _share(plan: BucketTree, tau: Floats) -> tuple[Floats, Ints]:
+    """Return the temperature of each cluster's variable, and how many replicas that has."""
+    variable = plan.buckets.variable
+    return tau[plan.buckets.order][variable], plan.buckets.replicas[variable]
+
+
+def _first(plan: BucketTree) -> Ints:
+    """Tell which clusters are the first of their variable."""
+    variable = plan.buckets.variable
+    return np.concatenate([[True], variable[1:] != variable[:-1]]) if variable.size else np.zeros(0, bool)
+
+
+def uniform_weights(plan: BucketTree, tau: Floats) -> Floats:
+    """Divide each temperature evenly among the replicas."""
+    heat, count = _share(plan, tau)
+    return heat / count
+
+
+def elimination_weights(plan: BucketTree, tau: Floats) -> Floats:
+    """Give the temperature to the first replica and 0 to the others: the mini-buckets of Dechter and Rish."""
+    heat, _ = _share(plan, tau)
+    return np.where(_first(plan), heat, 0.0)
+
+
+def lower_weights(plan: BucketTree, tau: Floats, size: float) -> Floats:
+    """Give all replicas but the first ``-size`` times the temperature, and the first what makes the sum right."""
+    heat, count = _share(plan, tau)
+    return np.where(_first(plan), heat * (1.0 + size * (count - 1)), -size * heat)

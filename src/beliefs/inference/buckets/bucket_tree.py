@@ -1,0 +1,131 @@
+"""A mini-bucket tree laid out for kernels: slots of factors, of cost shifts and of messages.
+
+A variable that was split has one *cost shift* a replica, a vector over its states; whatever these are, as long as they
+add up to zero the model is the same. They are slots like unary factors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from beliefs.errors import BudgetError
+from beliefs.inference.base import Problem
+from beliefs.inference.buckets.partition import MiniBuckets, partition
+from beliefs.inference.budget import readable_bytes
+from beliefs.inference.exact.cluster_tree import lay_tree
+from beliefs.inference.exact.operands import Clusters, Operands, gather_rows
+from beliefs.inference.orders import Order
+from beliefs.kernels.cluster_tree import factor_cells
+from beliefs.kernels.tree import Tree
+from beliefs.model.layout import Layout
+from beliefs.typing import Ints
+
+__all__ = ["BucketTree", "bucket_tree", "default_ibound", "predicted_bytes"]
+
+_CELLS = 2.0**22  # of all clusters together: what the default i-bound allows, some tens of milliseconds a pass
+_MOST_CELLS = 2.0**50
+
+
+@dataclass(frozen=True, eq=False)
+class BucketTree:
+    """A planned mini-bucket tree.
+
+    Attributes
+    ----------
+    buckets : MiniBuckets
+        The partition.
+    tree : Tree
+        The arrays that kernels read, blocks of whole columns.
+    factors, source, target : ndarray
+        As in :class:`~beliefs.inference.exact.cluster_tree.ClusterTree`.
+    first_message : int
+        The slot of the first message; before it come factors, then cost shifts.
+    shift_at : ndarray (n_clusters,)
+        Where a replica's cost shift begins, -1 for a variable that was not split.
+    """
+
+    buckets: MiniBuckets
+    tree: Tree
+    factors: Ints
+    source: Ints
+    target: Ints
+    first_message: int
+    shift_at: Ints
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of one run: three arrays over all slots, and the plan's own arrays."""
+        return 24 * int(self.tree.slot_ptr[-1]) + sum(a.nbytes for a in (*self.tree, self.source, self.target))
+
+    @classmethod
+    def build(cls, layout: Layout, buckets: MiniBuckets) -> BucketTree:
+        """Lay out a partition."""
+        position = np.full(layout.n_vars, -1, np.int64)
+        position[buckets.order] = np.arange(buckets.order.size)
+        factors = np.flatnonzero(buckets.host >= 0)
+        source, target = np.empty((2, int(layout.factor_size[factors].sum())), np.int64)
+        scope_ptr, scope = gather_rows(layout.scope_ptr, layout.scope_vars, factors)
+        factor_cells(
+            layout.card, layout.scope_ptr, layout.scope_vars, position, layout.cell_ptr, layout.table_ptr, factors,
+            scope, source, target,
+        )  # fmt: skip
+        shifted = np.flatnonzero(buckets.replicas[buckets.variable] > 1)
+        scopes = (
+            np.concatenate([scope_ptr, scope_ptr[-1] + 1 + np.arange(shifted.size)]),
+            np.concatenate([scope, buckets.variable[shifted]]),
+        )
+        sizes = np.concatenate([layout.factor_size[factors], buckets.card[buckets.variable[shifted]]])
+        n = buckets.n_clusters
+        clusters = Clusters(buckets.axes_ptr, buckets.axes, np.ones(n, np.int64), buckets.parent, np.zeros(n))
+        operands = Operands.of(clusters, scopes, np.concatenate([buckets.host[factors], shifted]))
+        tree = lay_tree(clusters, operands, scopes, sizes, buckets.card, buckets.order, split=True)
+        shift_at = np.full(n, -1, np.int64)
+        shift_at[shifted] = tree.slot_ptr[factors.size + np.arange(shifted.size)]
+        return cls(buckets, tree, factors, source, target, factors.size + shifted.size, shift_at)
+
+
+def predicted_bytes(buckets: MiniBuckets, layout: Layout) -> float:
+    """Memory of a run, from the partition alone: messages and factors three times, maps and cells of factors once."""
+    with np.errstate(over="ignore"):
+        messages = float(np.exp2(buckets.log2_cells - np.log2(buckets.card[buckets.variable])).sum())
+    factors = float(layout.factor_size[buckets.host >= 0].sum())
+    return 24.0 * (messages + factors) + 16.0 * factors + 160.0 * buckets.n_clusters
+
+
+def bucket_tree(problem: Problem, order: Order, ibound: int | None, method: str) -> BucketTree:
+    """Return the tree of an order and i-bound, kept on the layout; None takes the default.
+
+    Raises
+    ------
+    BudgetError
+        If it does not fit ``max_bytes``, before anything large is allocated.
+    """
+    layout = problem.graph.layout
+    if ibound is None:
+        ibound = default_ibound(problem, order)
+    kept = ("mini-buckets", order.order.tobytes(), ibound)
+    buckets = layout.plan(kept, lambda: partition(layout, order, ibound))
+    needed = predicted_bytes(buckets, layout)
+    if needed > problem.max_bytes or buckets.n_cells > _MOST_CELLS:
+        raise BudgetError(
+            f"{method} with ibound={ibound} needs {readable_bytes(needed)}; the limit is "
+            f"{readable_bytes(problem.max_bytes)}. Lower ibound, raise max_bytes or observe more variables"
+        )
+    return layout.plan((*kept, "tree"), lambda: BucketTree.build(layout, buckets))
+
+
+def default_ibound(problem: Problem, order: Order, cells: float = _CELLS) -> int:
+    """Return the largest i-bound up to the width whose clusters have no more than ``cells`` and fit the memory."""
+    layout = problem.graph.layout
+    best = 1
+    for ibound in range(1, max(1, order.width) + 1):
+        kept = ("mini-buckets", order.order.tobytes(), ibound)
+        buckets = layout.plan(kept, lambda: partition(layout, order, ibound))  # noqa: B023
+        if buckets.n_cells > cells or predicted_bytes(buckets, layout) > problem.max_bytes:
+            break
+        best = ibound
+        if not buckets.split:
+            break
+    return best

@@ -1,0 +1,285 @@
+r"""Weighted mini-bucket: bounds on log Z, on the MAP score and on marginal MAP that hold at every iterate.
+
+Bucket elimination on the split model of :mod:`beliefs.inference.buckets.partition`. Each replica :math:`r` of
+:math:`x_i` has a weight :math:`w_r`, and those of a variable add up to its temperature :math:`\tau_i` (1 for a sum, 0
+for a maximum). By Hölder's inequality the product of power sums bounds the power sum of the product [liu2011]:
+
+.. math:: \sum_x^{\tau} \prod_r f_r(x) \;\le\; \prod_r \sum_x^{w_r} f_r(x), \qquad w_r \ge 0,
+
+and if exactly one weight is positive the inequality is reversed: a *lower* bound on a sum. Going up, then down:
+
+.. math::
+    m_{k \to p}(s) &= w_k \log \sum_{x_k} \exp\big(u_k / w_k\big), &
+    u_k &= \theta_k + \delta_k + \textstyle\sum_{c} m_{c \to k}   & (1.32)\\
+    m_{p \to k}(s) &= w_k \log \sum_{x_p \setminus s} \exp\big((u_p + m_{p'})/w_p\big) - m_{k \to p}(s) & & & (1.33)\\
+    q_k &\propto \exp\big((u_k + m_{p \to k})/w_k\big) & & & (1.35)
+
+The numbers are those of [gelfand2014]. The bound is the sum of the roots' messages. It is jointly convex in the
+cost shifts :math:`\delta` (which add up to zero over the replicas of a variable) and the weights; its derivatives are
+:math:`q_k(x_i)` and the conditional entropies :math:`H_k = H(x_i | s; q_k)`. On the way up, bucket after bucket,
+
+.. math::
+    \delta_r \mathrel{+}= \eta\, w_r \big(\log \bar q - \log q_r\big), \quad
+        \log \bar q = \textstyle\sum_r w_r \log q_r / \tau_i; \qquad
+    w_r \propto w_r \exp\big(-\eta_w w_r (H_r - \bar H)\big)
+
+moves the replicas towards one marginal and one conditional entropy, which is the optimum. For a lower bound the
+negative weights climb likewise, :math:`w_r \mathrel{*}= \exp(\eta_w w_r (H_r - H_1))`, and the positive one makes up.
+
+*Maxima.* With :math:`w = 0` the replicas' max-marginals are averaged (``smoothing=0``); such steps may well raise the
+bound. By default maximised variables are given a small temperature instead, which falls by a tenth an iteration, when
+shifts are computed. The bound itself is always that of the maximum.
+
+Guarantee: an upper bound (``side="lower"``: a lower bound on log Z) at every iterate; the best so far is kept. Exact
+once ``ibound`` reaches the width of the order. With ``backtrack`` a step that made the bound worse is undone and
+halved. Cost of an iteration: about five ``exp`` a cell of all clusters, which have at most
+:math:`K^{\mathrm{ibound}+1}` cells each; memory for messages and factors, since clusters' tables are made block by
+block. Failure: a lower bound is ``-inf`` where hard zeros meet negative weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from beliefs.driver import Value
+from beliefs.errors import UnsupportedError
+from beliefs.inference.base import (
+    Bound,
+    Decoding,
+    Marginals,
+    Method,
+    Problem,
+    Task,
+    check_option,
+    is_number,
+    is_word,
+    zero_probability,
+)  # fmt: skip
+from beliefs.inference.buckets.bucket_run import BucketRun, lower_weights, uniform_weights
+from beliefs.inference.buckets.bucket_tree import bucket_tree
+from beliefs.inference.buckets.partition import check_ibound
+from beliefs.inference.chosen_order import check_order, chosen_order
+from beliefs.inference.search.incumbent import Incumbent
+from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
+from beliefs.typing import Bools, Floats
+
+__all__ = ["WMB"]
+
+_COOLING, _COOLEST = 0.9, 0.02  # of the temperature of maximised variables, an iteration
+_LOWER = 0.5  # first size of negative weights
+_LEAST_STEP, _GROWTH = 1e-3, 1.2  # relative to the first; an iteration that was good
+_PATIENCE = 3  # iterations that may be worse before maxima are taken back; at a lower temperature they often recover
+
+
+@dataclass(eq=False)
+class WmbState:
+    """A run, its best bound, and the shifts and weights that gave it."""
+
+    run: BucketRun
+    maximised: Bools
+    incumbent: Incumbent | None
+    step: float
+    heat: float
+    bound: float = math.inf
+    best: float = math.inf
+    worse: int = 0
+    kept: tuple[Floats, Floats] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class WmbStart:
+    """What a warm start needs."""
+
+    shifts: Floats
+    weight: Floats
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WMB(Method):
+    """Weighted mini-bucket with cost shifting and weight optimisation.
+
+    Parameters
+    ----------
+    ibound : int or None
+        Variables in a message, at least 1; None takes the largest with about four million cells in all clusters.
+    order : str or sequence of variables
+        A heuristic as in :class:`JunctionTree`, or all unobserved variables, first eliminated first.
+    side : str
+        ``"upper"``, or ``"lower"`` for a lower bound on log Z.
+    step_size, weight_step : float
+        Step sizes of shifts, in (0, 1], and of weights, at least 0.
+    backtrack : bool
+        Undo and halve steps that make the bound worse.
+    smoothing : float
+        First temperature of maximised variables while shifts are computed; 0 matches their max-marginals.
+    tau : array_like (n_vars,) or None
+        Temperatures of a power sum, at least 0; None takes those of the question.
+
+    Examples
+    --------
+    >>> import beliefs as bl
+    >>> g = bl.datasets.make_ising_grid(6, seed=0)
+    >>> upper, lower = bl.infer(g, "wmb(ibound=3)"), bl.infer(g, "wmb(ibound=3, side=lower)")
+    >>> bool(lower.log_lower <= bl.infer(g).log_z <= upper.log_upper)
+    True
+    """
+
+    ibound: int | None = None
+    order: str | Sequence[Any] = "auto"
+    side: str = "upper"
+    step_size: float = 1.0
+    weight_step: float = 2.0
+    backtrack: bool = True
+    smoothing: float = 1.0
+    tau: Any = None
+
+    name: ClassVar[str] = "wmb"
+    tasks: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP)
+    guarantee: ClassVar[str] = "upper bound (or lower, for sums)"
+    cost: ClassVar[str] = "exponential in ibound, per iteration"
+    reference: ClassVar[str] = "liu2011"
+    iterative: ClassVar[bool] = True
+    default_tol: ClassVar[float] = 1e-6
+    default_max_iters: ClassVar[int] = 100
+
+    def __post_init__(self) -> None:
+        check_ibound(self.ibound)
+        check_order(self.order)
+        check_option(is_word(self.side, ("upper", "lower")), "side", "upper or lower", self.side)
+        ok = is_number(self.step_size) and 0 < self.step_size <= 1
+        check_option(ok, "step_size", "in (0, 1]", self.step_size)
+        for name in ("weight_step", "smoothing"):
+            value = getattr(self, name)
+            check_option(is_number(value) and 0 <= value < math.inf, name, "a number of at least 0", value)
+        check_option(isinstance(self.backtrack, bool), "backtrack", "True or False", self.backtrack)
+
+    @property
+    def lower(self) -> bool:
+        """Whether the bound is a lower one."""
+        return self.side == "lower"
+
+    # -- the three verbs --------------------------------------------------------------------------------------------
+    def init(self, problem: Problem, warm: WmbStart | None = None) -> WmbState:
+        """Partition, check the budget, allocate; the first bound is that of uniform weights."""
+        tau = chosen_temperatures(problem, self.tau)
+        hidden = ~problem.graph.layout.observed
+        if self.lower and not (tau[hidden] > 0).all():
+            raise UnsupportedError(
+                "wmb(side=lower) bounds sums only; maxima have the value of any state as a lower bound"
+            )
+        order = chosen_order(problem, self.order)
+        plan = bucket_tree(problem, order, self.ibound, self.name)
+        weight = lower_weights(plan, tau, _LOWER) if self.lower else uniform_weights(plan, tau)
+        run = BucketRun(problem, plan, tau, weight)
+        maximised = tau[plan.buckets.order][plan.buckets.variable] == 0
+        incumbent = None if problem.task is Task.INFER else Incumbent(problem)
+        state = WmbState(run, maximised, incumbent, self.step_size, self.smoothing)
+        if warm is not None and warm.shifts.shape == run.shifts.shape and warm.weight.shape == weight.shape:
+            run.shifts[:], run.weight[:] = warm.shifts, warm.weight
+        if run.constant == -math.inf:
+            raise zero_probability(problem.graph)
+        self._judge(state, self._bound(state))
+        self._refresh(state)
+        return state
+
+    def step(self, state: WmbState) -> float:
+        """Match on the way up, send beliefs down, and judge the bound."""
+        run, before = state.run, state.best
+        if not run.plan.buckets.split:
+            return 0.0
+        bound = run.match(state.step, self.weight_step)
+        run.backward()
+        if state.maximised.any() and self.smoothing > 0:
+            bound = self._bound(state)
+            heat = max(state.heat * _COOLING, min(_COOLEST, state.heat))
+            run.weight[state.maximised] *= heat / state.heat
+            state.heat = heat
+        self._judge(state, bound)
+        if not self._worse(bound, state.best):
+            state.worse, state.step = 0, min(state.step * _GROWTH, self.step_size)
+            return abs(state.best - before) / max(1.0, abs(state.best))
+        state.worse += 1
+        if self.backtrack and state.worse > (_PATIENCE if state.maximised.any() else 0):
+            self._undo(state)
+        return 1.0 if state.step > _LEAST_STEP * self.step_size else 0.0
+
+    def value(self, state: WmbState) -> Value:
+        """Return the present bound (or, of maxima, the value of the latest assignment) and the best interval."""
+        upper = math.inf if self.lower else self._certified(state)
+        if state.incumbent is not None:
+            return Value(state.incumbent.latest, state.incumbent.best.lower, upper)
+        if not state.run.plan.buckets.split and power_sum_bound(state.run.problem, state.run.tau) is Bound.EXACT:
+            return Value(state.best, state.best, state.best)
+        return Value(state.bound, state.best if self.lower else -math.inf, upper)
+
+    def finish(self, state: WmbState) -> Marginals | Decoding:
+        """Return the best bound with the beliefs of the best weights and shifts, or the best assignment."""
+        value = self.value(state)
+        if state.incumbent is not None:
+            return state.incumbent.decoding(value.upper)
+        self._restore(state)
+        state.run.forward()
+        mu_var, mu_factor = state.run.beliefs()
+        bound = Bound.EXACT if value.lower == value.upper else Bound.LOWER if self.lower else Bound.UPPER
+        if bound is Bound.UPPER and value.upper == math.inf:
+            bound = Bound.ESTIMATE  # of a power sum that says nothing about log Z
+        return Marginals(state.best, bound, mu_var, mu_factor, value.lower, value.upper)
+
+    def kept(self, state: WmbState) -> WmbStart:
+        """Return the shifts and weights of the best bound."""
+        assert state.kept is not None
+        return WmbStart(state.kept[0], state.kept[1])
+
+    # -- bounds -----------------------------------------------------------------------------------------------------
+    def _bound(self, state: WmbState) -> float:
+        """Return the bound with maxima as maxima, and offer what is read off the buckets."""
+        run, weight = state.run, state.run.weight
+        run.weight = np.where(state.maximised, 0.0, weight)
+        bound = run.forward()
+        if state.incumbent is not None:
+            state.incumbent.offer(run.decode())
+        run.weight = weight
+        return bound
+
+    def _judge(self, state: WmbState, bound: float) -> None:
+        """Record a bound, and keep the shifts and weights of the best."""
+        if bound == -math.inf and not self.lower:
+            raise zero_probability(state.run.problem.graph)
+        state.bound = bound
+        if state.kept is None or self._worse(state.best, bound):
+            state.best = bound
+            state.kept = state.run.shifts.copy(), state.run.weight.copy()
+
+    def _worse(self, one: float, other: float) -> bool:
+        slack = 1e-12 * max(1.0, abs(other)) if math.isfinite(other) else 0.0
+        return one < other - slack if self.lower else one > other + slack
+
+    def _certified(self, state: WmbState) -> float:
+        """Return the best upper bound on the question's own value; of a user's power sum it may say nothing."""
+        means = power_sum_bound(state.run.problem, state.run.tau) if self.tau is not None else Bound.EXACT
+        return state.best if means in (Bound.EXACT, Bound.UPPER) else math.inf
+
+    # -- steps ------------------------------------------------------------------------------------------------------
+    def _refresh(self, state: WmbState) -> None:
+        """Send all messages, up and down, at the temperature of the search."""
+        run = state.run
+        if self.smoothing > 0:
+            share = 1.0 / run.plan.buckets.replicas[run.plan.buckets.variable]
+            run.weight[state.maximised] = state.heat * share[state.maximised]
+        run.forward()
+        run.backward()
+
+    def _undo(self, state: WmbState) -> None:
+        """Go back to the best shifts and weights, with half the step."""
+        self._restore(state)
+        state.worse, state.step = 0, 0.5 * state.step
+        self._refresh(state)
+
+    def _restore(self, state: WmbState) -> None:
+        assert state.kept is not None
+        state.run.shifts[:], state.run.weight[:] = state.kept

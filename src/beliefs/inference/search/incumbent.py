@@ -1,0 +1,92 @@
+"""The best assignment that an anytime method has met, and the latest: bounds from below for MAP and marginal MAP.
+
+A method reads an assignment off every iterate and offers it here. Scores of joint states are real at once. The value of
+a query's states is computed exactly where the sum over the other variables is tractable; otherwise it is bounded once,
+at the end, for that takes a run of approximate inference.
+"""
+
+from __future__ import annotations
+
+import math
+
+from beliefs.inference.base import Bound, Decoding, Problem, Task
+from beliefs.inference.search.feasible import feasible_state
+from beliefs.inference.search.forest_moves import forest_moves
+from beliefs.inference.search.icm import icm
+from beliefs.inference.search.query_value import QueryEvaluator, QueryValue
+from beliefs.typing import Ints
+
+__all__ = ["Incumbent"]
+
+_EVALUATIONS = 2.0  # seconds: queries whose value takes longer, by prediction, are evaluated at the end only
+_MOVES = 20
+
+
+class Incumbent:
+    """Keeps the best of the joint states that are offered.
+
+    Attributes
+    ----------
+    latest : float
+        The value of the last state offered; -inf where it was not computed.
+    best : QueryValue
+        Of the best state so far.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.evaluator: QueryEvaluator | None = None
+        if problem.task is Task.MARGINAL_MAP:
+            self.evaluator = QueryEvaluator(problem.graph, problem.query, problem.max_bytes, _EVALUATIONS)
+        self.latest = -math.inf
+        self.best = QueryValue(-math.inf, Bound.ESTIMATE)
+        self._row: Ints | None = None
+        self._seen: dict[bytes, float] = {}
+
+    def offer(self, row: Ints) -> None:
+        """Take a joint state ``(n_vars,)``; of marginal MAP only the query's part counts."""
+        if self.evaluator is not None and not self.evaluator.is_exact:
+            self._row = row
+            return
+        self.latest = self._value(row)
+        if self._row is None or self.latest > self.best.value:
+            self._row, self.best = row, QueryValue.exact(self.latest)
+
+    def _value(self, row: Ints) -> float:
+        """Return the exact value; one seen before is remembered."""
+        if self.evaluator is None:
+            return float(self.problem.graph.log_score(row))
+        states = row[self.problem.query]
+        key = states.tobytes()
+        if key not in self._seen:
+            self._seen[key] = self.evaluator.log_value(states)
+        return self._seen[key]
+
+    def decoding(self, upper: float) -> Decoding:
+        """Return the best state after local search (joint states) and evaluation (queries)."""
+        problem = self.problem
+        assert self._row is not None
+        if self.evaluator is None:
+            self._improve(self._row)
+            if self.best.value == -math.inf:
+                start = feasible_state(problem.graph, problem.seed)
+                if start is not None:
+                    self._improve(start)
+            return Decoding(self._row, self.best.value, Bound.ESTIMATE, self.best.value, max(self.best.value, upper))
+        found = self.best
+        if found.value == -math.inf:
+            found = self.evaluator.value(self._row[problem.query])
+        if found.value == -math.inf:
+            start = feasible_state(problem.graph, problem.seed)
+            if start is not None:
+                self._row = start
+                found = self.evaluator.value(start[problem.query])
+        self.best = found
+        states = self._row[problem.query]
+        return Decoding(states, found.value, found.bound, found.lower, max(upper, found.lower))
+
+    def _improve(self, row: Ints) -> None:
+        problem = self.problem
+        row, _ = icm(problem.graph, row)
+        row, _ = forest_moves(problem.graph, row, problem.seed, _MOVES)
+        self.offer(row)
