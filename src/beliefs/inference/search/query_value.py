@@ -3,31 +3,134 @@ r"""The value of a marginal-MAP assignment, the query's variables fixed and all 
 .. math:: Q(x_B) = \log \sum_{x_A} \exp \theta(x_A, x_B)
 
 Conditioning on the query often breaks the cycles that made the question hard, so the sum is computed exactly by a
-junction tree whenever its predicted memory and time fit; otherwise belief propagation gives an estimate (which is exact
-too if no cycle is left). An assignment that contradicts a hard zero has the exact value ``-inf``, if that was proved.
+junction tree whenever its predicted memory and time fit. The plan is kept on the layout: another assignment of the same
+query costs the slices and one pass to the roots, many thousand times a second on small trees. Otherwise the value is
+*bounded*: from below by mean field over induced trees, from above by tree-reweighted messages, from both sides by
+weighted mini-buckets, and belief propagation gives an estimate inside. An assignment that contradicts a hard zero has
+the exact value ``-inf``, if that was proved.
 """
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 
-from beliefs.errors import BudgetError, ConvergenceWarning, ZeroProbabilityError
-from beliefs.inference.base import Bound, Problem
-from beliefs.inference.exact.junction_tree import JunctionTree
+from beliefs.errors import BeliefsError, ConvergenceWarning, ZeroProbabilityError
+from beliefs.inference.base import Bound
+from beliefs.inference.exact.operands import gather_rows
+from beliefs.inference.search.clamped import ClampedTree
+from beliefs.kernels.layout import log_scores
 from beliefs.model.graph import FactorGraph
+from beliefs.model.layout import Layout, frozen_ints
 from beliefs.typing import Ints
 
-__all__ = ["query_value"]
+__all__ = ["QueryEvaluator", "QueryValue", "query_value"]
 
 SECONDS = 3.0  # predicted time up to which the value is computed exactly
+_ITERATIONS = 100  # of each method that bounds it otherwise
+_BOUNDS = ("bp", "mean_field(structure=tree)", "trw", "wmb(ibound=8)", "wmb(ibound=8, side=lower)")
+
+
+@dataclass(frozen=True)
+class QueryValue:
+    """A value and what it is worth: ``lower <= Q <= upper`` is certain, ``value`` is EXACT, LOWER or an ESTIMATE."""
+
+    value: float
+    bound: Bound
+    lower: float = -math.inf
+    upper: float = math.inf
+
+    @classmethod
+    def exact(cls, value: float) -> QueryValue:
+        """Return a value that is known exactly."""
+        return cls(value, Bound.EXACT, value, value)
+
+
+@dataclass(frozen=True, eq=False)
+class QueryPlan:
+    """Structure of all values of one query: the tree of the summed variables, and the factors of the query alone."""
+
+    summed: ClampedTree
+    others: tuple[Ints, Ints, Ints]
+
+    @classmethod
+    def of(cls, layout: Layout, query: Ints) -> QueryPlan:
+        """Return the plan kept on the layout."""
+        return layout.plan(("query_value", query.tobytes()), lambda: cls.build(layout, query))
+
+    @classmethod
+    def build(cls, layout: Layout, query: Ints) -> QueryPlan:
+        """Plan an order for the variables outside the query."""
+        hidden = ~layout.observed
+        hidden[query] = False
+        free = np.flatnonzero(hidden)
+        summed = ClampedTree.build(layout, free, np.zeros(free.size, np.bool_))
+        others = np.setdiff1d(np.arange(layout.n_factors), summed.factors)
+        ptr, scope = gather_rows(layout.scope_ptr, layout.scope_vars, others)
+        starts = layout.cell_ptr[others]
+        return cls(summed, (frozen_ints(ptr, "offsets"), frozen_ints(scope, "scopes"), frozen_ints(starts, "starts")))
+
+    def fits(self, max_bytes: int, seconds: float) -> bool:
+        """Whether exact values take no more than this memory and this predicted time each."""
+        if self.summed.order.seconds > min(seconds, 3600.0) or 8.0 * self.summed.order.total_cells > 2.0**40:
+            return False
+        return self.summed.tree.n_bytes() <= max_bytes
+
+    def log_value(self, graph: FactorGraph, row: Ints) -> float:
+        """Return Q exactly at the states ``row (n_vars,)`` of the query's variables."""
+        score = np.empty(1)
+        log_scores(graph.layout.card, *self.others, graph.theta, row[None, :], score)
+        return float(score[0]) + self.summed.log_value(graph.theta, row) if score[0] > -np.inf else -np.inf
+
+
+class QueryEvaluator:
+    """Values of many assignments of one query.
+
+    Parameters
+    ----------
+    query : ndarray
+        Unobserved variables by index, each once; none at all gives log Z.
+    max_bytes, seconds : int, float
+        Up to this memory and predicted time a value is exact.
+
+    Attributes
+    ----------
+    is_exact : bool
+        Whether every value is exact.
+    """
+
+    def __init__(self, graph: FactorGraph, query: Ints, max_bytes: int = 2**62, seconds: float = SECONDS) -> None:
+        self.graph, self.query, self.max_bytes = graph, np.array(query, np.int64), max_bytes
+        self.plan = QueryPlan.of(graph.layout, self.query)
+        self.is_exact = self.plan.fits(max_bytes, seconds)
+        self._row = np.maximum(graph.evidence_states, 0)
+
+    def log_value(self, states: Ints) -> float:
+        """Return Q at ``states (n_query,)``; only where :attr:`is_exact`."""
+        self._row[self.query] = states
+        return self.plan.log_value(self.graph, self._row)
+
+    def value(self, states: Ints, time_limit: float = math.inf) -> QueryValue:
+        """Return Q exactly where that fits, else bounds, within about ``time_limit`` seconds."""
+        if self.is_exact:
+            return QueryValue.exact(self.log_value(states))
+        given = self.graph.condition({int(v): int(x) for v, x in zip(self.query, states)})
+        return bounded_value(given, self.max_bytes, time_limit)
 
 
 def query_value(
-    graph: FactorGraph, query: Ints, states: Ints, max_bytes: int = 2**62, seconds: float = SECONDS
-) -> tuple[float, Bound]:
-    """Return Q at ``states`` of the variables ``query``, and whether it is EXACT or an ESTIMATE.
+    graph: FactorGraph,
+    query: Ints,
+    states: Ints,
+    max_bytes: int = 2**62,
+    seconds: float = SECONDS,
+    time_limit: float = math.inf,
+) -> QueryValue:
+    """Return Q at ``states`` of the variables ``query``, exactly or with bounds.
 
     Parameters
     ----------
@@ -35,42 +138,48 @@ def query_value(
         Unobserved variables by index, and one state for each; none at all gives log Z.
     max_bytes, seconds : int, float
         Up to this memory and predicted time the value is exact.
+    time_limit : float
+        Seconds for the bounds, where it is not.
 
     Examples
     --------
     >>> g = FactorGraph.from_tables([2, 2], [((0, 1), [[1, 2], [3, 4]])])
-    >>> value, bound = query_value(g, np.array([0]), np.array([1]))
-    >>> round(float(np.exp(value)), 9), bound.name
+    >>> found = query_value(g, np.array([0]), np.array([1]))
+    >>> round(float(np.exp(found.value)), 9), found.bound.name
     (7.0, 'EXACT')
     """
-    given = graph.condition({int(v): int(x) for v, x in zip(query, states)})
-    problem = Problem(given, max_bytes=max_bytes)
-    try:
-        return _exact(problem) if _fits(problem, seconds) else _estimate(given, max_bytes)
-    except ZeroProbabilityError:
-        return -np.inf, Bound.EXACT
+    return QueryEvaluator(graph, query, max_bytes, seconds).value(np.array(states, np.int64), time_limit)
 
 
-def _fits(problem: Problem, seconds: float) -> bool:
-    tree = JunctionTree()
-    try:
-        return tree.planned(problem).seconds <= seconds and tree.n_bytes(problem) <= problem.max_bytes
-    except BudgetError:
-        return False
+def bounded_value(given: FactorGraph, max_bytes: int = 2**62, time_limit: float = math.inf) -> QueryValue:
+    """Return a certified interval around log Z of a conditioned graph, and an estimate inside it.
+
+    Methods that do not take the model, or not within the budget, are left out; all share the time evenly.
+    """
+    lower, upper, estimate = -math.inf, math.inf, math.nan
+    deadline = time.perf_counter() + time_limit
+    for k, method in enumerate(_BOUNDS):
+        share = max(0.0, deadline - time.perf_counter()) / (len(_BOUNDS) - k)
+        try:
+            found = _interval(given, method, max_bytes, share)
+        except ZeroProbabilityError:
+            return QueryValue.exact(-math.inf)
+        except BeliefsError:
+            continue
+        if found.bound is Bound.EXACT:
+            return found
+        lower, upper = max(lower, found.lower), min(upper, found.upper)
+        estimate = found.value if math.isnan(estimate) else estimate
+    if math.isnan(estimate):
+        return QueryValue(lower, Bound.LOWER, lower, max(lower, upper))
+    upper = max(lower, upper)  # they may cross by rounding
+    return QueryValue(min(max(estimate, lower), upper), Bound.ESTIMATE, lower, upper)
 
 
-def _exact(problem: Problem) -> tuple[float, Bound]:
-    """Collect to the roots, which is half of the work of marginals."""
-    tree = JunctionTree()
-    run = tree.init(problem)
-    tree.step(run)
-    return tree.value(run).log_z, Bound.EXACT
-
-
-def _estimate(given: FactorGraph, max_bytes: int) -> tuple[float, Bound]:
+def _interval(given: FactorGraph, method: str, max_bytes: int, seconds: float) -> QueryValue:
     from beliefs.inference.doors import infer  # late: the doors import the methods, and some of these evaluate queries
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        result = infer(given, "bp", max_bytes=max_bytes, max_iters=100)
-    return result.log_z, Bound.EXACT if result.bound is Bound.EXACT else Bound.ESTIMATE
+        result = infer(given, method, max_bytes=max_bytes, max_iters=_ITERATIONS, time_limit=seconds)
+    return QueryValue(result.log_z, result.bound, result.log_lower, result.log_upper)
