@@ -34,7 +34,9 @@ def facts(result: Answer) -> list[tuple[str, str]]:
     """Return the answer's numbers and how they came about."""
     steps = f"{result.n_iters} step{'' if result.n_iters == 1 else 's'}"
     ending = f"{result.status} after {steps}, {result.seconds:.3g} s"
-    return [*_values(result), ("method", f"{result.method} ({result.reason})"), ("status", ending)]
+    why, _, stages = result.reason.partition("\n")
+    method = [("method", f"{result.method} ({why})"), *([("stages", stages)] if stages else [])]
+    return [*_values(result), *method, ("status", ending)]
 
 
 def _values(result: Answer) -> list[tuple[str, str]]:

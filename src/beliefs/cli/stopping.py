@@ -14,6 +14,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Generic, NoReturn, TypeVar
 
+import click
+
 from beliefs.driver import Progress
 
 __all__ = ["Stoppable"]
@@ -93,7 +95,10 @@ def _leave(number: int) -> NoReturn:
 
 
 def _note(text: str) -> None:
-    """Write a line past Python's buffers, which a signal may have caught half-way."""
+    """Write a line past Python's buffers, which a signal may have caught half-way; above a drawing, if there is one."""
+    if hasattr(sys.stderr, "rich_proxied_file"):  # a drawing is on the screen, and prints what comes above itself
+        click.echo(f"beliefs: {text}", err=True)
+        return
     start = "\n" if sys.stderr.isatty() else ""  # the terminal shows ^C on the line
     try:
         os.write(2, f"{start}beliefs: {text}\n".encode())

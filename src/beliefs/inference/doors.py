@@ -250,7 +250,7 @@ def _ask(
         able = ", ".join(cls.name for cls in METHODS if problem.task in cls.tasks)
         raise UnsupportedError(f"{chosen.name} does not answer {problem.task.value}; use one of {able}")
     state = chosen.init(problem, _warm(model or problem.graph, chosen, options.get("init"), pruned))
-    with reporter(options.get("progress", False), chosen, problem.task) as shown:
+    with reporter(options.get("progress", False), chosen, problem.task, problem.time_limit, started) as shown:
         callbacks = tuple(c for c in (options.get("callback"), shown) if c is not None)
         limits = _limits(chosen, options, callbacks, started)
         done = run(
@@ -267,7 +267,7 @@ def _ask(
     kept = chosen.kept(state)
     if isinstance(chosen, Portfolio):
         chosen, told = chosen.ran(state)
-        reason = f"{reason}; {told}"
+        reason = f"{reason}\n{told}"
     return _Done(chosen, reason, replace(done, seconds=time.perf_counter() - started), answer, kept)
 
 

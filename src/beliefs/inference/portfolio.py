@@ -320,9 +320,10 @@ def _bound(state: PortfolioState) -> Bound:
 def _told(state: PortfolioState) -> str:
     """Return what each stage gave, in one sentence."""
     roles: dict[str, list[str]] = {}
-    sources = [("lower bound", state.lower_by), ("upper bound", state.upper_by)]
+    sources = [("assignment", _source(state)), ("upper bound", state.upper_by)]
     if state.problem.task is Task.INFER:
-        sources = [("log Z", _source(state)), ("marginals", _marginals_of(state)), *sources]
+        sources = [("log Z", _source(state)), ("marginals", _marginals_of(state)), ("lower bound", state.lower_by)]
+        sources.append(("upper bound", state.upper_by))
     for what, player in sources:
         if player is not None:
             name = f"{player.method} ({player.steps} step{'' if player.steps == 1 else 's'})"
