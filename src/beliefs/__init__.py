@@ -35,6 +35,8 @@ from beliefs.inference import (
     methods,
     sample,
 )
+from beliefs.inference.buckets.mini_bucket import MiniBucket
+from beliefs.inference.buckets.wmb import WMB
 from beliefs.inference.exact.elimination import Elimination
 from beliefs.inference.exact.enumeration import Enumeration
 from beliefs.inference.exact.junction_tree import JunctionTree
@@ -52,6 +54,7 @@ __all__ = [
     "BP",
     "METHODS",
     "TRW",
+    "WMB",
     "BayesianNetwork",
     "BeliefsError",
     "Bound",
@@ -71,6 +74,7 @@ __all__ = [
     "MarginalMapResult",
     "MeanField",
     "Method",
+    "MiniBucket",
     "ModelError",
     "NotConvergedError",
     "Progress",

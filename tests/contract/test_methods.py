@@ -32,6 +32,10 @@ PRESETS: tuple[Method, ...] = (
     bl.TRW(schedule="chains"),
     bl.TRW(rho="optimized", rho_steps=3),
     bl.TRW(rho="sampled", damping=0.2, damp="probability", schedule="flooding"),
+    bl.MiniBucket(ibound=1),
+    bl.MiniBucket(ibound=2, partition="content", order="unconstrained"),
+    bl.WMB(ibound=1),
+    bl.WMB(ibound=2, backtrack=False, smoothing=0.0, step_size=0.3),
 )
 OBSERVED = (0, 2, 99)  # how many variables have evidence; 99 stands for all
 SLACK = 1e-9  # relative: what rounding may take from a bound or an exact value
@@ -144,6 +148,8 @@ class TestInfer:
         again = ask(bl.infer, graph, method=method, init=first)
         assert again.n_iters <= 1 and again.status is bl.Status.CONVERGED and again.bound is first.bound
         assert close(again.log_z, first.log_z, 1e-6)
+        if method.residual_of == "bound" and first.bound is not Bound.EXACT:
+            return  # what has settled is the bound; its marginals may still move
         np.testing.assert_allclose(again.mu_var, first.mu_var, rtol=0, atol=1e-6)
 
 

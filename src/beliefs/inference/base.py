@@ -129,6 +129,9 @@ class Method(ABC):
     fixed_point: ClassVar[bool] = False
     """Whether stopping short of ``tol`` deserves a ConvergenceWarning (an anytime bound does not)."""
 
+    residual_of: ClassVar[str] = "marginals"
+    """What ``tol`` is compared with: the largest change of a marginal, or of a bound method its bound's, relative."""
+
     default_tol: ClassVar[float] = 1e-8
     default_max_iters: ClassVar[int] = 1000
 

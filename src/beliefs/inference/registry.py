@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Method, Task
+from beliefs.inference.buckets.mini_bucket import MiniBucket
 from beliefs.inference.buckets.wmb import WMB
 from beliefs.inference.exact.elimination import Elimination
 from beliefs.inference.exact.enumeration import Enumeration
@@ -21,7 +22,9 @@ __all__ = ["METHODS", "MethodTable", "methods"]
 
 _HEADER = ("method", "answers", "guarantee", "cost", "reference")
 
-METHODS: tuple[type[Method], ...] = (Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, MeanField, WMB, Gibbs)
+METHODS: tuple[type[Method], ...] = (
+    Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, MeanField, MiniBucket, WMB, Gibbs,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

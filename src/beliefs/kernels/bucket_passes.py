@@ -15,8 +15,6 @@ import numpy as np
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.elementary import fast_exp, fast_log
 from beliefs.kernels.tree import (
-    MAPPED,
-    REPEATED,
     RUN,
     SCALAR,
     TILED,
@@ -42,8 +40,8 @@ _SMOOTH = 0.1  # temperature at which sums hear of a maximum above them
 def forward_pass(tree: Tree, weight: Floats, tables: Floats) -> float:
     """Send all messages to the roots; return the sum of the roots' messages.
 
-    ``-inf`` as soon as a message is ``-inf`` throughout (for a negative weight: anywhere). Equivalent, bucket by bucket,
-    to ``w * logsumexp(sum(operands) / w, axis=0)``. Cost: one ``exp`` a cell of every cluster.
+    ``-inf`` as soon as a message is ``-inf`` throughout (for a negative weight: anywhere). Equivalent, bucket by
+    bucket, to ``w * logsumexp(sum(operands) / w, axis=0)``. Cost: one ``exp`` a cell of every cluster.
     """
     offset, digit = odometer(tree)
     columns, cells = bucket_scratch(tree)
@@ -53,9 +51,8 @@ def forward_pass(tree: Tree, weight: Floats, tables: Floats) -> float:
         extreme = eliminate_bucket(tree, c, weight[c], tables, offset, digit, rows, base)
         if extreme == -math.inf:
             return -math.inf
-        own = tree.op_slot[tree.op_ptr[c + 1] - 1]
-        if tree.slot_ptr[own + 1] - tree.slot_ptr[own] == 1:
-            total += tables[tree.slot_ptr[own]]
+        if tree.axes_ptr[c + 1] - tree.axes_ptr[c] == 1:  # nothing is left: a root
+            total += tables[tree.slot_ptr[tree.op_slot[tree.op_ptr[c + 1] - 1]]]
     return total
 
 
@@ -151,16 +148,18 @@ def matching_pass(
             extreme = eliminate_bucket(tree, r, weight[r], tables, offset, digit, rows, base)
             if extreme == -math.inf:
                 return -math.inf
-            own = tree.op_slot[tree.op_ptr[r + 1] - 1]
-            if tree.slot_ptr[own + 1] - tree.slot_ptr[own] == 1:
-                total += tables[tree.slot_ptr[own]]
+            if tree.axes_ptr[r + 1] - tree.axes_ptr[r] == 1:
+                total += tables[tree.slot_ptr[tree.op_slot[tree.op_ptr[r + 1] - 1]]]
         c = end
     return total
 
 
 @kernel
 def max_block(mode: int, cells: BlockMaps, inner: int, block: Floats, at: int, target: Floats) -> None:
-    """Raise an operand's slot at offset ``at`` to the maximum over a block: ``np.maximum.at(target, at + map, block)``."""
+    """Raise an operand's slot at offset ``at`` to the maximum over a block.
+
+    Equivalent to ``np.maximum.at(target, at + map, block)``; the arguments are those of ``add_block``.
+    """
     size = block.size
     if mode == SCALAR:
         top = target[at]
@@ -217,7 +216,8 @@ def backward_pass(
     """Send beliefs from the roots to the leaves, as backward messages at the slots of messages.
 
     ``first_message`` is the first slot that is not a factor's or a shift's; ``parent (n_clusters,)``; ``replicas
-    (n_clusters,)`` how many its variable has, for weights of 0 count as equal ones that go to 0. Linear beliefs live in scratch of the size of all messages. Cost: one ``exp`` a cell of the clusters that have children.
+    (n_clusters,)`` how many its variable has, for weights of 0 count as equal ones that go to 0. Linear beliefs live
+    in scratch of the size of all messages. Cost: one ``exp`` a cell of the clusters that have children.
     """
     offset, digit = odometer(tree)
     columns, _ = bucket_scratch(tree)

@@ -132,8 +132,8 @@ def choose_blocks(
     """Split each cluster's axes into outer ones and an inner block of at least ``least`` cells where there are any.
 
     The block is the shortest suffix of axes with ``least`` cells or more, one axis shorter if that exceeds ``most``
-    (unless it would be a single axis); with ``split`` it holds separator axes only. Writes the number of outer axes, the
-    sizes of the block and of the table, and its columns: the states of the separator, which is all but the first
+    (unless it would be a single axis); with ``split`` it holds separator axes only. Writes the number of outer axes,
+    the sizes of the block and of the table, and its columns: the states of the separator, which is all but the first
     ``eliminated`` axes.
     """
     for c in range(ptr.size - 1):

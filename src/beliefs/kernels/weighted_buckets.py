@@ -40,8 +40,9 @@ def bucket_scratch(tree: Tree) -> tuple[int, int]:
 def power_sum(rows: Floats, weight: float, out: Floats, base: Floats) -> None:
     """Write ``out = weight * log(sum(exp(rows / weight)))`` along the columns; the maximum at weight 0.
 
-    ``rows (k * out.size,)`` row after row; ``base (out.size,)`` is scratch. Shifted by the largest entry of a column, by
-    the least for a negative weight. A column of ``-inf`` gives ``-inf``; for a negative weight so does one such entry.
+    ``rows (k * out.size,)`` row after row; ``base (out.size,)`` is scratch. Shifted by the largest entry of a column,
+    by the least for a negative weight. A column of ``-inf`` gives ``-inf``; for a negative weight one such
+    entry is enough.
     """
     size = out.size
     k = rows.size // size

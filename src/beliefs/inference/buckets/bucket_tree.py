@@ -12,6 +12,7 @@ import numpy as np
 
 from beliefs.errors import BudgetError
 from beliefs.inference.base import Problem
+from beliefs.inference.buckets.content import partition_by_content
 from beliefs.inference.buckets.partition import MiniBuckets, partition
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.exact.cluster_tree import lay_tree
@@ -20,7 +21,7 @@ from beliefs.inference.orders import Order
 from beliefs.kernels.cluster_tree import factor_cells
 from beliefs.kernels.tree import Tree
 from beliefs.model.layout import Layout
-from beliefs.typing import Ints
+from beliefs.typing import Floats, Ints
 
 __all__ = ["BucketTree", "bucket_tree", "default_ibound", "predicted_bytes"]
 
@@ -94,8 +95,13 @@ def predicted_bytes(buckets: MiniBuckets, layout: Layout) -> float:
     return 24.0 * (messages + factors) + 16.0 * factors + 160.0 * buckets.n_clusters
 
 
-def bucket_tree(problem: Problem, order: Order, ibound: int | None, method: str) -> BucketTree:
+def bucket_tree(
+    problem: Problem, order: Order, ibound: int | None, method: str, by_content: Floats | None = None
+) -> BucketTree:
     """Return the tree of an order and i-bound, kept on the layout; None takes the default.
+
+    With temperatures ``by_content (n_vars,)`` the buckets are divided by the values of their functions instead of by
+    scopes, and nothing is kept.
 
     Raises
     ------
@@ -107,12 +113,16 @@ def bucket_tree(problem: Problem, order: Order, ibound: int | None, method: str)
         ibound = default_ibound(problem, order)
     kept = ("mini-buckets", order.order.tobytes(), ibound)
     buckets = layout.plan(kept, lambda: partition(layout, order, ibound))
+    if by_content is not None:
+        buckets = partition_by_content(problem, order, ibound, by_content)
     needed = predicted_bytes(buckets, layout)
     if needed > problem.max_bytes or buckets.n_cells > _MOST_CELLS:
         raise BudgetError(
             f"{method} with ibound={ibound} needs {readable_bytes(needed)}; the limit is "
             f"{readable_bytes(problem.max_bytes)}. Lower ibound, raise max_bytes or observe more variables"
         )
+    if by_content is not None:
+        return BucketTree.build(layout, buckets)
     return layout.plan((*kept, "tree"), lambda: BucketTree.build(layout, buckets))
 
 

@@ -21,7 +21,7 @@ from beliefs.kernels.mini_buckets import partition_buckets
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["MiniBuckets", "check_ibound", "partition"]
+__all__ = ["MiniBuckets", "check_ibound", "partition", "sorted_scopes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +94,15 @@ def check_ibound(ibound: object) -> None:
 
 def partition(layout: Layout, order: Order, ibound: int) -> MiniBuckets:
     """Divide the buckets of ``order`` by the scopes of their functions, largest first."""
+    _, scope_ptr, scope = sorted_scopes(layout, order)
+    ptr, axes, parent, host = partition_buckets(scope_ptr, scope, order.order.size, ibound + 1)
+    return MiniBuckets(order.order, ptr, axes, parent, host, scope_ptr, scope, layout.card[order.order])
+
+
+def sorted_scopes(layout: Layout, order: Order) -> tuple[Ints, Ints, Ints]:
+    """Return each variable's position in the order (-1: none), and the factors' scopes as ascending positions."""
     position = np.full(layout.n_vars, -1, np.int64)
     position[order.order] = np.arange(order.order.size)
     owner = np.repeat(np.arange(layout.n_factors), np.diff(layout.scope_ptr))
     placed = position[layout.scope_vars]
-    scope = placed[np.lexsort((placed, owner))]
-    scope_ptr = np.array(layout.scope_ptr)
-    ptr, axes, parent, host = partition_buckets(scope_ptr, scope, order.order.size, ibound + 1)
-    return MiniBuckets(order.order, ptr, axes, parent, host, scope_ptr, scope, layout.card[order.order])
+    return position, np.array(layout.scope_ptr), placed[np.lexsort((placed, owner))]

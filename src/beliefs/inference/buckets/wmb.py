@@ -93,10 +93,12 @@ class WmbState:
 
 @dataclass(frozen=True, eq=False)
 class WmbStart:
-    """What a warm start needs."""
+    """What a warm start needs: shifts and weights, and how far the search has come."""
 
     shifts: Floats
     weight: Floats
+    step: float
+    heat: float
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -144,6 +146,7 @@ class WMB(Method):
     cost: ClassVar[str] = "exponential in ibound, per iteration"
     reference: ClassVar[str] = "liu2011"
     iterative: ClassVar[bool] = True
+    residual_of: ClassVar[str] = "bound"
     default_tol: ClassVar[float] = 1e-6
     default_max_iters: ClassVar[int] = 100
 
@@ -181,6 +184,7 @@ class WMB(Method):
         state = WmbState(run, maximised, incumbent, self.step_size, self.smoothing)
         if warm is not None and warm.shifts.shape == run.shifts.shape and warm.weight.shape == weight.shape:
             run.shifts[:], run.weight[:] = warm.shifts, warm.weight
+            state.step, state.heat = min(warm.step, self.step_size), min(warm.heat, self.smoothing)
         if run.constant == -math.inf:
             raise zero_probability(problem.graph)
         self._judge(state, self._bound(state))
@@ -209,19 +213,19 @@ class WMB(Method):
         return 1.0 if state.step > _LEAST_STEP * self.step_size else 0.0
 
     def value(self, state: WmbState) -> Value:
-        """Return the present bound (or, of maxima, the value of the latest assignment) and the best interval."""
+        """Return the best bound so far (of maxima, the value of the latest assignment) and the certified interval."""
         upper = math.inf if self.lower else self._certified(state)
         if state.incumbent is not None:
             return Value(state.incumbent.latest, state.incumbent.best.lower, upper)
         if not state.run.plan.buckets.split and power_sum_bound(state.run.problem, state.run.tau) is Bound.EXACT:
             return Value(state.best, state.best, state.best)
-        return Value(state.bound, state.best if self.lower else -math.inf, upper)
+        return Value(state.best, state.best if self.lower else -math.inf, upper)
 
     def finish(self, state: WmbState) -> Marginals | Decoding:
         """Return the best bound with the beliefs of the best weights and shifts, or the best assignment."""
         value = self.value(state)
         if state.incumbent is not None:
-            return state.incumbent.decoding(value.upper)
+            return state.incumbent.decoding(value.upper, exact=not state.run.plan.buckets.split)
         self._restore(state)
         state.run.forward()
         mu_var, mu_factor = state.run.beliefs()
@@ -233,7 +237,7 @@ class WMB(Method):
     def kept(self, state: WmbState) -> WmbStart:
         """Return the shifts and weights of the best bound."""
         assert state.kept is not None
-        return WmbStart(state.kept[0], state.kept[1])
+        return WmbStart(*state.kept, state.step, state.heat)
 
     # -- bounds -----------------------------------------------------------------------------------------------------
     def _bound(self, state: WmbState) -> float:

@@ -62,10 +62,16 @@ class Incumbent:
             self._seen[key] = self.evaluator.log_value(states)
         return self._seen[key]
 
-    def decoding(self, upper: float) -> Decoding:
-        """Return the best state after local search (joint states) and evaluation (queries)."""
+    def decoding(self, upper: float, *, exact: bool = False) -> Decoding:
+        """Return the best state after local search (joint states) and evaluation (queries).
+
+        ``exact`` says that the last state offered is a maximiser and ``upper`` its value.
+        """
         problem = self.problem
         assert self._row is not None
+        if exact:
+            states = self._row if self.evaluator is None else self._row[problem.query]
+            return Decoding(states, upper, Bound.EXACT, upper, upper)
         if self.evaluator is None:
             self._improve(self._row)
             if self.best.value == -math.inf:
