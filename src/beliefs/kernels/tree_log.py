@@ -1,8 +1,9 @@
 r"""Passes over a cluster tree in the log domain: any temperature, any range of values.
 
 Collect: :math:`u_C = \sum_o \log t_o` and :math:`m_C(s) = \tau \log \sum_r \exp(u_C(r,s)/\tau)`, the maximum at
-:math:`\tau = 0`. Distribute: :math:`b_C(r,s) = \exp((u_C(r,s) - m_C(s))/\tau)\, b_S(s)`, at :math:`\tau = 0` the first
-maximiser of each column; beliefs are probabilities and live in the linear domain.
+:math:`\tau = 0`. Distribute: :math:`b_C(r,s) = \exp((u_C(r,s) - m_C(s))/\tau)\, b_S(s)`, of either sign of
+:math:`\tau`, at :math:`\tau = 0` the first maximiser of each column; beliefs are probabilities and live in the linear
+domain.
 
 ``-inf`` is a true zero everywhere; a column of zeros has message ``-inf`` and belief 0. No value is ever ``+inf``.
 """
@@ -126,7 +127,7 @@ def distribute_log(tree: Tree, tables: Floats, beliefs: Floats) -> None:
                 s = column[i]
                 block[i] = 0.0
                 if belief[s] > 0.0 and out[i] > -math.inf:
-                    if tau > 0.0:
+                    if tau != 0.0:
                         block[i] = belief[s] * math.exp((out[i] - message[s]) / tau)
                     elif out[i] == message[s] and not taken[s]:
                         taken[s] = True

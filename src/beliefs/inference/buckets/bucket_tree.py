@@ -27,6 +27,7 @@ __all__ = ["BucketTree", "bucket_tree", "default_ibound", "predicted_bytes"]
 
 _CELLS = 2.0**22  # of all clusters together: what the default i-bound allows, some tens of milliseconds a pass
 _MOST_CELLS = 2.0**50
+_MAPS = 1e6  # bytes: beyond, maps repeat
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +89,27 @@ class BucketTree:
 
 
 def predicted_bytes(buckets: MiniBuckets, layout: Layout) -> float:
-    """Memory of a run, from the partition alone: messages and factors three times, maps and cells of factors once."""
+    """Memory of a run, from the partition alone: three numbers a cell of all slots, and the arrays of the plan.
+
+    What is not known before the plan is made is how many blocks are read through the same index map.
+    """
+    inside = buckets.host >= 0
+    width = np.diff(buckets.axes_ptr)
+    shifted = buckets.replicas[buckets.variable] > 1
+    children = buckets.parent >= 0
+    heirs = np.concatenate(
+        [buckets.host[inside], np.flatnonzero(shifted), buckets.parent[children], np.arange(buckets.n_clusters)]
+    )  # the cluster of each operand
     with np.errstate(over="ignore"):
-        messages = float(np.exp2(buckets.log2_cells - np.log2(buckets.card[buckets.variable])).sum())
-    factors = float(layout.factor_size[buckets.host >= 0].sum())
-    return 24.0 * (messages + factors) + 16.0 * factors + 160.0 * buckets.n_clusters
+        bits = buckets.log2_cells - np.log2(buckets.card[buckets.variable])
+        messages = float(np.exp2(bits).sum())
+    counts = np.bincount(np.minimum(bits, 9.0).astype(np.int64)[heirs])
+    sizes = np.exp2(np.arange(counts.size))  # of blocks; for 2^b cells there are about 2^b maps of 8 bytes a cell, and most of them occur
+    maps = min(5.0 * float((np.minimum(counts, sizes) * sizes).sum()), _MAPS)
+    factors = float(layout.factor_size[inside].sum())
+    slots = messages + factors + float(buckets.card[buckets.variable[shifted]].sum())
+    arrays = 8.0 * (2.0 * factors + 6.0 * heirs.size + width[heirs].sum() + 2.0 * width.sum() + 7.0 * width.size)
+    return 24.0 * slots + arrays + maps
 
 
 def bucket_tree(

@@ -79,13 +79,13 @@ def partition_by_content(problem: Problem, order: Order, ibound: int, tau: Float
 def _divided(bucket: list[Part], most: int, heat: float) -> list[Part]:
     """Join parts of one bucket, those of the largest error first, while unions have at most ``most`` variables."""
     parts = list(bucket)
-    errors: dict[tuple[int, int], float] = {}
+    errors: dict[tuple[int, int, int, int], float] = {}
     while True:
         best, choice = -np.inf, None
         for a in range(len(parts)):
             for b in range(a + 1, len(parts)):
                 one, other = parts[a], parts[b]
-                key = (id(one), id(other))
+                key = (one.members[0], len(one.members), other.members[0], len(other.members))
                 if key not in errors:
                     errors[key] = _error(one, other, most, heat)
                 if errors[key] > best:

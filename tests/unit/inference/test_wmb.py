@@ -1,0 +1,143 @@
+"""Weighted mini-bucket as a method: bounds at every iterate, exactness, options, warm starts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import beliefs as bl
+import reference
+from beliefs.inference.base import Problem, Task
+from families import random_model
+from unit.inference.test_mini_buckets import random_case
+
+
+def room(truth: float) -> float:
+    return 1e-9 * max(1.0, abs(truth))
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.25])
+@pytest.mark.parametrize("method", ["wmb(ibound=1)", "wmb(ibound=1, smoothing=0.0, backtrack=False)"])
+def test_every_iterate_is_on_its_side_of_the_truth(method: str, zeros: float) -> None:
+    """Sums, maxima and mixtures on random models of any arity; the bound never rises."""
+    for seed in range(200):
+        graph = random_case(1000 + seed, zeros=zeros)
+        joint = reference.joint_table(graph)
+        query = list(range(0, graph.n_vars, 2))
+        truths = (
+            reference.log_z(joint), reference.maximum(joint), float(reference.query_values(joint, query).max())
+        )  # fmt: skip
+        answers = (
+            bl.infer(graph, method, max_iters=8),
+            bl.maximize(graph, method, max_iters=8),
+            bl.marginal_map(graph, query, method, max_iters=8),
+        )
+        for truth, answer in zip(truths, answers, strict=True):
+            assert (answer.trace.upper >= truth - room(truth)).all() and (np.diff(answer.trace.upper) <= 0).all()
+            assert (answer.trace.lower <= truth + room(truth)).all()
+
+
+def test_lower_bounds_are_below_at_every_iterate() -> None:
+    for seed in range(200):
+        graph = random_case(seed)
+        truth = reference.log_z(reference.joint_table(graph))
+        answer = bl.infer(graph, "wmb(ibound=1, side=lower)", max_iters=20)
+        assert (answer.trace.lower <= truth + room(truth)).all() and (np.diff(answer.trace.lower) >= 0).all()
+        assert answer.log_z == answer.log_lower and answer.bound in (bl.Bound.LOWER, bl.Bound.EXACT)
+
+
+def test_a_lower_bound_with_hard_zeros_says_nothing_rather_than_something_false() -> None:
+    graph = bl.FactorGraph.from_tables(
+        [2, 2, 2], [((0, 1), [[1, 0], [0, 1]]), ((0, 2), [[1, 0], [0, 1]]), ((1, 2), [[1, 2], [2, 1]])]
+    )
+    answer = bl.infer(graph, bl.WMB(ibound=1, side="lower", order=[0, 1, 2]))
+    assert answer.log_lower == -np.inf and not np.isnan(answer.mu_var).any()
+
+
+@pytest.mark.parametrize("query", [[], [0, 5, 10], list(range(16))])
+def test_the_bound_is_exact_at_the_width(query: list[int]) -> None:
+    graph = bl.datasets.make_ising_grid(4, seed=1)
+    truth = bl.marginal_map(graph, query, "junction_tree").log_value
+    answer = bl.marginal_map(graph, query, "wmb(ibound=15)")
+    assert answer.gap == 0.0 and answer.log_value == pytest.approx(truth, abs=1e-9)
+
+
+def test_a_tree_is_exact_at_ibound_1() -> None:
+    graph = bl.datasets.make_ising_grid(1, 30, seed=0)
+    answer = bl.infer(graph, "wmb(ibound=1)")
+    assert answer.bound is bl.Bound.EXACT and answer.log_z == pytest.approx(bl.infer(graph).log_z, abs=1e-9)
+
+
+def test_temperatures_between_sum_and_maximum() -> None:
+    rng = np.random.default_rng(3)
+    for seed in range(60):
+        graph = random_case(seed)
+        listed = rng.permutation(graph.n_vars).tolist()
+        tau = rng.choice([0.0, 0.3, 1.0, 2.0], graph.n_vars)
+        truth, _ = reference.power_sum(reference.joint_table(graph), listed, tau.tolist())
+        answer = bl.infer(graph, bl.WMB(ibound=1, order=listed, tau=tau), max_iters=10)
+        assert answer.log_z >= truth - room(truth)
+        log_z = reference.log_z(reference.joint_table(graph))
+        assert answer.log_lower <= log_z + room(log_z) and log_z - room(log_z) <= answer.log_upper
+
+
+def test_without_backtracking_a_step_may_be_bad_but_the_best_is_kept() -> None:
+    graph = bl.datasets.make_ising_grid(6, seed=0)
+    query = list(range(0, 36, 2))
+    method = bl.WMB(ibound=1, smoothing=0.0, backtrack=False)
+    state = method.init(Problem(graph, Task.MARGINAL_MAP, query=np.array(query)))
+    bounds = []
+    for _ in range(10):
+        method.step(state)
+        bounds.append(state.bound)
+    assert max(np.diff(bounds)) > 1.0, "full steps on max-marginals overshoot on this model"
+    assert method.value(state).upper <= min(bounds)
+
+
+def test_default_steps_beat_small_fixed_ones() -> None:
+    graph = bl.datasets.make_ising_grid(6, seed=0)
+    query = list(range(0, 36, 2))
+    best = bl.marginal_map(graph, query, "wmb(ibound=1)", max_iters=20).log_upper
+    for step in (0.01, 0.05, 0.5):
+        fixed = f"wmb(ibound=1, step_size={step}, backtrack=False, smoothing=0.0)"
+        assert best < bl.marginal_map(graph, query, fixed, max_iters=20).log_upper
+
+
+def test_warm_starts_go_on_where_the_last_run_ended() -> None:
+    graph = bl.datasets.make_ising_grid(8, seed=0)
+    whole = bl.infer(graph, "wmb(ibound=2)", max_iters=40)
+    first = bl.infer(graph, "wmb(ibound=2)", max_iters=20)
+    second = bl.infer(graph, "wmb(ibound=2)", max_iters=20, init=first)
+    assert second.log_upper < first.log_upper
+    assert second.log_upper == pytest.approx(whole.log_upper, rel=1e-3)
+
+
+def test_lower_side_is_for_sums() -> None:
+    graph = bl.datasets.make_ising_grid(3, seed=0)
+    with pytest.raises(bl.UnsupportedError, match="bounds sums only"):
+        bl.maximize(graph, "wmb(side=lower)")
+    for text, message in (
+        ("side=left", "side must be upper or lower"),
+        ("step_size=0", r"step_size must be in \(0, 1\]"),
+        ("weight_step=-1", "weight_step must be a number of at least 0"),
+        ("backtrack=3", "backtrack must be True or False"),
+    ):
+        with pytest.raises(bl.ModelError, match=message):
+            bl.infer(graph, f"wmb({text})")
+
+
+def test_contradictory_constraints_are_an_error_where_a_bucket_proves_it() -> None:
+    never = [((0, 1), [[0, 1], [1, 0]]), ((0, 1), [[1, 0], [0, 1]])]
+    with pytest.raises(bl.ZeroProbabilityError):
+        bl.infer(bl.FactorGraph.from_tables([2, 2], never), "wmb(ibound=1)")
+    with pytest.raises(bl.ZeroProbabilityError):
+        bl.maximize(bl.FactorGraph.from_tables([2, 2], never), "mini_bucket(ibound=1)")
+
+
+def test_extreme_tables() -> None:
+    for scale in (1e3, 1e-300):
+        graph = random_model([2] * 6, [(a, b) for a in range(6) for b in range(a)], seed=1, scale=scale)
+        truth = reference.log_z(reference.joint_table(graph))
+        upper, lower = (bl.infer(graph, f"wmb(ibound=1, side={side})") for side in ("upper", "lower"))
+        assert lower.log_lower - room(truth) <= truth <= upper.log_upper + room(truth)
+        assert np.isfinite(upper.mu_var).all() and np.isfinite(lower.mu_var).all()
