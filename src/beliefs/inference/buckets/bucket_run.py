@@ -84,6 +84,16 @@ class BucketRun:
         )  # fmt: skip
         return mu_var, mu_factor
 
+    def uniform(self) -> tuple[Floats, Floats]:
+        """Return uniform variable and factor marginals: what a bound of -inf knows."""
+        layout = self.problem.graph.layout
+        spread = np.repeat(1.0 / layout.card, layout.card)
+        seen = np.repeat(layout.observed, layout.card)
+        return (
+            np.where(seen, observed_point_masses(self.problem.graph), spread),
+            np.repeat(1.0 / layout.factor_size, layout.factor_size),
+        )
+
     def decode(self) -> Ints:
         """Return a joint state whose maximised variables are read off the buckets, last eliminated first."""
         states = np.maximum(self.problem.graph.evidence_states, 0)

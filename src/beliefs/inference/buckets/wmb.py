@@ -194,7 +194,7 @@ class WMB(Method):
     def step(self, state: WmbState) -> float:
         """Match on the way up, send beliefs down, and judge the bound."""
         run, before = state.run, state.best
-        if not run.plan.buckets.split:
+        if not run.plan.buckets.split or state.best == -math.inf:  # exact, or nothing to match
             return 0.0
         bound = run.match(state.step, self.weight_step)
         run.backward()
@@ -227,8 +227,7 @@ class WMB(Method):
         if state.incumbent is not None:
             return state.incumbent.decoding(value.upper, exact=not state.run.plan.buckets.split)
         self._restore(state)
-        state.run.forward()
-        mu_var, mu_factor = state.run.beliefs()
+        mu_var, mu_factor = state.run.beliefs() if state.run.forward() > -math.inf else state.run.uniform()
         bound = Bound.EXACT if value.lower == value.upper else Bound.LOWER if self.lower else Bound.UPPER
         if bound is Bound.UPPER and value.upper == math.inf:
             bound = Bound.ESTIMATE  # of a power sum that says nothing about log Z
