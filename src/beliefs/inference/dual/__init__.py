@@ -1,0 +1,1 @@
+"""Bounds by dual decomposition."""

@@ -1,0 +1,226 @@
+r"""Generalised dual decomposition: a bound on sums, maxima and any mixture that never increases.
+
+A power sum with temperatures :math:`\tau` is split over the clusters :math:`c` and separators :math:`s` of a junction
+graph. With cost shifts :math:`\delta_s^c(x_s)` and weights that add up to the temperatures, Eqs. (3.2)-(3.3)
+[ping2015], [ping2016]:
+
+.. math::
+    L(\delta, w) = \sum_s V_{w^s}\Bigl(\theta_s + \sum_{c \supseteq s} \delta_s^c\Bigr)
+        + \sum_c V_{w^c}\Bigl(\theta_c - \sum_{s \subseteq c} \delta_s^c\Bigr) \;\ge\; \Phi_\tau(\theta), \qquad
+    \sum_{s \ni i} w_i^s + \sum_{c \ni i} w_i^c = \tau_i, \; w \ge 0
+
+where :math:`V_w` is the power sum along the order of elimination, weight 0 the maximum. :math:`L` is jointly convex and
+a bound at every feasible :math:`(\delta, w)`. One iteration updates every separator once, forward or backward along the
+order: in closed form where only maxima are left (and where a separator comes last in all its clusters), otherwise by a
+step towards equal marginals and one towards equal conditional entropies; see :mod:`beliefs.kernels.gdd`. Every block
+update is accepted only if the bound does not increase. Separators without a common cluster are updated side by side.
+
+By default clusters are the factors and separators the variables; ``ibound`` makes them mini-buckets and their messages'
+scopes (Section 3.5 [ping2016]), tighter and exponentially dearer.
+
+Guarantee: an upper bound at every iterate, monotone. Exact, up to the floor of the weights, where nothing is split: on
+forests with orders of width 1, and once ``ibound`` reaches the width. For pairwise sums the optimum in :math:`\delta` is
+the tree-reweighted bound whose counting numbers are the weights of the earlier endpoints. Cost: a few ``exp`` a cell of
+all clusters, an iteration. Failure: weights near 0 make :math:`L` nearly non-smooth, and block updates may then stop
+above the optimum (``floor``, ``spread``, or ``solver="lbfgs"`` help).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from beliefs.driver import Value
+from beliefs.errors import BudgetError
+from beliefs.inference.base import (
+    Bound,
+    Decoding,
+    Marginals,
+    Method,
+    Problem,
+    Task,
+    check_option,
+    is_number,
+    observed_point_masses,
+)  # fmt: skip
+from beliefs.inference.buckets.partition import check_ibound, partition
+from beliefs.inference.budget import readable_bytes
+from beliefs.inference.chosen_order import check_order, chosen_order
+from beliefs.inference.dual.junction_graph import JunctionGraph
+from beliefs.inference.dual.state import SplitTables, Start, predicted_bytes
+from beliefs.inference.search.incumbent import Incumbent
+from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
+from beliefs.typing import Ints
+
+__all__ = ["GDD"]
+
+_MOST_CELLS = 2.0**40
+_TRIFLE = 1_000_000  # bytes that are always there
+_REFRESH = 32  # iterations after which the bound is computed anew, not by differences
+
+
+@dataclass(eq=False)
+class GddState:
+    """The iterate, its bound, and the best assignment met."""
+
+    problem: Problem
+    split: SplitTables
+    incumbent: Incumbent | None
+    bound: float
+    n_steps: int = 0
+    residual: float = math.inf
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GDD(Method):
+    """Generalised dual decomposition.
+
+    Parameters
+    ----------
+    ibound : int or None
+        Variables in a message, at least 1; None takes the factors themselves as clusters.
+    order : str or sequence of variables
+        A heuristic as in :class:`JunctionTree`, or all unobserved variables, first eliminated first.
+    weights : bool
+        Whether weights move; they start as those of weighted mini-bucket with uniform weights.
+    floor : float
+        Least weight of a summed variable in any term, in [0, 0.1].
+    spread : float or None
+        Share of each temperature that is first spread evenly over all terms, in [0, 1]; it makes the bound smoother
+        and the first sweeps longer. None: 0.2, or 0 where no variable is split.
+    local_steps : int
+        Steps on the shifts of a summed separator in an update.
+    tau : array_like (n_vars,) or None
+        Temperatures of a power sum, at least 0; None takes those of the question.
+
+    Examples
+    --------
+    >>> import beliefs as bl
+    >>> g = bl.datasets.make_ising_grid(6, seed=0)
+    >>> answer = bl.infer(g, "gdd")
+    >>> answer.bound.name, bool(answer.log_z >= bl.infer(g).log_z), bool((np.diff(answer.trace.upper) <= 0).all())
+    ('UPPER', True, True)
+    """
+
+    ibound: int | None = None
+    order: str | Sequence[Any] = "auto"
+    weights: bool = True
+    floor: float = 0.002
+    spread: float | None = None
+    local_steps: int = 1
+    tau: Any = None
+
+    name: ClassVar[str] = "gdd"
+    tasks: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP)
+    guarantee: ClassVar[str] = "upper bound"
+    cost: ClassVar[str] = "cells a sweep (exponential in ibound)"
+    reference: ClassVar[str] = "ping2015, ping2016"
+    iterative: ClassVar[bool] = True
+    residual_of: ClassVar[str] = "bound"
+    default_tol: ClassVar[float] = 1e-6
+    default_max_iters: ClassVar[int] = 100
+
+    def __post_init__(self) -> None:
+        check_ibound(self.ibound)
+        check_order(self.order)
+        check_option(isinstance(self.weights, bool), "weights", "True or False", self.weights)
+        check_option(is_number(self.floor) and 0 <= self.floor <= 0.1, "floor", "in [0, 0.1]", self.floor)
+        ok = self.spread is None or (is_number(self.spread) and 0 <= self.spread <= 1)
+        check_option(ok, "spread", "None or in [0, 1]", self.spread)
+        ok = is_number(self.local_steps, whole=True) and self.local_steps >= 1
+        check_option(ok, "local_steps", "an integer of at least 1", self.local_steps)
+
+    # -- the verbs --------------------------------------------------------------------------------------------------
+    def init(self, problem: Problem, warm: Start | None = None) -> GddState:
+        """Plan the junction graph, check the budget, split the model."""
+        tau = chosen_temperatures(problem, self.tau)
+        graph = self._junction_graph(problem)
+        needed = predicted_bytes(graph, problem.graph.layout)
+        if needed > max(problem.max_bytes, _TRIFLE):
+            limit = readable_bytes(problem.max_bytes)
+            raise BudgetError(
+                f"{self.name} needs {readable_bytes(needed)} for tables; the limit is {limit}. Raise max_bytes"
+                + ("" if self.ibound is None else ", or lower ibound")
+            )
+        split = SplitTables(problem.graph, graph, tau, float(self.floor), self.spread)
+        state = GddState(problem, split, None if problem.task is Task.INFER else Incumbent(problem), math.inf)
+        if warm is not None and split.resume(warm):
+            state.residual = 0.0
+        state.bound = split.value()
+        self._offer(state)
+        return state
+
+    def step(self, state: GddState) -> float:
+        """Update every separator; return the relative decrease of the bound, the larger of the last two."""
+        before, split = state.bound, state.split
+        drop = split.sweep(
+            self.local_steps, self.weights, backward=state.n_steps % 2 == 1, threads=state.problem.threads
+        )
+        state.n_steps += 1
+        state.bound = min(before, split.value() if state.n_steps % _REFRESH == 0 else before - drop)
+        self._offer(state)
+        decrease = (before - state.bound) / max(1.0, abs(state.bound))
+        previous = state.residual
+        state.residual = decrease
+        return max(decrease, previous) if state.n_steps > 1 or previous < math.inf else max(decrease, 1.0)
+
+    def value(self, state: GddState) -> Value:
+        """Return the bound (of maxima, the value of the latest assignment) and the certified interval."""
+        means = power_sum_bound(state.problem, state.split.tau) if self.tau is not None else Bound.EXACT
+        upper = state.bound if means in (Bound.EXACT, Bound.UPPER) else math.inf
+        if state.incumbent is None:
+            return Value(state.bound, -math.inf, upper)
+        return Value(state.incumbent.latest, state.incumbent.best.lower, upper)
+
+    def finish(self, state: GddState) -> Marginals | Decoding:
+        """Return the bound with its beliefs, or the best assignment."""
+        value = self.value(state)
+        if state.incumbent is not None:
+            return state.incumbent.decoding(value.upper)
+        mu_var, mu_factor = state.split.marginals()
+        mu_var += observed_point_masses(state.problem.graph)
+        bound = Bound.UPPER if value.upper < math.inf else Bound.ESTIMATE
+        return Marginals(state.bound, bound, mu_var, mu_factor, -math.inf, value.upper)
+
+    def kept(self, state: GddState) -> Start:
+        """Return the shifts of all tables and the weights."""
+        return state.split.kept()
+
+    # -- parts ------------------------------------------------------------------------------------------------------
+    def _junction_graph(self, problem: Problem) -> JunctionGraph:
+        layout, order = problem.graph.layout, chosen_order(problem, self.order)
+        key = ("gdd", self.ibound, order.order.tobytes())
+        if self.ibound is None:
+            return layout.plan(key, lambda: JunctionGraph.of_factors(layout, order.order))
+        ibound = self.ibound
+        buckets = layout.plan(
+            ("mini-buckets", order.order.tobytes(), ibound), lambda: partition(layout, order, ibound)
+        )
+        if 24.0 * buckets.n_cells > max(problem.max_bytes, _TRIFLE) or buckets.n_cells > _MOST_CELLS:
+            needed, limit = readable_bytes(24.0 * buckets.n_cells), readable_bytes(problem.max_bytes)
+            raise BudgetError(
+                f"{self.name} with ibound={ibound} needs {needed} for tables; the limit is {limit}. Lower ibound or "
+                "raise max_bytes"
+            )
+        return layout.plan(key, lambda: JunctionGraph.of_buckets(layout, buckets))
+
+    def _offer(self, state: GddState) -> None:
+        if state.incumbent is not None:
+            state.incumbent.offer(_rounded(state))
+
+
+def _rounded(state: GddState) -> Ints:
+    r"""Return the maximisers of the variables' own tables, :math:`\arg\max \theta_i + \sum_c \delta_i^c`, ties first."""
+    layout, split = state.problem.graph.layout, state.split
+    states = np.maximum(state.problem.graph.evidence_states, 0)
+    values = split.node_tables()
+    top = np.maximum.reduceat(values, layout.state_ptr[:-1])
+    best = np.flatnonzero(values == np.repeat(top, layout.card))[::-1]
+    owner = np.repeat(np.arange(layout.n_vars), layout.card)[best]
+    hidden = ~layout.observed[owner]
+    states[owner[hidden]] = (best - layout.state_ptr[owner])[hidden]
+    return states

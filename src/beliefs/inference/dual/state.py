@@ -1,0 +1,233 @@
+r"""The iterate of generalised dual decomposition: tables, weights, and the bound they give.
+
+.. math:: L = \text{const} + \sum_s V_s(n_s) + \sum_c V_c(r_c), \qquad \sum_s n_s + \sum_c r_c = \theta
+
+is an upper bound for all tables with this sum and all weights that add up to the temperatures (Theorem 3.3.1
+[ping2016]). Cost shifts are not kept: moving one is subtracting it here and adding it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from beliefs.inference.base import zero_probability
+from beliefs.inference.dual.junction_graph import JunctionGraph
+from beliefs.inference.dual.weights import initial_weights, least_weights
+from beliefs.inference.parallel import in_chunks, side_by_side
+from beliefs.kernels.gdd import update_separators
+from beliefs.kernels.gdd_graph import load_tables, prune_states
+from beliefs.kernels.gdd_terms import cluster_gradients, factor_marginals, term_values
+from beliefs.model.graph import FactorGraph
+from beliefs.model.layout import Layout
+from beliefs.typing import Floats, Ints
+
+__all__ = ["Scratch", "SplitTables", "Start", "predicted_bytes"]
+
+_WORTH_THREADS = 50_000  # cells of a level: a smaller one is over before a second thread has begun
+_CHUNKS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What a warm start needs: the graph it belongs to, the shifts of all tables, which cells are zeros, weights."""
+
+    graph: JunctionGraph
+    tau: Floats
+    tables: Floats
+    nodes: Floats
+    weight: Floats
+    sep_weight: Floats
+    metric: Floats
+    rate: Floats
+
+
+def predicted_bytes(graph: JunctionGraph, layout: Layout) -> float:
+    """Predict the memory of a run: the plan, tables, weights, one thread's scratch, and the answer."""
+    cells, widest = float(graph.cell_ptr[-1]), float(np.diff(graph.cell_ptr).max(initial=1))
+    links, axes = float(graph.link_cluster.size), float(graph.axis_var.size + graph.sep_var.size)
+    plan = 10.0 * axes + 8.0 * links + 4.0 * float(graph.stride.size)
+    answer = float(layout.table_ptr[-1]) + cells + 3.0 * layout.n_states
+    return 8.0 * (cells + 2.0 * float(graph.sep_cell[-1]) + plan + 12.0 * widest + answer)
+
+
+class Scratch:
+    """Memory of one thread's block updates, allocated once."""
+
+    def __init__(self, graph: JunctionGraph) -> None:
+        width = np.diff(graph.sep_cell)
+        n_links, n_axes = np.diff(graph.link_ptr), np.diff(graph.sep_ptr)
+        largest = int(max(np.diff(graph.cell_ptr).max(initial=1), width.max(initial=1)))
+        reduced = np.bincount(np.repeat(np.arange(width.size), n_links), graph.link_size, width.size)
+        rows, heads = int((n_links * width).max(initial=1)), int(((n_links + 1) * n_axes).max(initial=1))
+        widest = int(np.diff(graph.axis_ptr).max(initial=1))
+        room, wide = int(max(reduced.max(initial=1), largest)), int(width.max(initial=1))
+        self.index = np.empty(room, np.int64)
+        self.axes, self.strides = np.empty(heads, np.int64), np.empty(widest, np.int64)
+        self.h = np.empty(room)
+        self.z, self.p, self.total = np.empty(2 * largest + 1), np.empty(2 * largest + 1), np.empty(largest)
+        self.belief, self.pooled = np.empty(2 * wide), np.empty(wide)
+        self.trial_pooled, self.push = np.empty(wide), np.empty(wide)
+        self.rows = [np.empty(rows) for _ in range(5)]
+        self.heads = [np.empty(heads + widest) for _ in range(3)]
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The arrays in the order in which the kernel takes them."""
+        return (
+            self.index, self.axes, self.h, self.z, self.p, self.total, self.belief, self.pooled, self.trial_pooled,
+            self.push, *self.rows, *self.heads,
+        )  # fmt: skip
+
+
+class SplitTables:
+    """Cluster and separator tables with their weights, and the block updates on them."""
+
+    def __init__(
+        self, model: FactorGraph, graph: JunctionGraph, tau: Floats, floor: float, spread: float | None = None
+    ) -> None:
+        self.model, self.graph, self.tau = model, graph, tau
+        self.stride = graph.stride.copy()  # writeable, as the kernels' own strides are
+        self.tables, self.nodes = np.zeros(int(graph.cell_ptr[-1])), np.zeros(int(graph.sep_cell[-1]))
+        self.scratch = Scratch(graph)
+        least = least_weights(graph, tau, floor)
+        self.weight, self.sep_weight = initial_weights(graph, tau, least, spread)
+        self.least, self.apart = least[graph.sep_var], graph.apart(tau)
+        self.least.setflags(write=False)
+        self.apart.setflags(write=False)
+        self.pool_weight = np.zeros(self.sep_weight.size)
+        self.metric = np.maximum(0.5 * self.weight[graph.link_first], 1e-3)
+        self.rate, self.drop = np.ones(graph.n_separators), np.zeros(graph.n_separators)
+        self.values = np.empty(graph.n_clusters), np.empty(graph.n_separators)
+        self.constant = self._load(self.tables, self.nodes)
+        self._spare: SimpleQueue[Scratch] = SimpleQueue()
+        self._spare.put(self.scratch)
+        self._orders: dict[bool, tuple[Ints, Ints]] = {}
+
+    def _load(self, tables: Floats, nodes: Floats) -> float:
+        """Lay the model's potentials out and remove states that cannot be; return the constant factors."""
+        lay, g, work = self.model.layout, self.graph, self.scratch
+        constant = float(load_tables(
+            lay.scope_ptr, lay.scope_vars, lay.card, lay.cell_ptr, self.model.theta, g.home, g.node, g.axis_ptr,
+            g.axis_var, g.card, g.cell_ptr, g.sep_cell, work.index, work.strides, tables, nodes,
+        ))  # fmt: skip
+        possible = constant > -np.inf
+        if possible and (self.model.theta == -np.inf).any():
+            wide = int(np.diff(g.sep_cell).max(initial=1))
+            possible = prune_states(
+                g.axis_ptr, g.card, g.cell_ptr, g.sep_cell, g.link_ptr, g.link_cluster, g.link_step, self.stride,
+                work.index, np.empty(wide, np.bool_), np.empty(wide, np.bool_), tables, nodes,
+            )  # fmt: skip
+        if not possible:
+            raise zero_probability(self.model)
+        return constant
+
+    # -- warm starts ------------------------------------------------------------------------------------------------
+    def kept(self) -> Start:
+        """Return the shifts of all tables (``-inf`` at zeros), and the weights."""
+        tables, nodes = np.zeros(self.tables.size), np.zeros(self.nodes.size)
+        self._load(tables, nodes)
+        for now, loaded in ((self.tables, tables), (self.nodes, nodes)):
+            zero = loaded == -np.inf
+            loaded[:] = np.where(zero, -np.inf, now - np.where(zero, 0.0, loaded))
+        return Start(
+            self.graph, self.tau, tables, nodes, self.weight.copy(), self.sep_weight.copy(), self.metric.copy(),
+            self.rate.copy(),
+        )  # fmt: skip
+
+    def resume(self, warm: Start) -> bool:
+        """Go on from earlier shifts and weights; return whether they fit this graph and its zeros."""
+        same = warm.graph is self.graph or warm.graph.equals(self.graph)
+        if not (same and np.array_equal(warm.tau, self.tau)):
+            return False
+        for now, before in ((self.tables, warm.tables), (self.nodes, warm.nodes)):
+            if not np.array_equal(now == -np.inf, before == -np.inf):
+                return False
+        for now, before in ((self.tables, warm.tables), (self.nodes, warm.nodes)):
+            now += np.where(before == -np.inf, 0.0, before)
+        self.weight[:], self.sep_weight[:] = warm.weight, warm.sep_weight
+        self.metric[:], self.rate[:] = warm.metric, warm.rate
+        return True
+
+    def node_tables(self) -> Floats:
+        """Return the tables of single variables in the order of ``mu_var``; zeros for observed ones."""
+        lay, g = self.model.layout, self.graph
+        at = np.flatnonzero(np.repeat(g.node >= 0, lay.card))
+        begin = np.repeat(g.sep_cell[np.maximum(g.node, 0)] - lay.state_ptr[:-1], lay.card)
+        values = np.zeros(lay.n_states)
+        values[at] = self.nodes[begin[at] + at]
+        return values
+
+    # -- the bound --------------------------------------------------------------------------------------------------
+    def value(self) -> float:
+        """Return the bound at the present iterate."""
+        g, work = self.graph, self.scratch
+        scratch = (work.z, work.p, work.total)
+        term_values(g.axis_ptr, g.card, g.cell_ptr, self.weight, self.tables, *scratch, self.values[0])
+        term_values(g.sep_ptr, g.sep_card, g.sep_cell, self.sep_weight, self.nodes, *scratch, self.values[1])
+        return self.constant + float(self.values[0].sum()) + float(self.values[1].sum())
+
+    def gradients(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """Return beliefs and entropies of clusters, of separators, and the weighted mean of each variable's beliefs."""
+        g, work, lay = self.graph, self.scratch, self.model.layout
+        scratch = (work.z, work.p, work.total)
+        beliefs, entropies = np.empty_like(self.tables), np.empty_like(self.weight)
+        of_seps, sep_entropies = np.empty_like(self.nodes), np.empty_like(self.sep_weight)
+        mu_var = np.zeros(lay.n_states)
+        cluster_gradients(
+            g.axis_ptr, g.axis_var, g.card, g.cell_ptr, self.weight, lay.state_ptr, self.tables, *scratch, beliefs,
+            entropies, mu_var,
+        )  # fmt: skip
+        cluster_gradients(
+            g.sep_ptr, g.sep_var, g.sep_card, g.sep_cell, self.sep_weight, lay.state_ptr, self.nodes, *scratch,
+            of_seps, sep_entropies, mu_var,
+        )  # fmt: skip
+        return beliefs, entropies, of_seps, sep_entropies, mu_var
+
+    def marginals(self) -> tuple[Floats, Floats]:
+        """Return the beliefs of variables and of factors, normalised; observed variables have zeros."""
+        lay, g, work = self.model.layout, self.graph, self.scratch
+        beliefs, _, _, _, mu_var = self.gradients()
+        mass = np.add.reduceat(mu_var, lay.state_ptr[:-1])
+        mu_var /= np.repeat(np.where(mass > 0, mass, 1.0), lay.card)
+        mu_factor = np.empty(int(lay.table_ptr[-1]))
+        factor_marginals(
+            lay.scope_ptr, lay.scope_vars, lay.card, lay.table_ptr, g.home, lay.state_ptr, g.axis_ptr, g.axis_var,
+            g.card, g.cell_ptr, beliefs, mu_var, work.index, work.strides, mu_factor,
+        )  # fmt: skip
+        return mu_var, mu_factor
+
+    # -- block updates ----------------------------------------------------------------------------------------------
+    def update(self, order: Ints, begin: int, end: int, local_steps: int, moving: bool) -> int:
+        """Update the separators ``order[begin:end]`` in turn."""
+        g = self.graph
+        try:
+            work = self._spare.get_nowait()
+        except Empty:
+            work = Scratch(g)
+        update_separators(
+            order, begin, end, g.axis_ptr, g.card, g.cell_ptr, g.sep_ptr, g.sep_card, g.sep_cell, g.link_ptr,
+            g.link_cluster, g.link_first, g.link_step, g.link_size, self.apart, self.stride, self.least, local_steps,
+            moving, self.tables, self.weight, self.nodes, self.sep_weight, self.pool_weight, self.metric, self.rate,
+            self.drop, *work.arrays,
+        )  # fmt: skip
+        self._spare.put(work)
+        return 0
+
+    def sweep(self, local_steps: int, moving: bool, *, backward: bool, threads: int) -> float:
+        """Update every separator once, in order or in the opposite one; return what the bound has lost."""
+        if backward not in self._orders:
+            self._orders[backward] = self.graph.levels(backward=backward)
+        order, ends = self._orders[backward]
+        task: Callable[[int, int], int] = lambda a, b: self.update(order, a, b, local_steps, moving)  # noqa: E731
+        cells = int(self.graph.cell_ptr[-1]) // max(1, ends.size - 1)
+        if threads == 1 or cells < _WORTH_THREADS:
+            task(0, order.size)
+        else:
+            for a, b in zip(ends[:-1], ends[1:], strict=True):
+                side_by_side(task, int(a) + in_chunks(int(b - a), _CHUNKS), threads)
+        return float(self.drop.sum())

@@ -1,0 +1,53 @@
+r"""Weights to start with: those of weighted mini-bucket with uniform weights, lifted to a floor.
+
+A variable's temperature is shared out evenly between the clusters that have a later variable too (factor graph), or
+between its replicas (mini-buckets); a variable without any gets it in its own separator (Appendix A.1.2 [ping2016], with
+the rule for the last variables that is missing there). Then :math:`w \leftarrow (1 - K_i \epsilon / \tau_i) w +
+\epsilon`, where :math:`K_i` terms contain the variable.
+
+These weights leave nearly nothing to most terms: the bound is nearly a maximum of many equal functions, and block
+updates get stuck in its kinks. Measured on strongly coupled models, spreading a fifth evenly over all terms at first
+(weight updates take it away again where it does not help) gains far more than it costs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beliefs.inference.dual.junction_graph import JunctionGraph
+from beliefs.typing import Floats
+
+__all__ = ["initial_weights", "least_weights"]
+
+_SPREAD = 0.2
+
+
+def least_weights(graph: JunctionGraph, tau: Floats, floor: float) -> Floats:
+    """Return the floor of each variable's weights, ``(n_vars,)``; at most half of an even share."""
+    n_terms = np.bincount(graph.axis_var, minlength=tau.size) + np.bincount(graph.sep_var, minlength=tau.size)
+    least: Floats = np.minimum(floor, 0.5 * tau / np.maximum(n_terms, 1))
+    return least
+
+
+def initial_weights(
+    graph: JunctionGraph, tau: Floats, least: Floats, spread: float | None
+) -> tuple[Floats, Floats]:
+    """Return the weights of the clusters' axes and of the separators' axes.
+
+    ``spread`` is the share of each temperature that is divided evenly; None takes 0.2, or 0 if no variable is split.
+    """
+    n = tau.size
+    shares = np.bincount(graph.axis_var[graph.own], minlength=n)
+    weight = np.where(graph.own, tau[graph.axis_var] / np.maximum(shares, 1)[graph.axis_var], 0.0)
+    alone = graph.node >= 0
+    sep_weight = np.zeros(graph.sep_var.size)
+    at = graph.sep_ptr[graph.node[alone]]
+    sep_weight[at] = np.where(shares[alone] == 0, tau[alone], 0.0)
+    n_terms = np.bincount(graph.axis_var, minlength=n) + np.bincount(graph.sep_var, minlength=n)
+    if spread is None:
+        spread = _SPREAD if (shares > 1).any() else 0.0
+    even = np.maximum(least, spread * tau / np.maximum(n_terms, 1))
+    kept = 1.0 - n_terms * even / np.where(tau > 0, tau, 1.0)
+    weight = kept[graph.axis_var] * weight + even[graph.axis_var]
+    sep_weight = kept[graph.sep_var] * sep_weight + even[graph.sep_var]
+    return weight, sep_weight
