@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 from beliefs.driver import Status, Value
 from beliefs.errors import BudgetError, UnsupportedError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task
-from beliefs.inference.portfolio_stages import STAGES, Clock, Player, Room, Stage, start_seconds
+from beliefs.inference.portfolio_stages import STAGES, Clock, Player, Room, Stage, cells_read, start_seconds
 
 __all__ = ["Portfolio", "PortfolioState", "WarmStages"]
 
@@ -37,9 +37,8 @@ _EXACT = 1e-12  # relative: what rounding may leave between two ends that are th
 _UNKNOWN = 2.0  # relative width of an interval that is open on one side; no other is wider
 _TRIFLE = 1_000_000  # bytes that are always there
 _HELD = 24.0  # bytes a cell that a stage at play keeps
-_SHARE = 0.1  # of the time left that the first step of a stage that comes in sizes may take
-_RATE = 3e7  # cells a second of such a step
-_LARGEST = 3e6  # cells of such a step where no time is measured
+_RATE = 3e7  # cells a second that a stage reads
+_EFFORT = 2e7  # cells in all where no time is measured
 _KEPT = 0.02, 0.25  # share of the time limit, and seconds at most, that are kept for the final answer
 
 
@@ -192,7 +191,8 @@ class Portfolio(Method):
             assert isinstance(found, Decoding)
             if state.problem.task is Task.MAXIMIZE:
                 found = replace(found, bound=Bound.EXACT if state.closed else Bound.ESTIMATE)
-            return replace(found, lower=value.lower, upper=value.upper)
+            lower = max(found.lower, value.lower)  # a last local search may have improved it
+            return replace(found, lower=lower, upper=max(lower, value.upper))
         marginals = _marginals_of(state)
         beliefs = marginals.method.finish(marginals.state)
         assert isinstance(beliefs, Marginals)
@@ -249,29 +249,24 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
     problem, clock = state.problem, state.clock
     if stage.rescue and any(p.estimates and p.settled for p in state.players):
         return None
-    n_bytes = max(problem.max_bytes - sum(_HELD * p.cells for p in state.players), _TRIFLE)
+    n_bytes = max(problem.max_bytes - sum(_HELD * p.cells for p in state.players), 0.0)
     left = clock.left()
-    method = stage.sized(problem, Room(n_bytes, _RATE * _SHARE * left if clock.limited else _LARGEST))
-    if method is None:
+    method = stage.sized(problem, Room(n_bytes, _RATE * left if clock.limited else _EFFORT))
+    if method is None or any(repr(p.method) == repr(method) for p in state.players):
         return None
-    cells = _cells(method, problem)
+    cells = cells_read(method, problem)
     if state.players and start_seconds(method, problem, cells) > left:
         state.skipped.append(f"{method} (no time)")
         return None
     limit = max(left, 0.0) if clock.limited else math.inf
     try:
-        asked = replace(problem, max_bytes=int(n_bytes), time_limit=limit)
+        asked = replace(problem, max_bytes=max(int(n_bytes), _TRIFLE), time_limit=limit)
         begun = method.init(asked, None if state.warm is None else state.warm.of(method))
     except (BudgetError, UnsupportedError) as error:
         state.skipped.append(f"{method} ({_short(error)})")
         return None
     state.players.append(Player(stage, method, begun, cells))
     return state.players[-1]
-
-
-def _cells(method: Method, problem: Problem) -> float:
-    """Return the cells that a step reads."""
-    return float(problem.graph.layout.table_ptr[-1])
 
 
 def _leave(state: PortfolioState, player: Player, why: str) -> None:

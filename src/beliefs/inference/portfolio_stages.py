@@ -9,20 +9,27 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from beliefs.driver import Value
 from beliefs.inference.base import Method, Problem, Task
+from beliefs.inference.buckets.bucket_tree import default_ibound
+from beliefs.inference.buckets.partition import partition
+from beliefs.inference.buckets.wmb import WMB
+from beliefs.inference.chosen_order import chosen_order
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.variational.mean_field import MeanField
 
-__all__ = ["STAGES", "Clock", "Player", "Room", "Stage"]
+__all__ = ["STAGES", "Clock", "Player", "Room", "Stage", "cells_read", "start_seconds"]
 
 _CELL = 6e-7  # seconds a cell for the start, the first step and the first value of a stage, at worst
+_BUCKET_CELL = 3e-8  # likewise where a cell belongs to a mini-bucket
+_PASSES = 5.0  # over the mini-buckets in a step
+_SMALL, _LARGE = 0.001, 0.02  # of the work there is room for: one step of a small and of a large mini-bucket tree
 _SEARCH = 3.0  # seconds that mean field may look for a state of positive weight
 _STEPS = (3, 50)  # steps of one turn without a clock, at least and at most
 _WORK = 1e7  # cells read in such a turn, as far as these allow
@@ -56,7 +63,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Room:
-    """What a stage that starts now may take: bytes, and cells a step (by the clock, or by a fixed effort)."""
+    """What a stage that starts now may take: bytes, and cells in all its steps (by the clock, or a fixed effort)."""
 
     n_bytes: float
     cells: float
@@ -90,10 +97,31 @@ class Stage:
         return self.method if isinstance(self.method, Method) else self.method(problem, room)
 
 
+def weighted_mini_buckets(side: str, share: float) -> Sized:
+    """Return a function that chooses the largest i-bound whose step is this share of the work there is room for."""
+
+    def sized(problem: Problem, room: Room) -> Method:
+        order = chosen_order(problem, "auto")
+        fitting = replace(problem, max_bytes=int(room.n_bytes))
+        return WMB(ibound=default_ibound(fitting, order, share * room.cells), side=side)
+
+    return sized
+
+
+def cells_read(method: Method, problem: Problem) -> float:
+    """Return the cells that a step reads: those of all factors, or of all mini-buckets, which are read a few times."""
+    layout = problem.graph.layout
+    if not isinstance(method, WMB) or method.ibound is None:
+        return float(layout.table_ptr[-1])
+    order = chosen_order(problem, method.order)
+    kept = ("mini-buckets", order.order.tobytes(), method.ibound)
+    return _PASSES * float(layout.plan(kept, lambda: partition(layout, order, method.ibound or 1)).n_cells)
+
+
 def start_seconds(method: Method, problem: Problem, cells: float) -> float:
     """Predict the time of a stage's start, first step and first value."""
     searching = isinstance(method, MeanField) and bool(problem.graph.theta.min(initial=0.0) == -np.inf)
-    return _CELL * cells + (_SEARCH if searching else 0.0)
+    return (_BUCKET_CELL if isinstance(method, WMB) else _CELL) * cells + (_SEARCH if searching else 0.0)
 
 
 STAGES: dict[Task, tuple[Stage, ...]] = {
@@ -101,13 +129,26 @@ STAGES: dict[Task, tuple[Stage, ...]] = {
         Stage(BP(), least=0.1),
         Stage(MeanField()),
         Stage(TRW()),
+        Stage(weighted_mini_buckets("upper", _SMALL)),
+        Stage(weighted_mini_buckets("lower", _SMALL)),
         Stage(MeanField(structure="tree"), begins=0.05),
-        Stage(BP(damping=0.5), begins=0.1, least=0.1, rescue=True),
-        Stage(TRW(rho="optimized", rho_steps=50), begins=0.15),
-        Stage(MeanField(structure="tree", restarts=4), begins=0.25),
+        Stage(weighted_mini_buckets("upper", _LARGE), begins=0.1),
+        Stage(weighted_mini_buckets("lower", _LARGE), begins=0.1),
+        Stage(BP(damping=0.5), begins=0.15, least=0.1, rescue=True),
+        Stage(MeanField(structure="tree", restarts=4), begins=0.4),
     ),
-    Task.MAXIMIZE: (Stage(TRW()), Stage(BP())),
-    Task.MARGINAL_MAP: (Stage(TRW()), Stage(BP())),
+    Task.MAXIMIZE: (
+        Stage(TRW()),
+        Stage(BP()),
+        Stage(weighted_mini_buckets("upper", _SMALL)),
+        Stage(weighted_mini_buckets("upper", _LARGE), begins=0.1),
+    ),
+    Task.MARGINAL_MAP: (
+        Stage(TRW()),
+        Stage(BP()),
+        Stage(weighted_mini_buckets("upper", _SMALL)),
+        Stage(weighted_mini_buckets("upper", _LARGE), begins=0.1),
+    ),
 }
 
 

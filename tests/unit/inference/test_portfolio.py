@@ -27,7 +27,14 @@ FRUSTRATED = bl.FactorGraph.pairwise(
     [(u, v) for u in range(5) for v in range(u)],
     -3.0 * np.eye(2),
 )  # plain loopy BP does not settle here
+PLAIN = (Stage(bl.BP()), Stage(bl.MeanField()), Stage(bl.TRW()), Stage(bl.BP(damping=0.5), rescue=True))
 SLACK = 1e-9
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only methods of one size take part."""
+    monkeypatch.setitem(STAGES, Task.INFER, PLAIN)
 
 
 @pytest.fixture
@@ -87,7 +94,7 @@ class TestAgainstTheOracle:
         values = reference.log_sum_exp(joint, tuple(v for v in range(graph.n_vars) if v not in query))
         truth = float(values.max())
         within(truth, result)
-        own = float(np.squeeze(values)[tuple(result.assignment[np.argsort(query)])]) if query else truth
+        own = float(values.reshape([int(graph.layout.card[v]) for v in query])[tuple(result.assignment)])
         room = SLACK * max(1.0, abs(truth))
         assert result.log_lower - room <= own <= truth + room and truth <= result.log_upper + room
 
@@ -139,7 +146,7 @@ class TestTime:
 
 class TestStopping:
     def test_without_a_limit_the_same_call_gives_the_same_bytes(self) -> None:
-        one, other = bl.infer(HARD, threads=1), bl.infer(HARD, threads=2)
+        one, other = (bl.infer(HARD, threads=threads, max_iters=40) for threads in (1, 2))
         assert one.mu_var.tobytes() == other.mu_var.tobytes() and one.mu.tobytes() == other.mu.tobytes()
         assert one.trace.log_z.tobytes() == other.trace.log_z.tobytes() and one.reason == other.reason
         assert one.trace.lower.tobytes() == other.trace.lower.tobytes()
@@ -182,13 +189,16 @@ class TestStopping:
 
 
 class TestStages:
+    @pytest.mark.usefixtures("plain")
     def test_what_ran_and_what_each_gave(self) -> None:
         result = bl.infer(HARD, max_iters=8)
         assert result.method == bl.BP() and result.bound is Bound.ESTIMATE
         assert result.reason.startswith("exact inference would take") and "width 55" in result.reason
-        for words in ("log Z", "lower bound", "upper bound by trw", "bp (", "marginals"):
-            assert words.lower() in result.reason.lower()
+        told = result.reason.split("\n")[1].split("; ")
+        assert told[0].startswith("log Z and marginals by bp (") and told[1].startswith("lower bound by mean_field (")
+        assert told[2].startswith("upper bound by trw (")
 
+    @pytest.mark.usefixtures("plain")
     def test_a_stage_beyond_the_budget_is_named_and_left_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(self: Method, problem: Problem, warm: Any = None) -> Any:
             raise bl.BudgetError("mean_field needs 3 TB; the limit is 1 MB")
@@ -207,7 +217,7 @@ class TestStages:
             return step(self, state)
 
         monkeypatch.setattr(bl.TRW, "step", failing)
-        result = bl.infer(HARD)
+        result = bl.infer(HARD, max_iters=30)
         assert "trw cannot go on" in result.reason and result.log_lower > -math.inf
 
     def test_no_stage_at_all_is_the_first_ones_error(self) -> None:
@@ -234,6 +244,7 @@ class TestStages:
         assert len(rooms) == 2 and all(0 < room.n_bytes <= 10**8 for room in rooms)
         assert rooms[0].cells > rooms[1].cells > 0
 
+    @pytest.mark.usefixtures("plain")
     def test_estimates_that_do_not_settle_are_damped(self) -> None:
         result = bl.infer(FRUSTRATED, max_bytes=0)
         assert result.method == bl.BP(damping=0.5) and "log Z and marginals by bp(damping=0.5)" in result.reason
@@ -254,13 +265,13 @@ class TestStages:
 
 class TestWarmStart:
     def test_every_stage_goes_on_where_it_was(self) -> None:
-        first = bl.infer(HARD)
+        first = bl.infer(HARD, max_iters=30)
         again = bl.infer(HARD, init=first, max_iters=3)
         assert isinstance(first.state, WarmStages)
         assert again.log_z == pytest.approx(first.log_z, abs=1e-4) and "bp (1 step)" in again.reason
 
     def test_from_auto_to_one_method_and_back(self) -> None:
-        auto = bl.infer(HARD)
+        auto = bl.infer(HARD, max_iters=30)
         assert bl.infer(HARD, "bp", init=auto).n_iters <= 1
         assert "bp (1 step)" in bl.infer(HARD, init=bl.infer(HARD, "bp"), max_iters=1).reason
         assert bl.infer(HARD, "mean_field(restarts=1)", init=auto, max_iters=5).log_lower > -math.inf
