@@ -109,7 +109,7 @@ def predicted_bytes(buckets: MiniBuckets, layout: Layout) -> float:
     factors = float(layout.factor_size[inside].sum())
     slots = messages + factors + float(buckets.card[buckets.variable[shifted]].sum())
     arrays = 8.0 * (2.0 * factors + 6.0 * heirs.size + width[heirs].sum() + 2.0 * width.sum() + 7.0 * width.size)
-    return 24.0 * slots + arrays + maps
+    return float(24.0 * slots + arrays + maps)
 
 
 def bucket_tree(
