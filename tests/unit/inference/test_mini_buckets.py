@@ -9,7 +9,8 @@ import pytest
 
 import beliefs as bl
 import reference
-from beliefs.inference.base import Problem
+from beliefs.inference.base import Problem, Task
+from beliefs.inference.buckets.bucket_order import few_later_neighbours
 from beliefs.inference.buckets.bucket_run import BucketRun, elimination_weights, lower_weights, uniform_weights
 from beliefs.inference.buckets.bucket_tree import BucketTree, bucket_tree, predicted_bytes
 from beliefs.inference.buckets.content import partition_by_content
@@ -64,6 +65,32 @@ def test_at_the_width_nothing_is_split() -> None:
         graph = random_case(seed)
         order = order_of(graph)
         assert not partition(graph.layout, order, max(order.width, 1)).split
+
+
+def test_a_degeneracy_order_removes_a_vertex_of_least_degree() -> None:
+    for seed in range(100):
+        graph = random_case(seed)
+        query = np.arange(0, graph.n_vars, 3) if seed % 2 else np.zeros(0, np.int64)
+        problem = Problem(graph, Task.MARGINAL_MAP if seed % 2 else Task.INFER, query=query)
+        near: dict[int, set[int]] = {v: set() for v in range(graph.n_vars)}
+        for f in range(graph.n_factors):
+            for u, v in itertools.permutations(graph.layout.scope(f).tolist(), 2):
+                near[u].add(v)
+        found = few_later_neighbours(problem).order.tolist()
+        left = {v for v in range(graph.n_vars) if graph.layout.var_ptr[v] < graph.layout.var_ptr[v + 1]}
+        assert sorted(found) == sorted(left)
+        for v in found:
+            rivals = [u for u in left if u not in query] or list(left)
+            assert v in rivals and len(near[v] & left) == min(len(near[u] & left) for u in rivals)
+            left.remove(v)
+
+
+def test_the_better_of_two_orders_is_taken() -> None:
+    graph = bl.datasets.make_ising_grid(10, seed=0)
+    for ibound in (1, 8):
+        first = {o: bl.infer(graph, bl.WMB(ibound=ibound, order=o), max_iters=0).log_z for o in ("auto", "min_fill")}
+        assert first["auto"] <= first["min_fill"]
+    assert bl.infer(graph, "wmb(ibound=1)").log_z < bl.infer(graph, "wmb(ibound=1, order=min_fill)").log_z - 1.0
 
 
 def runs(graph: bl.FactorGraph, tau: np.ndarray, ibound: int, listed: list[int]) -> tuple[BucketRun, BucketTree]:

@@ -104,7 +104,9 @@ def predicted_bytes(buckets: MiniBuckets, layout: Layout) -> float:
         bits = buckets.log2_cells - np.log2(buckets.card[buckets.variable])
         messages = float(np.exp2(bits).sum())
     counts = np.bincount(np.minimum(bits, 9.0).astype(np.int64)[heirs])
-    sizes = np.exp2(np.arange(counts.size))  # of blocks; for 2^b cells there are about 2^b maps of 8 bytes a cell, and most of them occur
+    sizes = np.exp2(
+        np.arange(counts.size)
+    )  # of blocks; for 2^b cells there are about 2^b maps of 8 bytes a cell, and most of them occur
     maps = min(5.0 * float((np.minimum(counts, sizes) * sizes).sum()), _MAPS)
     factors = float(layout.factor_size[inside].sum())
     slots = messages + factors + float(buckets.card[buckets.variable[shifted]].sum())

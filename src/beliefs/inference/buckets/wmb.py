@@ -60,10 +60,10 @@ from beliefs.inference.base import (
     is_word,
     zero_probability,
 )  # fmt: skip
+from beliefs.inference.buckets.bucket_order import ordered_tree
 from beliefs.inference.buckets.bucket_run import BucketRun, lower_weights, uniform_weights
-from beliefs.inference.buckets.bucket_tree import bucket_tree
 from beliefs.inference.buckets.partition import check_ibound
-from beliefs.inference.chosen_order import check_order, chosen_order
+from beliefs.inference.chosen_order import check_order
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
 from beliefs.typing import Bools, Floats
@@ -110,7 +110,8 @@ class WMB(Method):
     ibound : int or None
         Variables in a message, at least 1; None takes the largest with about four million cells in all clusters.
     order : str or sequence of variables
-        A heuristic as in :class:`JunctionTree`, or all unobserved variables, first eliminated first.
+        A heuristic as in :class:`JunctionTree`, or all unobserved variables, first eliminated first; ``"auto"`` takes
+        the better of two orders (:mod:`beliefs.inference.buckets.bucket_order`).
     side : str
         ``"upper"``, or ``"lower"`` for a lower bound on log Z.
     step_size, weight_step : float
@@ -175,8 +176,7 @@ class WMB(Method):
             raise UnsupportedError(
                 "wmb(side=lower) bounds sums only; maxima have the value of any state as a lower bound"
             )
-        order = chosen_order(problem, self.order)
-        plan = bucket_tree(problem, order, self.ibound, self.name)
+        plan = ordered_tree(problem, self.order, self.ibound, tau, self.name)
         weight = lower_weights(plan, tau, _LOWER) if self.lower else uniform_weights(plan, tau)
         run = BucketRun(problem, plan, tau, weight)
         maximised = tau[plan.buckets.order][plan.buckets.variable] == 0
