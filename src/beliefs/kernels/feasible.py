@@ -1,4 +1,4 @@
-"""Kernels of the search for a state of positive weight: arc consistency, a heap of variables, backtracking.
+"""Kernels of the search for a state of positive weight: arc consistency and backtracking.
 
 A *value* is one state of one variable, by its place in ``mu_var``. ``alive (n_states,)`` says which are still possible,
 ``n_alive (n_vars,)`` counts them, ``trail`` lists those removed, in order, so that removals can be undone.
@@ -7,9 +7,12 @@ A *value* is one state of one variable, by its place in ``mu_var``. ``alive (n_s
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from beliefs.kernels._jit import kernel
+from beliefs.kernels.heap import pop, put, sift
 from beliefs.kernels.orders import Bits
 from beliefs.kernels.orders_windows import draw
 from beliefs.typing import Bools, Floats, Ints
@@ -17,58 +20,9 @@ from beliefs.typing import Bools, Floats, Ints
 __all__ = ["FOUND", "PROVED", "SPENT", "find_feasible"]
 
 FOUND, PROVED, SPENT = 0, 1, 2
+_TRUST = 3.0  # a certain variable counts as much as one with so many times more failures
+_WHIM = 0.005  # share of values drawn in spite of the scores, so that no two runs are alike
 _FIRST_RUN = 100  # failures before the first restart; each later run may fail half as often again
-
-
-# -- a binary heap of variables, smallest key first, ties to the smaller index ----------------------------------------
-@kernel
-def _before(key: Floats, u: int, v: int) -> bool:
-    """Whether ``u`` stands before ``v``."""
-    return key[u] < key[v] or (key[u] == key[v] and u < v)
-
-
-@kernel
-def _sift(heap: Ints, place: Ints, key: Floats, size: int, i: int) -> None:
-    """Move the entry at ``i`` up or down to where it belongs; ``place[v]`` is its position, -1 outside the heap."""
-    v = heap[i]
-    while i > 0 and _before(key, v, heap[(i - 1) // 2]):
-        heap[i] = heap[(i - 1) // 2]
-        place[heap[i]] = i
-        i = (i - 1) // 2
-    while 2 * i + 1 < size:
-        child = 2 * i + 1
-        if child + 1 < size and _before(key, heap[child + 1], heap[child]):
-            child += 1
-        if not _before(key, heap[child], v):
-            break
-        heap[i] = heap[child]
-        place[heap[i]] = i
-        i = child
-    heap[i] = v
-    place[v] = i
-
-
-@kernel
-def _update(heap: Ints, place: Ints, key: Floats, size: Ints, v: int) -> None:
-    """Put ``v`` into the heap, or to its new place; ``size (1,)``."""
-    if place[v] < 0:
-        heap[size[0]] = v
-        place[v] = size[0]
-        size[0] += 1
-    _sift(heap, place, key, size[0], place[v])
-
-
-@kernel
-def _pop(heap: Ints, place: Ints, key: Floats, size: Ints) -> int:
-    """Take the first variable out of the heap."""
-    v = heap[0]
-    place[v] = -1
-    size[0] -= 1
-    if size[0] > 0:
-        heap[0] = heap[size[0]]
-        place[heap[0]] = 0
-        _sift(heap, place, key, size[0], 0)
-    return int(v)
 
 
 # -- generalised arc consistency -------------------------------------------------------------------------------------
@@ -136,7 +90,7 @@ def _remove(
     n_trail[0] += 1
     key[v] = n_alive[v] / weight[v]
     if place[v] >= 0:
-        _sift(heap, place, key, size[0], place[v])
+        sift(heap, place, key, size[0], place[v])
 
 
 @kernel
@@ -151,7 +105,7 @@ def _undo(
         alive[trail[n_trail[0]]] = True
         n_alive[v] += 1
         key[v] = n_alive[v] / weight[v]
-        _update(heap, place, key, size, v)
+        put(heap, place, key, size, v)
 
 
 @kernel
@@ -216,15 +170,44 @@ def _propagate(
 
 
 @kernel
+def _confidence(score: Floats) -> float:
+    """Return how far the largest score is ahead of the next, between 0 and 1."""
+    first, second = -np.inf, -np.inf
+    for x in range(score.size):
+        if score[x] > first:
+            first, second = score[x], first
+        else:
+            second = max(second, score[x])
+    return 1.0 - math.exp(second - first) if second > -np.inf else 1.0
+
+
+@kernel
+def _choose(v: int, state_ptr: Ints, alive: Bools, n_alive: Ints, score: Floats, random: Bits) -> int:
+    """Return which of the values of ``v`` that are alive to take: that of largest score, or any."""
+    pick = int(draw(random) * n_alive[v])
+    if score.size == 0 or draw(random) < _WHIM:
+        return pick
+    count, top = 0, -np.inf
+    for value in range(state_ptr[v], state_ptr[v + 1]):
+        if alive[value]:
+            if score[value] > top:
+                top, pick = score[value], count
+            count += 1
+    return pick
+
+
+@kernel
 def find_feasible(
     card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints,
     edge_factor: Ints, theta: Floats, hard: Bools, stride: Ints, msg_ptr: Ints, effort: Ints, random: Bits,
-    states: Ints,
+    score: Floats, states: Ints,
 ) -> int:  # fmt: skip
     """Search for states without a cell of ``-inf``; return FOUND, PROVED (there are none) or SPENT (effort used up).
 
     Depth-first search that keeps every hard factor arc consistent. The next variable has the fewest values left for
-    the number of failures at its factors, its value is drawn at random; restarts keep these numbers. ``hard
+    the number of failures at its factors, its value is drawn at random; restarts keep these numbers. With ``score
+    (n_states,)``, empty otherwise, confident variables come sooner and the value of largest score is tried first, and
+    drawn only now and then. ``hard
     (n_factors,)`` marks the factors with a cell of ``-inf``; ``stride (n_edges,)`` is the step in the table for one
     state more; ``msg_ptr (n_edges,)`` the offset of each edge's values; ``effort (1,)`` the cells that may be read;
     ``random (1,)`` the generator. Writes ``states (n_vars,)`` where FOUND, but only those with -1. Scratch: five
@@ -250,8 +233,10 @@ def find_feasible(
     decided, chosen, marks = np.empty(n_vars, np.int64), np.empty(n_vars, np.int64), np.empty(n_vars, np.int64)
     for v in range(n_vars):
         if weight[v] > 0:
+            if score.size > 0:
+                weight[v] *= 1.0 + _TRUST * _confidence(score[state_ptr[v] : state_ptr[v + 1]])
             key[v] = card[v] / weight[v]
-            _update(heap, place, key, size, v)
+            put(heap, place, key, size, v)
             _enqueue(v, -1, var_ptr, var_edges, edge_factor, hard, queue, queued, ends)
     depth, failures, allowed = 0, 0, _FIRST_RUN
     while True:
@@ -281,12 +266,12 @@ def find_feasible(
             return SPENT
         v = -1
         while size[0] > 0 and v < 0:
-            v = _pop(heap, place, key, size)
+            v = pop(heap, place, key, size)
             if n_alive[v] == 1:
                 v = -1
         if v < 0:
             break
-        pick = int(draw(random) * n_alive[v])
+        pick = _choose(v, state_ptr, alive, n_alive, score, random)
         decided[depth], marks[depth] = v, n_trail[0]
         for value in range(state_ptr[v], state_ptr[v + 1]):
             if alive[value]:
@@ -299,7 +284,7 @@ def find_feasible(
         _enqueue(v, -1, var_ptr, var_edges, edge_factor, hard, queue, queued, ends)
     for v in range(n_vars):
         if states[v] < 0:
-            pick = int(draw(random) * n_alive[v])
+            pick = _choose(v, state_ptr, alive, n_alive, score, random)
             for value in range(state_ptr[v], state_ptr[v + 1]):
                 if alive[value]:
                     if pick == 0:

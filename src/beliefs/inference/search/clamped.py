@@ -11,7 +11,7 @@ or another ``theta``, it costs one pass of gathering and one over the tree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -84,6 +84,10 @@ class ClampedTree:
     def tree(self) -> ClusterTree:
         """The cluster tree, laid out at first use: its cost is known from the order before."""
         return ClusterTree.build(self.local, self.order, np.where(self.maximised, 0.0, 1.0), absorb=True)
+
+    def summing(self) -> ClampedTree:
+        """Return the plan in which the maximised variables are summed as well, in the same order."""
+        return replace(self, maximised=np.zeros(self.free.size, np.bool_))
 
     @cached_property
     def _naming(self) -> Naming:

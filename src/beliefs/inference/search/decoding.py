@@ -16,7 +16,7 @@ from beliefs.inference.messages.tiers import message_offsets
 from beliefs.inference.search.feasible import feasible_state
 from beliefs.inference.search.forest_moves import forest_moves
 from beliefs.inference.search.icm import icm
-from beliefs.inference.search.query_value import query_value
+from beliefs.inference.search.query_value import SECONDS, query_value
 from beliefs.kernels.decode import best_states, decode_in_order
 from beliefs.typing import Ints
 
@@ -24,6 +24,7 @@ __all__ = ["decoded", "query_decoding"]
 
 _MOVES = 20  # random forests tried after coordinate ascent, on small models
 _WORK = 2e6  # cells: larger models get fewer
+_SHARE = 0.05  # of the time limit that one value may take
 
 
 def decoded(problem: Problem, logs: LogMessages, exact: bool, upper: float) -> Decoding:
@@ -46,12 +47,14 @@ def query_decoding(problem: Problem, logs: LogMessages, upper: float) -> Decodin
     """Return the states of largest belief of the query's variables, with the value of summing out the others."""
     states = np.empty(problem.query.size, np.int64)
     best_states(problem.graph.layout.state_ptr, logs.finite, logs.zeros, problem.query, states)
-    found = query_value(problem.graph, problem.query, states, problem.max_bytes)
+    share = _SHARE * problem.time_limit
+    budget = (problem.max_bytes, min(SECONDS, share), share)
+    found = query_value(problem.graph, problem.query, states, *budget)
     if found.value == -np.inf:
         start = feasible_state(problem.graph, problem.seed)
         if start is not None:
             states = start[problem.query]
-            found = query_value(problem.graph, problem.query, states, problem.max_bytes)
+            found = query_value(problem.graph, problem.query, states, *budget)
     return Decoding(states, found.value, found.bound, found.lower, max(upper, found.lower))
 
 

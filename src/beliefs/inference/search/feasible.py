@@ -19,14 +19,16 @@ from beliefs.inference.search.strides import edge_strides
 from beliefs.kernels.feasible import FOUND, PROVED, find_feasible
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
-from beliefs.typing import Bools, Ints
+from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["EFFORT", "feasible_state"]
+__all__ = ["EFFORT", "best_of_each", "feasible_state"]
 
 EFFORT = 300_000_000  # cells read; about a second
 
 
-def feasible_state(graph: FactorGraph, seed: int = 0, effort: int = EFFORT) -> Ints | None:
+def feasible_state(
+    graph: FactorGraph, seed: int = 0, effort: int = EFFORT, scores: Floats | None = None
+) -> Ints | None:
     """Return a random state of positive weight, ``(n_vars,)``; None if none was found.
 
     Parameters
@@ -35,6 +37,8 @@ def feasible_state(graph: FactorGraph, seed: int = 0, effort: int = EFFORT) -> I
         Of the random choices; the state is the same for the same seed, and its law is not that of the model.
     effort : int
         Cells of tables that may be read before the search gives up; at least one pass is made.
+    scores : ndarray (n_states,), optional
+        Log beliefs: the state is then close to the best one of each variable, the most certain decided first.
 
     Raises
     ------
@@ -54,15 +58,27 @@ def feasible_state(graph: FactorGraph, seed: int = 0, effort: int = EFFORT) -> I
         raise zero_probability(graph)
     generator = np.random.default_rng(seed)
     if not hard.any():
-        return np.where(states < 0, generator.integers(layout.card), states)
+        drawn = generator.integers(layout.card) if scores is None else best_of_each(layout, scores)
+        return np.where(states < 0, drawn, states)
     found = find_feasible(
         layout.card, layout.state_ptr, layout.scope_ptr, layout.scope_vars, layout.cell_ptr, layout.var_ptr,
         layout.var_edges, layout.edge_factor, graph.theta, hard, edge_strides(layout), _message_ptr(layout),
-        np.array([effort], np.int64), generator.integers(1, 2**63, size=1, dtype=np.uint64), states,
+        np.array([effort], np.int64), generator.integers(1, 2**63, size=1, dtype=np.uint64),
+        np.zeros(0) if scores is None else np.array(scores, np.float64), states,
     )  # fmt: skip
     if found == PROVED:
         raise zero_probability(graph)
     return states if found == FOUND else None
+
+
+def best_of_each(layout: Layout, scores: Floats) -> Ints:
+    """Return the state of largest score of each variable, ``(n_vars,)``; the smallest index among equals."""
+    owner = np.repeat(np.arange(layout.n_vars), layout.card)
+    top = np.maximum.reduceat(scores, layout.state_ptr[:-1])
+    first = np.flatnonzero(scores == top[owner])
+    places = first[np.unique(owner[first], return_index=True)[1]]
+    states: Ints = places - layout.state_ptr[:-1]
+    return states
 
 
 def hard_factors(graph: FactorGraph) -> Bools:

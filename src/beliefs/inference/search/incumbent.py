@@ -19,6 +19,7 @@ from beliefs.typing import Ints
 __all__ = ["Incumbent"]
 
 _EVALUATIONS = 2.0  # seconds: queries whose value takes longer, by prediction, are evaluated at the end only
+_SHARE, _LAST = 0.01, 0.05  # of the time limit that one value may take; that of the last, where it is only bounded
 _MOVES = 20
 
 
@@ -37,7 +38,8 @@ class Incumbent:
         self.problem = problem
         self.evaluator: QueryEvaluator | None = None
         if problem.task is Task.MARGINAL_MAP:
-            self.evaluator = QueryEvaluator(problem.graph, problem.query, problem.max_bytes, _EVALUATIONS)
+            seconds = min(_EVALUATIONS, _SHARE * problem.time_limit)
+            self.evaluator = QueryEvaluator(problem.graph, problem.query, problem.max_bytes, seconds)
         self.latest = -math.inf
         self.best = QueryValue(-math.inf, Bound.ESTIMATE)
         self._row: Ints | None = None
@@ -81,12 +83,12 @@ class Incumbent:
             return Decoding(self._row, self.best.value, Bound.ESTIMATE, self.best.value, max(self.best.value, upper))
         found = self.best
         if found.value == -math.inf:
-            found = self.evaluator.value(self._row[problem.query])
+            found = self.evaluator.value(self._row[problem.query], _LAST * problem.time_limit)
         if found.value == -math.inf:
             start = feasible_state(problem.graph, problem.seed)
             if start is not None:
                 self._row = start
-                found = self.evaluator.value(start[problem.query])
+                found = self.evaluator.value(start[problem.query], _LAST * problem.time_limit)
         self.best = found
         states = self._row[problem.query]
         return Decoding(states, found.value, found.bound, found.lower, max(upper, found.lower))

@@ -1,0 +1,78 @@
+r"""Local search as a method: real assignments from below, no bound from above.
+
+Starts from rounded beliefs, max-product and sequential conditioning (:mod:`beliefs.inference.search.starts`), then
+exact moves of many variables at once, kicks and restarts (:mod:`beliefs.inference.search.query_search`). A step is a
+number of moves; the best state so far is the answer. With the whole query free in one move the answer is proved and the
+method stops; otherwise it goes on until a limit of the door is met.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from beliefs.driver import Value
+from beliefs.inference.base import Decoding, Method, Problem, Task, check_option, is_number, zero_probability
+from beliefs.inference.search.query_search import QuerySearch
+
+__all__ = ["LocalSearch"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LocalSearch(Method):
+    """Large neighbourhood search for MAP and marginal MAP.
+
+    Parameters
+    ----------
+    moves : int
+        Moves in a step.
+
+    Examples
+    --------
+    >>> import beliefs as bl
+    >>> g = bl.FactorGraph.from_tables([2, 2], [((0, 1), [[1, 2], [3, 4]])])
+    >>> bl.maximize(g, LocalSearch()).states()
+    {'x0': '1', 'x1': '1'}
+    """
+
+    moves: int = 5
+
+    name: ClassVar[str] = "local_search"
+    tasks: ClassVar[tuple[Task, ...]] = (Task.MAXIMIZE, Task.MARGINAL_MAP)
+    guarantee: ClassVar[str] = "lower bound"
+    cost: ClassVar[str] = "about a million cells a move"
+    reference: ClassVar[str] = "shaw1998, park2004"
+    iterative: ClassVar[bool] = True
+    default_max_iters: ClassVar[int] = 100
+
+    def __post_init__(self) -> None:
+        check_option(is_number(self.moves, whole=True) and self.moves >= 1, "moves", "an integer >= 1", self.moves)
+
+    def init(self, problem: Problem, warm: Any = None) -> QuerySearch:
+        """Plan the values; go on from the states of an earlier result where there is one."""
+        layout, graph = problem.graph.layout, problem.graph
+        if (graph.theta[layout.cell_ptr[layout.factor_size == 1]] == -math.inf).any():
+            raise zero_probability(graph)
+        search = QuerySearch(problem)
+        if warm is not None:
+            search.start(warm)
+        return search
+
+    def step(self, state: QuerySearch) -> float:
+        """Make some moves; the residual is 0 where there is nothing left to search, and else 1."""
+        state.improve(n_moves=self.moves, seconds=state.problem.time_limit)
+        return 1.0 if state.can_improve else 0.0
+
+    def value(self, state: QuerySearch) -> Value:
+        """Return the value of the best states so far."""
+        found = state.decoding()
+        return Value(found.log_value, found.lower, found.upper)
+
+    def finish(self, state: QuerySearch) -> Decoding:
+        """Return the best states."""
+        return state.decoding()
+
+    def kept(self, state: QuerySearch) -> Any:
+        """Return the best states."""
+        return state.states

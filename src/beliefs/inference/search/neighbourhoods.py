@@ -1,0 +1,113 @@
+r"""Neighbourhoods for large moves: sets of variables whose best joint state, all others fixed, is cheap to find.
+
+A random connected region of the query is freed, together with every summed component that it touches. Where its
+elimination (sums first) would need a clique of more than ``2**limit`` cells, the query's variables that join most are
+clamped again, which is what a *w-cutset* does [bidyuk2007]; so what stays free has bounded induced width and is solved
+exactly by one pass over a small cluster tree. With ``limit`` 2 on a binary model this is a forest move; with the
+constrained width of the whole problem it is the exact answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from beliefs.inference.orders import Order
+from beliefs.inference.search.clamped import ClampedTree
+from beliefs.kernels.bounded_order import bounded_order
+from beliefs.kernels.clamped import grow_region
+from beliefs.kernels.orders_graph import connected_components, primal_graph
+from beliefs.model.layout import Layout
+from beliefs.typing import Bools, Ints
+
+__all__ = ["Neighbourhood", "Neighbourhoods"]
+
+_MANY_CELLS = 2.0**15  # of the sums alone: beyond, their own order is kept, which greedy elimination would not find
+_MOST_MEMBERS = 4096  # variables of a region: its bit rows take 2 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhood:
+    """A free part, and whether nothing was clamped: then its best state is the best of all."""
+
+    tree: ClampedTree
+    is_whole: bool
+
+
+class Neighbourhoods:
+    """Random neighbourhoods of one query; with all variables in the query, of joint states.
+
+    Parameters
+    ----------
+    query : ndarray
+        The variables to move; others are summed, observed ones are fixed.
+    random : Generator
+        Decides regions and ties.
+    """
+
+    def __init__(self, layout: Layout, query: Ints, sums: Order, random: np.random.Generator) -> None:
+        self.layout, self.query, self.sums = layout, query, sums
+        active = ~layout.observed
+        self.ptr, self.adj = primal_graph(layout.scope_ptr, layout.scope_vars, active)
+        self.bits = np.log2(layout.card)
+        self.free: Bools = np.zeros(layout.n_vars, np.bool_)
+        self.free[query] = True
+        self.random = random.integers(1, 2**63, size=1, dtype=np.uint64)
+        self.movable = query[(layout.card[query] > 1) & (np.diff(layout.var_ptr)[query] > 0)]
+        self._components(active & ~self.free)
+        self.rank = np.full(layout.n_vars, -1, np.int64)
+        if sums.total_cells > _MANY_CELLS:
+            self.rank[np.flatnonzero(active & ~self.free)[sums.order]] = np.arange(sums.order.size)
+        self._scratch = np.full(layout.n_vars, -1, np.int64)
+        self._seen: Bools = np.zeros(layout.n_vars, np.bool_)
+        self._found = np.empty(layout.n_vars, np.int64)
+
+    def _components(self, summed: Bools) -> None:
+        """Number the connected components of the summed variables."""
+        n = self.layout.n_vars
+        self.members, self.bounds = np.empty(n, np.int64), np.empty(n + 1, np.int64)
+        count = connected_components(self.ptr, self.adj, summed, self.members, self.bounds)
+        self.component = np.full(n, -1, np.int64)
+        sizes = np.diff(self.bounds[: count + 1])
+        self.component[self.members[: self.bounds[count]]] = np.repeat(np.arange(count), sizes)
+
+    def draw(self, root: int, size: int, budget: float) -> Neighbourhood:
+        """Return a neighbourhood of up to ``size`` variables near ``root`` that takes about ``budget`` cells."""
+        if self.movable.size <= min(size, _MOST_MEMBERS):
+            return self.within(self.movable, budget)
+        count = grow_region(
+            self.ptr, self.adj, self.free, root, min(size, _MOST_MEMBERS), self.random, self._seen, self._found
+        )
+        return self.within(self._found[:count], budget)
+
+    def within(self, region: Ints, budget: float) -> Neighbourhood:
+        """Free as many variables of a ``region`` of the query as about ``budget`` cells allow.
+
+        What the sums alone need comes on top.
+        """
+        members = self._with_components(region)
+        summed = self.component[members] >= 0
+        extra = max(1.0, np.log2(budget / self.sums.total_cells)) if self.sums.total_cells > _MANY_CELLS else 1.0
+        order, clamped = np.empty(members.size, np.int64), np.zeros(members.size, np.bool_)
+        n_free, largest, cells = bounded_order(
+            self.ptr, self.adj, self.bits, members, summed, self.rank[members], self._scratch, extra, budget,
+            self.random, order, clamped,
+        )  # fmt: skip
+        place = np.cumsum(~clamped) - 1
+        kept = members[~clamped]
+        plan = place[order[:n_free]]
+        plan = plan[np.diff(self.layout.var_ptr)[kept[plan]] > 0]
+        priced = Order(plan, "bounded", 0, cells, 2.0**largest, cells, float(np.log2(cells)), largest)
+        tree = ClampedTree.build(self.layout, kept, ~summed[~clamped], priced)
+        return Neighbourhood(tree, int((~summed[~clamped]).sum()) >= self.movable.size)
+
+    def _with_components(self, region: Ints) -> Ints:
+        """Return the region and all summed components next to it, ascending."""
+        lengths = np.diff(self.ptr)[region]
+        ends = np.cumsum(lengths)
+        places = np.repeat(self.ptr[region] - ends + lengths, lengths) + np.arange(int(lengths.sum()))
+        near = np.unique(self.component[self.adj[places]])
+        near = near[near >= 0]
+        parts = [self.members[self.bounds[c] : self.bounds[c + 1]] for c in near]
+        return np.sort(np.concatenate([region, *parts]))

@@ -1,0 +1,100 @@
+"""Where to start a search: a stream of joint states, the most promising first, that never ends.
+
+1. The rounded beliefs of belief propagation, plain and damped.
+2. A MAP state of the whole model by max-product: its part of the query is often close to the best.
+3. Sequential conditioning.
+4. Rounded beliefs again, with Gumbel noise on their logs, so that every state differs; in models with hard zeros some
+   are plain possible states.
+
+What fails (messages that find no state, effort spent) is passed over.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+
+import numpy as np
+
+from beliefs.errors import BeliefsError, ConvergenceWarning
+from beliefs.inference.base import Problem, Task
+from beliefs.inference.search.feasible import EFFORT, feasible_state
+from beliefs.inference.search.icm import icm
+from beliefs.inference.search.sequential import log_beliefs, rounded, sequential_conditioning
+from beliefs.typing import Floats, Ints
+
+__all__ = ["Starts"]
+
+_WORK = 1e9  # cells that the messages of one start may read
+_ITERATIONS = 100
+_DAMPED = "bp(damping=0.5)"
+_SHARE = 0.1  # of the time left that one start may take
+
+
+class Starts:
+    """Starts of one problem; the same stream for the same seed, as long as no time is measured.
+
+    Parameters
+    ----------
+    query : ndarray
+        The variables whose states are sought.
+    """
+
+    def __init__(self, problem: Problem, query: Ints, seed: int) -> None:
+        self.problem, self.query, self.seed = problem, query, seed
+        self.count = 0
+        self.random = np.random.default_rng([seed, 1])
+        self._scores: dict[str, Floats | None] = {}
+        cells = max(1, int(problem.graph.layout.table_ptr[-1]))
+        self._iterations = int(np.clip(_WORK / cells, 5, _ITERATIONS))
+
+    def next(self, seconds: float = math.inf) -> Ints:
+        """Return the next joint state ``(n_vars,)``, within about a tenth of the ``seconds`` that are left."""
+        deadline = time.perf_counter() + _SHARE * seconds
+        while True:
+            k, self.count = self.count, self.count + 1
+            row = self._start(k, deadline)
+            if row is not None:
+                return row
+            if k > 8:  # nothing has found a possible state; then any will do
+                return self._improved(self.random.integers(self.problem.graph.layout.card))
+
+    def _start(self, k: int, deadline: float) -> Ints | None:
+        graph = self.problem.graph
+        if k == 1:
+            return self._max_product(deadline)
+        if k == 3:
+            return sequential_conditioning(
+                graph, self.query, 4, self.seed, _DAMPED, self._iterations, deadline - time.perf_counter()
+            )
+        scores = self._beliefs("bp" if k % 4 == 0 else _DAMPED, deadline)
+        if k > 3 and scores is not None:
+            scores = scores + self.random.gumbel(size=scores.size)
+        if scores is None or k % 8 == 7:
+            found = feasible_state(graph, self.seed + k, EFFORT // 10)
+            return None if found is None else self._improved(found)
+        found = rounded(graph, scores, self.seed + k, EFFORT // 10)
+        return None if found is None else self._improved(found)
+
+    def _beliefs(self, method: str, deadline: float) -> Floats | None:
+        if method not in self._scores:
+            left = max(0.0, deadline - time.perf_counter())
+            self._scores[method] = log_beliefs(self.problem.graph, method, self._iterations, left)
+        return self._scores[method]
+
+    def _improved(self, row: Ints) -> Ints:
+        """Coordinate ascent on the joint score, where that is what is asked for."""
+        return icm(self.problem.graph, row)[0] if self.problem.task is Task.MAXIMIZE else row
+
+    def _max_product(self, deadline: float) -> Ints | None:
+        from beliefs.inference.doors import maximize  # late: the doors import the methods, and some of these search
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                left = max(0.0, deadline - time.perf_counter())
+                found = maximize(self.problem.graph, _DAMPED, max_iters=self._iterations, time_limit=left)
+        except BeliefsError:
+            return None
+        return None if found.log_score == -math.inf else np.array(found.assignment)
