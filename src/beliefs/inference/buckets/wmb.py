@@ -27,7 +27,7 @@ moves the replicas towards one marginal and one conditional entropy, which is th
 negative weights climb likewise, :math:`w_r \mathrel{*}= \exp(\eta_w w_r (H_r - H_1))`, and the positive one makes up.
 
 *Maxima.* With :math:`w = 0` the replicas' max-marginals are averaged (``smoothing=0``); such steps may well raise the
-bound. By default maximised variables are given a small temperature instead, which falls by a tenth an iteration, when
+bound. By default maximised variables are given a small temperature instead, which falls by a fifth an iteration, when
 shifts are computed. The bound itself is always that of the maximum.
 
 Guarantee: an upper bound (``side="lower"``: a lower bound on log Z) at every iterate; the best so far is kept. Exact
@@ -70,10 +70,10 @@ from beliefs.typing import Bools, Floats
 
 __all__ = ["WMB"]
 
-_COOLING, _COOLEST = 0.9, 0.02  # of the temperature of maximised variables, an iteration
+_COOLING, _COOLEST = 0.8, 0.02  # of the temperature of maximised variables, an iteration
 _LOWER = 0.5  # first size of negative weights
 _LEAST_STEP, _GROWTH = 1e-3, 1.2  # relative to the first; an iteration that was good
-_PATIENCE = 3  # iterations that may be worse before maxima are taken back; at a lower temperature they often recover
+_PATIENCE = 1  # iterations that may be worse before maxima are taken back; at a lower temperature they often recover
 
 
 @dataclass(eq=False)
