@@ -31,6 +31,7 @@ __all__ = ["Task", "UaiInstance", "load_uai", "uai_instances"]
 Task = Literal["PR", "MAR", "MAP", "MMAP"]
 T = TypeVar("T")
 _LN10 = math.log(10)
+_MISCOUNTED = {"uai2014-pr-mar/CNF/2bitcomp_5.cnf"}  # its column for exact values counts the unused variables twice
 _SHELL_COMMENT = re.compile(rb"^#.*$", re.MULTILINE)  # some query files open with one
 
 
@@ -57,8 +58,12 @@ class UaiInstance:
         Whether ``log_z`` was computed independently of the publisher.
     map_log_score : float or None
         Best known log score, evidence included; ``map_proved`` says whether it is the optimum.
+    n_query : int
+        Variables of :meth:`query`; 0 where the problem has none.
     mmap_log_value : float or None
         Exact marginal MAP value of :meth:`query`.
+    mmap_published : float or None
+        Best marginal MAP value of the competition of 2022, published with one decimal of log10.
     tasks : frozenset of {"PR", "MAR", "MAP", "MMAP"}
         The questions with a trustworthy reference.
     notes : str
@@ -81,7 +86,9 @@ class UaiInstance:
     log_z_exact: bool
     map_log_score: float | None
     map_proved: bool
+    n_query: int
     mmap_log_value: float | None
+    mmap_published: float | None
     tasks: frozenset[Task]
     notes: str
 
@@ -127,6 +134,20 @@ class UaiInstance:
     def assignment(self) -> Ints | None:
         """Read the assignment that attains ``map_log_score``, ``(n_vars,)``; None unless ``map_proved``."""
         return self._solution("MAP") if self.map_proved else None
+
+    def merlin_assignment(self) -> dict[int, int] | None:
+        """Read the states of the query that Merlin found, ``{variable: state}``; None where there is no such file.
+
+        A heuristic answer: often not the optimum, sometimes of value 0. Its files list states alone, in the order of
+        the variables' indices.
+        """
+        member = self._first(".uai.MMAP", folder="Merlin_WMB_MMAP_not_certified")
+        if member is None:
+            return None
+        query, words = sorted(self.query() or ()), _members(self.archive)[member].split()
+        if len(words) != len(query) + 2 or int(words[1]) != len(query):
+            raise FormatError(f"expected the states of {len(query)} variables").at(f"{self.archive.name}:{member}")
+        return {v: int(x) for v, x in zip(query, words[2:], strict=True)}
 
     def _solution(self, task: Task) -> Any:
         member = self._first(f".uai.{task}", folder="derived_exact") or self._first(f".uai.{task}")
@@ -197,7 +218,8 @@ def load_uai(key: str, *, home: str | os.PathLike[str] | None = None) -> UaiInst
 
 def _instance(row: dict[str, str], folder: Path) -> UaiInstance:
     scored = "do not score" not in row["notes"].lower()
-    exact = row["PR_exact_log10"]
+    key = f"{row['set']}/{row['category']}/{row['name']}"
+    exact = "" if key in _MISCOUNTED else row["PR_exact_log10"]
     log10_z = exact or (row["PR_published_log10"] if scored else "")
     tasks: dict[Task, bool] = {
         "PR": bool(log10_z),
@@ -206,7 +228,7 @@ def _instance(row: dict[str, str], folder: Path) -> UaiInstance:
         "MMAP": bool(row["MMAP_exact_ln"]),
     }
     return UaiInstance(
-        key=f"{row['set']}/{row['category']}/{row['name']}",
+        key=key,
         archive=folder / row["archive"],
         member=row["member"],
         core=row["core"] == "1",
@@ -223,7 +245,9 @@ def _instance(row: dict[str, str], folder: Path) -> UaiInstance:
         log_z_exact=bool(exact),
         map_log_score=_number(row["MAP_ln"]),
         map_proved=row["MAP_status"].startswith(("optimal", "exact")),
+        n_query=int(row["MMAP_n_query"] or 0),
         mmap_log_value=_number(row["MMAP_exact_ln"]),
+        mmap_published=_number(row["UAI2022_MMAP_log10_best"], _LN10),
         tasks=frozenset(task for task, given in tasks.items() if given),
         notes=row["notes"],
     )

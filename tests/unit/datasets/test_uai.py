@@ -18,7 +18,7 @@ MODEL = "MARKOV\n2\n2 2\n2\n1 0\n2 0 1\n2\n 1 3\n4\n 1 2 3 4\n"  # Z = 1*(1+2) +
 COLUMNS = [
     "core", "set", "category", "name", "archive", "member", "type", "n_vars", "max_domain", "n_factors", "max_arity",
     "n_evidence", "tw_ub_minfill", "log2_max_clique", "PR_published_log10", "PR_exact_log10", "MAR_published",
-    "MAR_exact", "MAP_ln", "MAP_status", "MMAP_exact_ln", "notes",
+    "MAR_exact", "MAP_ln", "MAP_status", "MMAP_n_query", "MMAP_exact_ln", "UAI2022_MMAP_log10_best", "notes",
 ]  # fmt: skip
 BASE = {
     "set": "toy", "category": "Grids", "archive": "uai/toy.tar.xz", "type": "MARKOV", "n_vars": "2", "max_domain": "2",
@@ -37,7 +37,10 @@ FILES = {
     "toy/Other/converted_to_uai/c.uai.evid": "0\n7 1",
     "toy/Other/derived_exact/c.uai.MAR": "MAR\n2 2 0.125 0.875 2 0.41666667 0.58333333",
     "toy/Other/d.uai": MODEL + "5 6 7\n",
+    "toy/Grids/Merlin_WMB_MMAP_not_certified/b.uai.MMAP": "MMAP\n1 0",
     "other/Grids/a.uai": MODEL,
+    "other/Grids/a.uai.query": "2 1 0",
+    "other/Grids/Merlin_WMB_MMAP_not_certified/a.uai.MMAP": "MMAP\n2 1 0",
 }
 ROWS = [
     {
@@ -46,14 +49,15 @@ ROWS = [
     },
     {
         "core": "1", "name": "b", "member": "toy/Grids/b.uai", "PR_published_log10": "1.38",
-        "PR_exact_log10": "1.380211242", "MAR_published": "yes", "MAR_exact": "yes", "MMAP_exact_ln": "2.63905733",
+        "PR_exact_log10": "1.380211242", "MAR_published": "yes", "MAR_exact": "yes", "MMAP_n_query": "1", "MMAP_exact_ln": "2.63905733",
+        "UAI2022_MMAP_log10_best": "1.1",
     },
     {
         "name": "c", "category": "Other", "member": "toy/Other/converted_to_uai/c.uai", "PR_published_log10": "1.4e0",
         "MAR_exact": "yes", "MAP_ln": "2.1", "MAP_status": "best known",
     },
     {"name": "d", "category": "Other", "member": "toy/Other/d.uai", "PR_exact_log10": "-inf"},
-    {"set": "other", "name": "a", "member": "other/Grids/a.uai"},
+    {"set": "other", "name": "a", "member": "other/Grids/a.uai", "MMAP_n_query": "2"},
 ]  # fmt: skip
 
 
@@ -120,6 +124,15 @@ def test_independent_references_come_before_published_ones(home: Path) -> None:
     assert c.assignment() is None
 
 
+def test_known_answers_to_marginal_map(home: Path) -> None:
+    """Merlin lists states alone, of the variables in the order of their indices, not of the query's file."""
+    a, b, _, _, other = ds.uai_instances(home=home)
+    assert (a.n_query, b.n_query, other.n_query) == (0, 1, 2)
+    assert b.mmap_published == pytest.approx(1.1 * math.log(10))
+    assert (a.mmap_published, a.merlin_assignment()) == (None, None)
+    assert (b.merlin_assignment(), other.merlin_assignment()) == ({1: 0}, {0: 1, 1: 0})
+
+
 def test_one_problem_by_name_or_key(home: Path) -> None:
     assert ds.load_uai("b", home=home).key == "toy/Grids/b"
     assert ds.load_uai("other/Grids/a", home=home).key == "other/Grids/a"
@@ -155,13 +168,16 @@ def test_shared_problems_agree_with_their_index() -> None:
         pytest.skip("BELIEFS_DATA is not set to a folder with uai_index.csv")
     problems = ds.uai_instances(core=True)
     assert len({p.key for p in problems}) == len(problems) > 100
+    counted = ds.load_uai("uai2014-pr-mar/CNF/2bitcomp_5.cnf").log_z
+    assert counted == pytest.approx(math.log(9840070722846720))  # by a model counter, all 125 variables included
     for p in problems:
         graph = p.graph()
         assert (graph.n_vars, graph.n_factors, graph.kind) == (p.n_vars, p.n_factors, p.kind), p.key
         evidence = p.evidence(graph)
         assert len(evidence) == p.n_evidence, p.key
+        assert len(p.query() or ()) == p.n_query, p.key
         if "MMAP" in p.tasks:
-            assert p.query(), p.key
+            assert p.n_query, p.key
         marginals = p.marginals()
         if "MAR" in p.tasks:
             assert marginals is not None
