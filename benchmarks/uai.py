@@ -1,76 +1,41 @@
-"""Published inference problems: how far approximate answers are from the reference answers.
+"""Published inference problems: how far answers are from the reference answers, and whether bounds hold.
 
-    python benchmarks/uai.py [--task PR,MAR] [--methods bp,trw,mean_field] [--limit SECONDS] [--all] [--fresh]
+    python benchmarks/uai.py --task PR|MAR|MMAP [--limit SECONDS] [--methods auto,bp,trw] [--all] [--fresh]
 
 The problems are those of ``uai_index.csv`` in the data folder (``BELIEFS_DATA`` or ``--data``): those marked ``core``,
 or with ``--all`` every one. References known to be wrong are left out by :func:`beliefs.datasets.uai_instances`.
-Results are written after every problem, and a run goes on where the last one ended; ``--fresh`` begins anew. How
-answers are scored is in ``uai_scores.py``, the tables are in ``uai_tables.py``. A question is data (``DOORS``,
-``TASKS``): a further one is a door that answers it and a score that compares it.
+Results are written after every problem, and a run goes on where the last one ended; ``--fresh`` begins anew. PR and MAR
+are one question to the library, so a run for one of them answers the other. What is asked and checked is in
+``uai_tasks.py``, how answers are scored in ``uai_scores.py``, the tables are in ``uai_tables.py``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 import time
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import machine
-import numpy as np
 import uai_tables
-from uai_scores import log10_error, mean_hellinger, up_to_digits
+from uai_scores import score
+from uai_tasks import DOORS, asked, described, door_tasks
 
-import beliefs as bl
 from beliefs.datasets import UaiInstance, uai_instances
-from beliefs.errors import BeliefsError
 
 RESULTS = Path(__file__).parent / "results" / "local" / "uai.json"
-METHODS = ("bp", "trw", "mean_field")
 
 Result = dict[str, Any]
 
 
-# -- questions --------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Task:
-    """A question of the competitions: the door that answers it, and the score of the answer."""
-
-    door: str
-    score: Callable[[UaiInstance, bl.FactorGraph, Any], float]
-
-
-def _score_log_z(problem: UaiInstance, graph: bl.FactorGraph, answer: bl.InferenceResult) -> float:
-    assert problem.log_z is not None
-    return up_to_digits(log10_error(answer.log_z, problem.log_z), problem.log_z_error / math.log(10.0))
-
-
-def _score_marginals(problem: UaiInstance, graph: bl.FactorGraph, answer: bl.InferenceResult) -> float:
-    reference = problem.marginals()
-    assert reference is not None
-    found = np.split(answer.mu_var, graph.layout.state_ptr[1:-1])
-    return mean_hellinger(found, reference, graph.layout.observed.tolist())
-
-
-DOORS: dict[str, Callable[[bl.FactorGraph, str, float], Any]] = {
-    "infer": lambda graph, method, limit: bl.infer(graph, method, time_limit=limit, threads=1),
-}
-TASKS = {"PR": Task("infer", _score_log_z), "MAR": Task("infer", _score_marginals)}
-
-
-# -- running ----------------------------------------------------------------------------------------------------------
 def parsed(arguments: list[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", default="PR,MAR", help="with commas between")
-    parser.add_argument("--methods", default=",".join(METHODS), help="with commas between, as text")
+    parser.add_argument("--task", default="PR,MAR", help="PR, MAR, MMAP, with commas between")
+    parser.add_argument("--methods", default="auto", help="with commas between, as text")
     parser.add_argument("--limit", type=float, default=20.0, metavar="SECONDS", help="for one problem and method")
     parser.add_argument("--all", action="store_true", help="every problem with a reference, not the core alone")
     parser.add_argument("--only", metavar="TEXT", help="problems whose key contains this")
@@ -78,14 +43,14 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     parser.add_argument("--data", metavar="FOLDER", help="data sets; the environment's BELIEFS_DATA otherwise")
     parser.add_argument("--json", type=Path, default=RESULTS, metavar="FILE", help="where the results go")
-    parser.add_argument("--markdown", type=Path, metavar="FOLDER", help="where the tables go: uai_pr.inc, uai_mar.inc")
+    parser.add_argument("--markdown", type=Path, metavar="FOLDER", help="where the tables go: uai_pr.inc and so on")
     parser.add_argument("--from", dest="stored", type=Path, metavar="FILE", help="run nothing: show this JSON file")
     options = parser.parse_args(arguments)
     if options.data is not None:
         os.environ["BELIEFS_DATA"] = options.data
     options.tasks = options.task.split(",")
-    if not set(options.tasks) <= TASKS.keys():
-        parser.error(f"the tasks are {', '.join(TASKS)}")
+    if not set(options.tasks) <= DOORS.keys():
+        parser.error(f"the tasks are {', '.join(DOORS)}")
     options.methods = _split(options.methods)
     return options
 
@@ -107,17 +72,14 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def empty(options: argparse.Namespace) -> Result:
-    """Return a result without runs."""
-    return {"limit": options.limit, "machine": machine.description(), "problems": {}, "runs": {}}
-
-
 def load(options: argparse.Namespace) -> Result:
-    """Return the results so far, or none."""
+    """Return the results so far, or none; those of another time limit are not mixed in, nor overwritten."""
     if options.fresh or not options.json.is_file():
-        return empty(options)
+        return {"limit": options.limit, "machine": machine.description(), "problems": {}, "runs": {}}
     stored: Result = json.loads(options.json.read_text())
-    return stored if stored["limit"] == options.limit else empty(options)
+    if stored["limit"] != options.limit:
+        raise SystemExit(f"{options.json} has results for {stored['limit']:g} s: give another --json, or --fresh")
+    return stored
 
 
 def save(result: Result, path: Path) -> None:
@@ -132,76 +94,47 @@ def save(result: Result, path: Path) -> None:
 def run(options: argparse.Namespace) -> Result:
     """Ask every method about every problem that was not asked before."""
     result = load(options)
-    known = [p for p in uai_instances(core=None if options.all else True) if p.tasks & set(options.tasks)]
-    chosen = [p for p in known if options.only is None or options.only in p.key][: options.most]
-    doors = list(dict.fromkeys(TASKS[task].door for task in options.tasks))
-    for number, problem in enumerate(chosen, 1):
-        todo = [
-            (door, method)
-            for door in doors
-            for method in options.methods
-            if problem.key not in result["runs"].setdefault(door, {}).setdefault(method, {})
-        ]
-        if not todo:
-            continue
-        graph = problem.conditioned()
-        result["problems"][problem.key] = _described(problem)
-        for door, method in todo:
-            result["runs"][door][method][problem.key] = asked(problem, graph, door, method, options.limit)
-        lines = [f"{m} {_brief(result['runs'][door][m][problem.key])}" for door, m in todo]
-        say(f"{number}/{len(chosen)} {problem.key}: {'; '.join(lines)}")
-        save(result, options.json)
+    for door in dict.fromkeys(DOORS[task] for task in options.tasks):
+        known = [p for p in uai_instances(core=None if options.all else True) if door_tasks(p, door)]
+        chosen = [p for p in known if options.only is None or options.only in p.key][: options.most]
+        for number, problem in enumerate(chosen, 1):
+            lines = _ask(result, problem, door, options)
+            if lines:
+                say(f"{number}/{len(chosen)} {problem.key}: {'; '.join(lines)}")
+                save(result, options.json)
     return result
 
 
-def _described(problem: UaiInstance) -> Result:
-    return {
-        "n_vars": problem.n_vars,
-        "n_factors": problem.n_factors,
-        "width": problem.width,
-        "log10_z": None if problem.log_z is None else str(problem.log_z / math.log(10.0)),  # may be -inf
-        "tasks": sorted(problem.tasks),
-    }
+def _ask(result: Result, problem: UaiInstance, door: str, options: argparse.Namespace) -> list[str]:
+    """Ask the methods that have not answered yet; return one piece of text each."""
+    runs = result["runs"].setdefault(door, {})
+    todo = [m for m in options.methods if problem.key not in runs.setdefault(m, {})]
+    if not todo:
+        return []
+    graph = problem.conditioned()
+    known = result["problems"].setdefault(door, {})
+    if problem.key not in known:
+        known[problem.key] = described(problem, graph, door)
+    for method in todo:
+        runs[method][problem.key] = asked(problem, graph, known[problem.key], door, method, options.limit)
+    return [f"{method} {_brief(runs[method][problem.key], known[problem.key])}" for method in todo]
 
 
-def asked(problem: UaiInstance, graph: bl.FactorGraph, door: str, method: str, limit: float) -> Result:
-    """Ask once and score; a failure is a line. Scores that are infinite are written as null.
-
-    A proof that Z is 0 is an answer, right where the reference says so.
-    """
-    start = time.perf_counter()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", bl.ConvergenceWarning)
-            answer = DOORS[door](graph, method, limit)
-    except bl.ZeroProbabilityError:
-        scores = {"PR": log10_error(-math.inf, problem.log_z)} if problem.log_z is not None else {}
-        return _entry("PROVED", "EXACT", 0, start, scores)
-    except (BeliefsError, MemoryError) as error:
-        return {"failed": f"{type(error).__name__}: {error}"[:200], "seconds": time.perf_counter() - start}
-    scores = {
-        name: task.score(problem, graph, answer)
-        for name, task in TASKS.items()
-        if task.door == door and name in problem.tasks
-    }
-    return _entry(answer.status.name, answer.bound.name, answer.n_iters, start, scores)
-
-
-def _entry(status: str, bound: str, iterations: int, start: float, scores: dict[str, float]) -> Result:
-    return {
-        "status": status,
-        "bound": bound,
-        "iterations": iterations,
-        "seconds": time.perf_counter() - start,
-        "scores": {name: score if math.isfinite(score) else None for name, score in scores.items()},
-    }
-
-
-def _brief(entry: Result) -> str:
+def _brief(entry: Result, about: Result) -> str:
     if "failed" in entry:
-        return entry["failed"]
-    scores = [f"{task} {'inf' if s is None else format(s, '+.3g')}" for task, s in entry["scores"].items()]
-    return f"{' '.join(scores)} ({entry['status'].lower()}, {entry['seconds']:.1f} s)"
+        return f"{entry['failed']} ({entry['seconds']:.1f} s)"
+    parts = []
+    for task, error in entry["errors"].items():
+        worth = score(task, error, about["trivial"].get(task))
+        parts.append(f"{task} {'inf' if error is None else format(error, '+.3g')} (score {worth:.1f})")
+    interval = f"[{_number(entry['lower'], '-inf')}, {_number(entry['upper'], 'inf')}]"
+    wrong = f", WRONG SIDE: {', '.join(entry['wrong_side'])}" if entry["wrong_side"] else ""
+    state = "exact" if entry["bound"] == "EXACT" and entry["lower"] == entry["upper"] else interval
+    return f"{' '.join(parts)} {state} ({entry['status'].lower()}, {entry['seconds']:.1f} s){wrong}"
+
+
+def _number(value: float | None, infinity: str) -> str:
+    return infinity if value is None else f"{value:.6g}"
 
 
 def main(arguments: list[str]) -> None:
@@ -215,7 +148,7 @@ def main(arguments: list[str]) -> None:
         except FileNotFoundError as error:
             raise SystemExit(f"{error}; published problems are not part of the package") from None
     for task in options.tasks:
-        text = uai_tables.page(result, task, TASKS[task].door, options.methods)
+        text = uai_tables.page(result, task, DOORS[task], options.methods)
         print(text)
         if options.markdown is not None:
             options.markdown.mkdir(parents=True, exist_ok=True)

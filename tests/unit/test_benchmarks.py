@@ -30,11 +30,11 @@ def of(name: str) -> Any:
 
 # -- scores ----------------------------------------------------------------------------------------------------------
 @of("uai_scores")
-def test_error_of_log_z_is_in_decimal_digits_and_signed(module: ModuleType) -> None:
-    assert module.log10_error(math.log(1000.0), math.log(10.0)) == pytest.approx(2.0)
-    assert module.log10_error(math.log(10.0), math.log(1000.0)) == pytest.approx(-2.0)
-    assert module.log10_error(-math.inf, -math.inf) == 0.0
-    assert module.log10_error(-math.inf, 0.0) == -math.inf
+def test_error_of_log_z_is_signed(module: ModuleType) -> None:
+    assert module.log_error(3.0, 1.0) == 2.0
+    assert module.log_error(1.0, 3.0) == -2.0
+    assert module.log_error(-math.inf, -math.inf) == 0.0
+    assert module.log_error(-math.inf, 0.0) == -math.inf
 
 
 @of("uai_scores")
@@ -60,6 +60,60 @@ def test_mean_distance_leaves_out_observed_variables(module: ModuleType) -> None
 def test_errors_below_the_printed_digits_are_none(module: ModuleType) -> None:
     assert module.up_to_digits(-4e-5, 5e-5) == 0.0
     assert module.up_to_digits(-6e-5, 5e-5) == -6e-5
+
+
+@of("uai_scores")
+def test_trivial_estimate_takes_factors_for_independent(module: ModuleType) -> None:
+    """Right for factors that share no variable; a query takes the mean over its states instead of the sum."""
+    tables = [[1.0, 3.0], [[1.0, 2.0, 3.0], [0.0, 5.0, 1.0]]]
+    logs = [np.log(np.maximum(t, 1e-300)) for t in tables]
+    found = module.independent_log_z([2, 2, 3, 4], [False, False, False, True], logs)
+    assert found == pytest.approx(math.log(4.0 * 12.0))
+    found = module.independent_log_z([2, 2, 3, 4], [False, False, False, True], logs, query=[0, 2])
+    assert found == pytest.approx(math.log(2.0 * 4.0))
+    assert module.independent_log_z([2], [False], [[-math.inf, -math.inf]]) == -math.inf
+
+
+@of("uai_scores")
+def test_scores_run_from_the_trivial_answer_to_the_right_one(module: ModuleType) -> None:
+    assert [module.score("PR", e, 10.0) for e in (0.0, -2.5, 10.0, 11.0, None)] == [100.0, 75.0, 0.0, 0.0, 0.0]
+    assert module.score("PR", 0.5, 0.0) == 50.0  # a trivial answer that is right by chance
+    assert module.score("MAR", 0.005, 0.0) == 50.0
+    assert [module.score("MMAP", e, -4.0) for e in (-1.0, 0.0, 1.0)] == [75.0, 100.0, 100.0]  # above is no error
+    assert module.score("PR", 0.0, None) == 100.0  # Z = 0 was proved, the trivial solver is infinitely far
+
+
+@of("uai_scores")
+def test_an_interval_that_excludes_the_reference_is_found(module: ModuleType) -> None:
+    assert not module.outside(1.0, 2.0, 1.5, 0.0)
+    assert not module.outside(1.0, 2.0, 2.04, 0.05)
+    assert module.outside(1.0, 2.0, 2.06, 0.05)
+    assert module.outside(1.0, 2.0, 0.9, 0.05)
+    assert module.outside(-1e9, 2.0, -math.inf, 0.05)
+    assert not module.outside(-math.inf, math.inf, -math.inf, 0.0)
+
+
+@of("uai_tables")
+def test_tables_count_targets_wrong_sides_and_late_answers(module: ModuleType) -> None:
+    about = {"n_vars": 3, "width": 2, "tasks": ["PR"], "log_z": "1.0", "trivial": {"PR": 10.0}}
+    right = {"status": "CONVERGED", "bound": "EXACT", "value": 1.0, "lower": 1.0, "upper": 1.0, "seconds": 1.0}
+    wrong = {"status": "TIME_LIMIT", "bound": "ESTIMATE", "value": 6.0, "lower": 5.0, "upper": 7.0, "seconds": 30.0}
+    runs = {
+        "s/A/a": right | {"errors": {"PR": 0.0}, "wrong_side": []},
+        "s/B/b": wrong | {"errors": {"PR": 5.0}, "wrong_side": ["reference"]},
+        "s/B/c": {"failed": "crashed: IndexError: oh", "seconds": 0.1},
+    }
+    problems = dict.fromkeys(runs, about)
+    result = {"limit": 20.0, "versions": {"beliefs": "1"}, "date": "today"}
+    result |= {"problems": {"infer": problems}, "runs": {"infer": {"auto": runs}}}
+    text = module.page(result, "PR", "infer", ["auto", "never"])
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+    assert "- ln Z within 0.1 of the reference: 1 of 3 (33 %)." in text
+    method = dict(zip(rows[0], next(row for row in rows if row[0] == "`auto`"), strict=True))
+    assert [method[name] for name in ("exact", "failed", "wrong side", "late", "score")] == ["1", "1", "1", "1", "50.0"]
+    assert ["s/B", "2", "25.0", "5"] in rows
+    assert next(row for row in rows if row[0] == "s/B/c")[4] == "crashed index"
+    assert "never" not in text
 
 
 @of("uai")
