@@ -175,6 +175,15 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
+def claimed(value: Value) -> Bound:
+    """Return what a point value is: the truth, one end of the certified interval, or nothing certain."""
+    if value.lower == value.upper:
+        return Bound.EXACT
+    if value.log_z == value.upper:
+        return Bound.UPPER
+    return Bound.LOWER if value.log_z == value.lower else Bound.ESTIMATE
+
+
 def zero_probability(graph: FactorGraph) -> ZeroProbabilityError:
     """Return the one error for Z = 0, naming the evidence if there is any."""
     if not graph.evidence:

@@ -35,6 +35,7 @@ from beliefs.inference.base import (
     Problem,
     Task,
     check_option,
+    claimed,
     is_word,
     zero_probability,
 )  # fmt: skip
@@ -146,9 +147,4 @@ class MiniBucket(Method):
         if state.incumbent is not None:
             return state.incumbent.decoding(value.upper, exact=state.exact)
         mu_var, mu_factor = state.run.beliefs()
-        bound = Bound.UPPER if value.upper < math.inf else Bound.ESTIMATE
-        if value.lower == value.upper:
-            bound = Bound.EXACT
-        elif state.exact:
-            bound = power_sum_bound(state.run.problem, state.run.tau)
-        return Marginals(state.upper, bound, mu_var, mu_factor, value.lower, value.upper)
+        return Marginals(state.upper, claimed(value), mu_var, mu_factor, value.lower, value.upper)

@@ -56,6 +56,7 @@ from beliefs.inference.base import (
     Problem,
     Task,
     check_option,
+    claimed,
     is_number,
     is_word,
     zero_probability,
@@ -214,12 +215,15 @@ class WMB(Method):
 
     def value(self, state: WmbState) -> Value:
         """Return the best bound so far (of maxima, the value of the latest assignment) and the certified interval."""
-        upper = math.inf if self.lower else self._certified(state)
         if state.incumbent is not None:
-            return Value(state.incumbent.latest, state.incumbent.best.lower, upper)
-        if not state.run.plan.buckets.split and power_sum_bound(state.run.problem, state.run.tau) is Bound.EXACT:
-            return Value(state.best, state.best, state.best)
-        return Value(state.best, state.best if self.lower else -math.inf, upper)
+            return Value(state.incumbent.latest, state.incumbent.best.lower, state.best)
+        means = power_sum_bound(state.run.problem, state.run.tau)
+        exact = not state.run.plan.buckets.split
+        return Value(
+            state.best,
+            state.best if (self.lower or exact) and means in (Bound.EXACT, Bound.LOWER) else -math.inf,
+            state.best if (not self.lower or exact) and means in (Bound.EXACT, Bound.UPPER) else math.inf,
+        )
 
     def finish(self, state: WmbState) -> Marginals | Decoding:
         """Return the best bound with the beliefs of the best weights and shifts, or the best assignment."""
@@ -228,10 +232,7 @@ class WMB(Method):
             return state.incumbent.decoding(value.upper, exact=not state.run.plan.buckets.split)
         self._restore(state)
         mu_var, mu_factor = state.run.beliefs() if state.run.forward() > -math.inf else state.run.uniform()
-        bound = Bound.EXACT if value.lower == value.upper else Bound.LOWER if self.lower else Bound.UPPER
-        if bound is Bound.UPPER and value.upper == math.inf:
-            bound = Bound.ESTIMATE  # of a power sum that says nothing about log Z
-        return Marginals(state.best, bound, mu_var, mu_factor, value.lower, value.upper)
+        return Marginals(state.best, claimed(value), mu_var, mu_factor, value.lower, value.upper)
 
     def kept(self, state: WmbState) -> WmbStart:
         """Return the shifts and weights of the best bound."""
@@ -261,11 +262,6 @@ class WMB(Method):
     def _worse(self, one: float, other: float) -> bool:
         slack = 1e-12 * max(1.0, abs(other)) if math.isfinite(other) else 0.0
         return one < other - slack if self.lower else one > other + slack
-
-    def _certified(self, state: WmbState) -> float:
-        """Return the best upper bound on the question's own value; of a user's power sum it may say nothing."""
-        means = power_sum_bound(state.run.problem, state.run.tau) if self.tau is not None else Bound.EXACT
-        return state.best if means in (Bound.EXACT, Bound.UPPER) else math.inf
 
     # -- steps ------------------------------------------------------------------------------------------------------
     def _refresh(self, state: WmbState) -> None:
