@@ -37,6 +37,7 @@ from beliefs.inference import (
 )
 from beliefs.inference.buckets.mini_bucket import MiniBucket
 from beliefs.inference.buckets.wmb import WMB
+from beliefs.inference.dual.gdd import GDD
 from beliefs.inference.exact.elimination import Elimination
 from beliefs.inference.exact.enumeration import Enumeration
 from beliefs.inference.exact.junction_tree import JunctionTree
@@ -52,6 +53,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BP",
+    "GDD",
     "METHODS",
     "TRW",
     "WMB",

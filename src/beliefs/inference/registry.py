@@ -9,6 +9,7 @@ from beliefs.errors import ModelError
 from beliefs.inference.base import Method, Task
 from beliefs.inference.buckets.mini_bucket import MiniBucket
 from beliefs.inference.buckets.wmb import WMB
+from beliefs.inference.dual.gdd import GDD
 from beliefs.inference.exact.elimination import Elimination
 from beliefs.inference.exact.enumeration import Enumeration
 from beliefs.inference.exact.junction_tree import JunctionTree
@@ -23,7 +24,7 @@ __all__ = ["METHODS", "MethodTable", "methods"]
 _HEADER = ("method", "answers", "guarantee", "cost", "reference")
 
 METHODS: tuple[type[Method], ...] = (
-    Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, MeanField, MiniBucket, WMB, Gibbs,
+    Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, MeanField, MiniBucket, WMB, GDD, Gibbs,
 )  # fmt: skip
 
 

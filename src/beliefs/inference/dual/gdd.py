@@ -19,17 +19,18 @@ By default clusters are the factors and separators the variables; ``ibound`` mak
 scopes (Section 3.5 [ping2016]), tighter and exponentially dearer.
 
 Guarantee: an upper bound at every iterate, monotone. Exact, up to the floor of the weights, where nothing is split: on
-forests with orders of width 1, and once ``ibound`` reaches the width. For pairwise sums the optimum in :math:`\delta` is
-the tree-reweighted bound whose counting numbers are the weights of the earlier endpoints. Cost: a few ``exp`` a cell of
-all clusters, an iteration. Failure: weights near 0 make :math:`L` nearly non-smooth, and block updates may then stop
+forests with orders of width 1, and once ``ibound`` reaches the width. For pairwise sums the optimum in :math:`\delta`
+is the tree-reweighted bound whose counting numbers are the weights of the earlier endpoints. Cost: a few ``exp`` a cell
+of all clusters, an iteration. Failure: weights near 0 make :math:`L` nearly non-smooth, and block updates may then stop
 above the optimum (``floor``, ``spread``, or ``solver="lbfgs"`` help).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,19 +48,24 @@ from beliefs.inference.base import (
     is_number,
     observed_point_masses,
 )  # fmt: skip
-from beliefs.inference.buckets.partition import check_ibound, partition
+from beliefs.inference.buckets.partition import MiniBuckets, check_ibound, partition
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.chosen_order import check_order, chosen_order
 from beliefs.inference.dual.junction_graph import JunctionGraph
 from beliefs.inference.dual.state import SplitTables, Start, predicted_bytes
+from beliefs.inference.exact.junction_tree import planned_order
+from beliefs.inference.orders import Order
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
-from beliefs.typing import Ints
+from beliefs.kernels.gdd_order import fewest_factors_order
+from beliefs.typing import Floats, Ints
 
 __all__ = ["GDD"]
 
 _MOST_CELLS = 2.0**40
+_TRY_CELLS = 2e6  # of the model: larger ones are not swept twice to choose an order
 _TRIFLE = 1_000_000  # bytes that are always there
+_WINDOW = 4  # sweeps over which the bound must have settled
 _REFRESH = 32  # iterations after which the bound is computed anew, not by differences
 
 
@@ -72,7 +78,7 @@ class GddState:
     incumbent: Incumbent | None
     bound: float
     n_steps: int = 0
-    residual: float = math.inf
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=_WINDOW))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -84,14 +90,15 @@ class GDD(Method):
     ibound : int or None
         Variables in a message, at least 1; None takes the factors themselves as clusters.
     order : str or sequence of variables
-        A heuristic as in :class:`JunctionTree`, or all unobserved variables, first eliminated first.
+        A heuristic as in :class:`JunctionTree`, or all unobserved variables, first eliminated first. ``"auto"`` with
+        factors as clusters tries two orders; the bound depends on it, since weights belong to the earlier variable.
     weights : bool
         Whether weights move; they start as those of weighted mini-bucket with uniform weights.
     floor : float
         Least weight of a summed variable in any term, in [0, 0.1].
     spread : float or None
-        Share of each temperature that is first spread evenly over all terms, in [0, 1]; it makes the bound smoother
-        and the first sweeps longer. None: 0.2, or 0 where no variable is split.
+        Share of each temperature that is first spread evenly over all terms, in [0, 1]: a smoother bound. None: 0.2,
+        or 0 with an i-bound and where no variable is split.
     local_steps : int
         Steps on the shifts of a summed separator in an update.
     tau : array_like (n_vars,) or None
@@ -137,36 +144,22 @@ class GDD(Method):
     # -- the verbs --------------------------------------------------------------------------------------------------
     def init(self, problem: Problem, warm: Start | None = None) -> GddState:
         """Plan the junction graph, check the budget, split the model."""
-        tau = chosen_temperatures(problem, self.tau)
-        graph = self._junction_graph(problem)
-        needed = predicted_bytes(graph, problem.graph.layout)
-        if needed > max(problem.max_bytes, _TRIFLE):
-            limit = readable_bytes(problem.max_bytes)
-            raise BudgetError(
-                f"{self.name} needs {readable_bytes(needed)} for tables; the limit is {limit}. Raise max_bytes"
-                + ("" if self.ibound is None else ", or lower ibound")
-            )
-        split = SplitTables(problem.graph, graph, tau, float(self.floor), self.spread)
-        state = GddState(problem, split, None if problem.task is Task.INFER else Incumbent(problem), math.inf)
-        if warm is not None and split.resume(warm):
-            state.residual = 0.0
-        state.bound = split.value()
+        split, resumed = self._split(problem, warm)
+        incumbent = None if problem.task is Task.INFER else Incumbent(problem)
+        state = GddState(problem, split, incumbent, split.value())
+        state.recent.extend(warm.recent if resumed and warm is not None else [1.0] * _WINDOW)
         self._offer(state)
         return state
 
     def step(self, state: GddState) -> float:
-        """Update every separator; return the relative decrease of the bound, the larger of the last two."""
+        """Update every separator; return the relative decrease of the bound in the last four sweeps, two each way."""
         before, split = state.bound, state.split
-        drop = split.sweep(
-            self.local_steps, self.weights, backward=state.n_steps % 2 == 1, threads=state.problem.threads
-        )
+        drop = split.sweep(self.local_steps, self.weights, state.problem.threads)
         state.n_steps += 1
         state.bound = min(before, split.value() if state.n_steps % _REFRESH == 0 else before - drop)
         self._offer(state)
-        decrease = (before - state.bound) / max(1.0, abs(state.bound))
-        previous = state.residual
-        state.residual = decrease
-        return max(decrease, previous) if state.n_steps > 1 or previous < math.inf else max(decrease, 1.0)
+        state.recent.append((before - state.bound) / max(1.0, abs(state.bound)))
+        return sum(state.recent)
 
     def value(self, state: GddState) -> Value:
         """Return the bound (of maxima, the value of the latest assignment) and the certified interval."""
@@ -188,33 +181,96 @@ class GDD(Method):
 
     def kept(self, state: GddState) -> Start:
         """Return the shifts of all tables and the weights."""
-        return state.split.kept()
+        return state.split.kept(tuple(state.recent))
 
     # -- parts ------------------------------------------------------------------------------------------------------
-    def _junction_graph(self, problem: Problem) -> JunctionGraph:
-        layout, order = problem.graph.layout, chosen_order(problem, self.order)
-        key = ("gdd", self.ibound, order.order.tobytes())
-        if self.ibound is None:
-            return layout.plan(key, lambda: JunctionGraph.of_factors(layout, order.order))
-        ibound = self.ibound
-        buckets = layout.plan(
-            ("mini-buckets", order.order.tobytes(), ibound), lambda: partition(layout, order, ibound)
-        )
+    def _split(self, problem: Problem, warm: Start | None) -> tuple[SplitTables, bool]:
+        """Return the tables to go on from, and whether they are those of an earlier result.
+
+        Where the order is left to us and changes the bound, two are tried: the one of little fill and the one of few
+        later factors; a few sweeps tell which is better.
+        """
+        tau, spread = chosen_temperatures(problem, self.tau), self.spread
+        if spread is None and self.ibound is not None:
+            spread = 0.0
+        found: list[SplitTables] = []
+        for graph in self._junction_graphs(problem, tau):
+            self._check_budget(problem, graph)
+            split = SplitTables(problem.graph, graph, tau, float(self.floor), spread)
+            if warm is not None and split.resume(warm):
+                return split, True
+            found.append(split)
+        if len(found) > 1:
+            for split in found:
+                for _ in range(2):
+                    split.sweep(self.local_steps, self.weights, problem.threads)
+            found.sort(key=SplitTables.value)
+        return found[0], False
+
+    def _junction_graphs(self, problem: Problem, tau: Floats) -> Iterator[JunctionGraph]:
+        layout = problem.graph.layout
+        if self.ibound is not None:
+            order = chosen_order(problem, self.order)
+            buckets = self._buckets(problem, order, self.ibound)
+            key = ("gdd", self.ibound, order.order.tobytes())
+            yield layout.plan(key, lambda: JunctionGraph.of_buckets(layout, buckets))
+            return
+        free = isinstance(self.order, str) and self.order == "auto"
+        for listed in _orders(problem, tau) if free else [chosen_order(problem, self.order).order]:
+            kept = ("gdd", None, listed.tobytes())
+            yield layout.plan(kept, lambda: JunctionGraph.of_factors(layout, listed))  # noqa: B023
+
+    def _buckets(self, problem: Problem, order: Order, ibound: int) -> MiniBuckets:
+        layout = problem.graph.layout
+        key = ("mini-buckets", order.order.tobytes(), ibound)
+        buckets = layout.plan(key, lambda: partition(layout, order, ibound))
         if 24.0 * buckets.n_cells > max(problem.max_bytes, _TRIFLE) or buckets.n_cells > _MOST_CELLS:
             needed, limit = readable_bytes(24.0 * buckets.n_cells), readable_bytes(problem.max_bytes)
             raise BudgetError(
                 f"{self.name} with ibound={ibound} needs {needed} for tables; the limit is {limit}. Lower ibound or "
                 "raise max_bytes"
             )
-        return layout.plan(key, lambda: JunctionGraph.of_buckets(layout, buckets))
+        return buckets
+
+    def _check_budget(self, problem: Problem, graph: JunctionGraph) -> None:
+        needed = predicted_bytes(graph, problem.graph.layout)
+        if needed > max(problem.max_bytes, _TRIFLE):
+            limit = readable_bytes(problem.max_bytes)
+            raise BudgetError(
+                f"{self.name} needs {readable_bytes(needed)} for tables; the limit is {limit}. Raise max_bytes"
+                + ("" if self.ibound is None else ", or lower ibound")
+            )
 
     def _offer(self, state: GddState) -> None:
         if state.incumbent is not None:
             state.incumbent.offer(_rounded(state))
 
 
+def _orders(problem: Problem, tau: Floats) -> list[Ints]:
+    """Return orders to try: one that leaves few factors to later variables and, if it matters, one of little fill."""
+    layout = problem.graph.layout
+    key = ("fewest factors", problem.query.tobytes() if problem.task is Task.MARGINAL_MAP else b"")
+    first = layout.plan(key, lambda: _fewest_factors(problem))
+    if (tau == 0).all() or float(layout.table_ptr[-1]) > _TRY_CELLS:
+        return [first]
+    second = planned_order(problem, "min_degree").order
+    return [first] if np.array_equal(first, second) else [first, second]
+
+
+def _fewest_factors(problem: Problem) -> Ints:
+    layout = problem.graph.layout
+    stage = np.zeros(layout.n_vars, np.int64)
+    stage[problem.query] = 1
+    stage[layout.observed | (np.diff(layout.var_ptr) == 0)] = -1
+    order = np.empty(layout.n_vars, np.int64)
+    n = fewest_factors_order(
+        layout.scope_ptr, layout.scope_vars, layout.var_ptr, layout.var_edges, layout.edge_factor, stage, order
+    )
+    return order[:n].copy()
+
+
 def _rounded(state: GddState) -> Ints:
-    r"""Return the maximisers of the variables' own tables, :math:`\arg\max \theta_i + \sum_c \delta_i^c`, ties first."""
+    """Return the maximiser of each variable's pooled table at its last update; ties go to the first."""
     layout, split = state.problem.graph.layout, state.split
     states = np.maximum(state.problem.graph.evidence_states, 0)
     values = split.node_tables()

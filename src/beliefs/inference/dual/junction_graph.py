@@ -87,7 +87,7 @@ class JunctionGraph:
         order, ptr = buckets.order, buckets.axes_ptr
         several = buckets.card > 1
         members: dict[tuple[int, ...], list[int]] = {(p,): [] for p in range(order.size)}
-        turn = {(p,): float(p) for p in range(order.size)}
+        turn: dict[tuple[int, ...], float] = {(p,): float(p) for p in range(order.size)}
         for c in np.flatnonzero(several[buckets.variable]):
             members[(int(buckets.variable[c]),)].append(int(c))
         for c in np.flatnonzero(buckets.parent >= 0):
@@ -135,9 +135,7 @@ class JunctionGraph:
         )
         own.setflags(write=False)
         derived = [frozen_ints(a, "links") for a in (first, step, size, stride, home, node)]
-        return cls(
-            axis_ptr, axis_var, card, own, sep_ptr, sep_var, sep_card, link_ptr, link_cluster, *derived
-        )
+        return cls(axis_ptr, axis_var, card, own, sep_ptr, sep_var, sep_card, link_ptr, link_cluster, *derived)
 
     # -- derived --------------------------------------------------------------------------------------------------
     @property
@@ -169,7 +167,8 @@ class JunctionGraph:
         """Return which links cannot be pooled: other axes follow the first common one, and not all are maximised."""
         hot = np.concatenate([[0], np.cumsum(tau[self.axis_var] > 0)])
         summed = hot[self.axis_ptr[self.link_cluster + 1]] > hot[self.link_first]
-        return (self.link_size != self.link_width) & summed
+        apart: Bools = (self.link_size != self.link_width) & summed
+        return apart
 
     def levels(self, *, backward: bool) -> tuple[Ints, Ints]:
         """Return the separators level by level, those of one level independent, and where each level begins."""
@@ -180,6 +179,15 @@ class JunctionGraph:
         )
         sizes = np.bincount(level, minlength=n_levels)
         return np.argsort(level, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
+
+    def ahead(self, *, backward: bool) -> Bools:
+        """Return which links lead to a cluster that a sweep will meet again."""
+        owner = np.repeat(np.arange(self.n_separators), np.diff(self.link_ptr))
+        turn = -owner if backward else owner
+        latest = np.full(self.n_clusters, -self.n_separators)
+        np.maximum.at(latest, self.link_cluster, turn)
+        met: Bools = latest[self.link_cluster] > turn
+        return met
 
     def equals(self, other: JunctionGraph) -> bool:
         """Whether clusters, separators and links are the same."""

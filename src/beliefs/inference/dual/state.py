@@ -24,7 +24,7 @@ from beliefs.kernels.gdd_graph import load_tables, prune_states
 from beliefs.kernels.gdd_terms import cluster_gradients, factor_marginals, term_values
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["Scratch", "SplitTables", "Start", "predicted_bytes"]
 
@@ -44,6 +44,8 @@ class Start:
     sep_weight: Floats
     metric: Floats
     rate: Floats
+    n_sweeps: int
+    recent: tuple[float, ...]
 
 
 def predicted_bytes(graph: JunctionGraph, layout: Layout) -> float:
@@ -97,16 +99,21 @@ class SplitTables:
         least = least_weights(graph, tau, floor)
         self.weight, self.sep_weight = initial_weights(graph, tau, least, spread)
         self.least, self.apart = least[graph.sep_var], graph.apart(tau)
+        self.small = 0.1 * tau[graph.sep_var]
+        self.small.setflags(write=False)
         self.least.setflags(write=False)
         self.apart.setflags(write=False)
-        self.pool_weight = np.zeros(self.sep_weight.size)
-        self.metric = np.maximum(0.5 * self.weight[graph.link_first], 1e-3)
+        self.pool_weight, self.matched = np.zeros(self.sep_weight.size), np.zeros(self.sep_weight.size)
+        several = np.repeat(np.diff(graph.sep_ptr) > 1, np.diff(graph.link_ptr))
+        self.metric = np.where(several, 0.5, np.maximum(0.5 * self.weight[graph.link_first], 1e-3))
         self.rate, self.drop = np.ones(graph.n_separators), np.zeros(graph.n_separators)
         self.values = np.empty(graph.n_clusters), np.empty(graph.n_separators)
         self.constant = self._load(self.tables, self.nodes)
         self._spare: SimpleQueue[Scratch] = SimpleQueue()
         self._spare.put(self.scratch)
-        self._orders: dict[bool, tuple[Ints, Ints]] = {}
+        self._orders: dict[bool, tuple[Ints, Ints, Bools]] = {}
+        self.n_sweeps = 0
+        self.marks = self.nodes.copy()
 
     def _load(self, tables: Floats, nodes: Floats) -> float:
         """Lay the model's potentials out and remove states that cannot be; return the constant factors."""
@@ -127,7 +134,7 @@ class SplitTables:
         return constant
 
     # -- warm starts ------------------------------------------------------------------------------------------------
-    def kept(self) -> Start:
+    def kept(self, recent: tuple[float, ...]) -> Start:
         """Return the shifts of all tables (``-inf`` at zeros), and the weights."""
         tables, nodes = np.zeros(self.tables.size), np.zeros(self.nodes.size)
         self._load(tables, nodes)
@@ -136,7 +143,7 @@ class SplitTables:
             loaded[:] = np.where(zero, -np.inf, now - np.where(zero, 0.0, loaded))
         return Start(
             self.graph, self.tau, tables, nodes, self.weight.copy(), self.sep_weight.copy(), self.metric.copy(),
-            self.rate.copy(),
+            self.rate.copy(), self.n_sweeps, recent,
         )  # fmt: skip
 
     def resume(self, warm: Start) -> bool:
@@ -150,7 +157,7 @@ class SplitTables:
         for now, before in ((self.tables, warm.tables), (self.nodes, warm.nodes)):
             now += np.where(before == -np.inf, 0.0, before)
         self.weight[:], self.sep_weight[:] = warm.weight, warm.sep_weight
-        self.metric[:], self.rate[:] = warm.metric, warm.rate
+        self.metric[:], self.rate[:], self.n_sweeps = warm.metric, warm.rate, warm.n_sweeps
         return True
 
     def node_tables(self) -> Floats:
@@ -159,7 +166,7 @@ class SplitTables:
         at = np.flatnonzero(np.repeat(g.node >= 0, lay.card))
         begin = np.repeat(g.sep_cell[np.maximum(g.node, 0)] - lay.state_ptr[:-1], lay.card)
         values = np.zeros(lay.n_states)
-        values[at] = self.nodes[begin[at] + at]
+        values[at] = self.marks[begin[at] + at]
         return values
 
     # -- the bound --------------------------------------------------------------------------------------------------
@@ -202,7 +209,7 @@ class SplitTables:
         return mu_var, mu_factor
 
     # -- block updates ----------------------------------------------------------------------------------------------
-    def update(self, order: Ints, begin: int, end: int, local_steps: int, moving: bool) -> int:
+    def update(self, order: Ints, ahead: Bools, begin: int, end: int, local_steps: int, moving: bool) -> int:
         """Update the separators ``order[begin:end]`` in turn."""
         g = self.graph
         try:
@@ -211,19 +218,23 @@ class SplitTables:
             work = Scratch(g)
         update_separators(
             order, begin, end, g.axis_ptr, g.card, g.cell_ptr, g.sep_ptr, g.sep_card, g.sep_cell, g.link_ptr,
-            g.link_cluster, g.link_first, g.link_step, g.link_size, self.apart, self.stride, self.least, local_steps,
-            moving, self.tables, self.weight, self.nodes, self.sep_weight, self.pool_weight, self.metric, self.rate,
-            self.drop, *work.arrays,
+            g.link_cluster, g.link_first, g.link_step, g.link_size, self.apart, ahead, self.stride, self.least,
+            self.small, local_steps, moving, self.tables, self.weight, self.nodes, self.sep_weight, self.pool_weight,
+            self.matched, self.metric, self.rate, self.drop, self.marks, *work.arrays,
         )  # fmt: skip
         self._spare.put(work)
         return 0
 
-    def sweep(self, local_steps: int, moving: bool, *, backward: bool, threads: int) -> float:
-        """Update every separator once, in order or in the opposite one; return what the bound has lost."""
+    def sweep(self, local_steps: int, moving: bool, threads: int) -> float:
+        """Update every separator once, along the order and then, the next time, against it; return the decrease."""
+        backward = self.n_sweeps % 2 == 1
+        self.n_sweeps += 1
         if backward not in self._orders:
-            self._orders[backward] = self.graph.levels(backward=backward)
-        order, ends = self._orders[backward]
-        task: Callable[[int, int], int] = lambda a, b: self.update(order, a, b, local_steps, moving)  # noqa: E731
+            ahead = self.graph.ahead(backward=backward)
+            ahead.setflags(write=False)
+            self._orders[backward] = *self.graph.levels(backward=backward), ahead
+        order, ends, ahead = self._orders[backward]
+        task: Callable[[int, int], int] = lambda a, b: self.update(order, ahead, a, b, local_steps, moving)  # noqa: E731
         cells = int(self.graph.cell_ptr[-1]) // max(1, ends.size - 1)
         if threads == 1 or cells < _WORTH_THREADS:
             task(0, order.size)

@@ -1,8 +1,8 @@
 r"""Weights to start with: those of weighted mini-bucket with uniform weights, lifted to a floor.
 
 A variable's temperature is shared out evenly between the clusters that have a later variable too (factor graph), or
-between its replicas (mini-buckets); a variable without any gets it in its own separator (Appendix A.1.2 [ping2016], with
-the rule for the last variables that is missing there). Then :math:`w \leftarrow (1 - K_i \epsilon / \tau_i) w +
+between its replicas (mini-buckets); a variable without any gets it in its own separator (Appendix A.1.2 [ping2016],
+with the rule for the last variables that is missing there). Then :math:`w \leftarrow (1 - K_i \epsilon / \tau_i) w +
 \epsilon`, where :math:`K_i` terms contain the variable.
 
 These weights leave nearly nothing to most terms: the bound is nearly a maximum of many equal functions, and block
@@ -29,9 +29,7 @@ def least_weights(graph: JunctionGraph, tau: Floats, floor: float) -> Floats:
     return least
 
 
-def initial_weights(
-    graph: JunctionGraph, tau: Floats, least: Floats, spread: float | None
-) -> tuple[Floats, Floats]:
+def initial_weights(graph: JunctionGraph, tau: Floats, least: Floats, spread: float | None) -> tuple[Floats, Floats]:
     """Return the weights of the clusters' axes and of the separators' axes.
 
     ``spread`` is the share of each temperature that is divided evenly; None takes 0.2, or 0 if no variable is split.
