@@ -243,6 +243,8 @@ def _ask(
         time_limit=_given(options.get("time_limit"), lambda: math.inf),
     )
     chosen, reason = _method(problem, method, started)
+    if isinstance(chosen, Portfolio) and options.get("max_iters") is not None:
+        chosen = replace(chosen, effort=math.inf)  # as many turns as were asked for
     if 8.0 * problem.n_samples * problem.graph.n_vars > problem.max_bytes:
         needed, limit = (readable_bytes(b) for b in (8.0 * problem.n_samples * problem.graph.n_vars, problem.max_bytes))
         raise BudgetError(f"{problem.n_samples} samples need {needed}; the limit is {limit}. Draw them in parts")
@@ -283,10 +285,7 @@ def _limits(method: Method, options: Options, callbacks: tuple[Any, ...], starte
         return Limits(tol=0.0, max_iters=1, callbacks=callbacks, started=started)
     return Limits(
         tol=_given(options.get("tol"), lambda: method.default_tol),
-        max_iters=_given(
-            options.get("max_iters"),
-            lambda: method.max_iters if isinstance(method, Portfolio) else method.default_max_iters,
-        ),
+        max_iters=_given(options.get("max_iters"), lambda: method.default_max_iters),
         time_limit=_given(options.get("time_limit"), lambda: math.inf),
         trace_every=options.get("trace_every"),
         callbacks=callbacks,

@@ -14,7 +14,8 @@ are monotone. Who has the next turn:
 
 With a time limit work is measured in seconds, a turn is about a hundredth of the limit, and a turn that is predicted
 not to end in time is not begun. Without one, work is counted in cells and the clock is never read: the same question
-gives the same bytes. ``max_iters`` counts turns; ``tol`` is the width of the interval relative to its larger end.
+gives the same bytes; it ends after ``max_iters`` turns, or where these are not given after a fixed effort. ``tol`` is
+the width of the interval relative to its larger end.
 
 Guarantee: the interval is certified at every turn. Failure modes: a stage beyond the memory budget is left out and the
 reason says so; a proof that no state has positive weight is an error, as from every method.
@@ -29,7 +30,16 @@ from typing import Any, ClassVar
 from beliefs.driver import Status, Value
 from beliefs.errors import BudgetError, UnsupportedError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task
-from beliefs.inference.portfolio_stages import STAGES, Clock, Player, Room, Stage, cells_read, start_seconds
+from beliefs.inference.portfolio_stages import (
+    STAGES,
+    Clock,
+    Player,
+    Room,
+    Stage,
+    cells_read,
+    cells_valued,
+    start_seconds,
+)
 
 __all__ = ["Portfolio", "PortfolioState", "WarmStages"]
 
@@ -37,8 +47,9 @@ _EXACT = 1e-12  # relative: what rounding may leave between two ends that are th
 _UNKNOWN = 2.0  # relative width of an interval that is open on one side; no other is wider
 _TRIFLE = 1_000_000  # bytes that are always there
 _HELD = 24.0  # bytes a cell that a stage at play keeps
-_RATE = 3e7  # cells a second that a stage reads
-_EFFORT = 2e7  # cells in all where no time is measured
+_RATE = 3e7  # cells of mini-buckets a second
+_ROOM = 2e7  # such cells where no time is measured
+_EFFORT = 4e8  # cells of work of all stages together unless the caller says otherwise: some seconds
 _KEPT = 0.02, 0.25  # share of the time limit, and seconds at most, that are kept for the final answer
 
 
@@ -85,9 +96,19 @@ class PortfolioState:
         return (self.upper - self.lower) / max(1.0, abs(self.lower), abs(self.upper))
 
     @property
+    def spent(self) -> float:
+        """Seconds or cells of all turns."""
+        return sum(p.spent for p in self.players)
+
+    @property
+    def values(self) -> float:
+        """Cells of the first value of each stage, which come on top of the effort."""
+        return sum(p.value_cells for p in self.players)
+
+    @property
     def active(self) -> list[Player]:
         """Those for whom another turn is worth it and fits in time."""
-        return [p for p in self.players if not p.settled and p.fits(self.clock)]
+        return [p for p in self.players if p.ready(self.clock)]
 
     def learn(self, player: Player) -> None:
         """Take over what a player knows; rounding never turns the interval around."""
@@ -109,10 +130,13 @@ class Portfolio(Method):
     stages : tuple of Stage
     clock : Clock
         Of the whole question; without a limit by default.
+    effort : float
+        Work of all stages together, in cells; it ends nothing that has a time limit.
     """
 
     stages: tuple[Stage, ...]
     clock: Clock = Clock()
+    effort: float = _EFFORT
 
     name: ClassVar[str] = "auto"
     tasks: ClassVar[tuple[Task, ...]] = tuple(STAGES)
@@ -121,7 +145,7 @@ class Portfolio(Method):
     reference: ClassVar[str] = ""
     iterative: ClassVar[bool] = True
     default_tol: ClassVar[float] = 1e-9
-    default_max_iters: ClassVar[int] = 100
+    default_max_iters: ClassVar[int] = 10**9  # turns: time or effort end it
 
     @classmethod
     def of(cls, problem: Problem, started: float) -> Portfolio:
@@ -134,11 +158,6 @@ class Portfolio(Method):
     def __repr__(self) -> str:
         return self.name
 
-    @property
-    def max_iters(self) -> int:
-        """Turns unless the caller says otherwise: no end with a time limit."""
-        return 10**9 if self.clock.limited else self.default_max_iters
-
     # -- the verbs ----------------------------------------------------------------------------------------------
     def init(self, problem: Problem, warm: WarmStages | None = None) -> PortfolioState:
         """Start the first stage that fits; a budget too small for all of them is its BudgetError."""
@@ -146,19 +165,23 @@ class Portfolio(Method):
         while state.waiting and not state.players:
             _start(state, state.waiting.pop(0), self._spent(state))
         if not state.players:
-            first = self.stages[0].method
-            assert isinstance(first, Method)
+            first = self.stages[0].sized(problem, Room(0.0, 0.0))
+            assert first is not None
             first.init(problem)  # raises
         state.following = state.players[0]
         return state
 
     def ended(self, state: PortfolioState) -> Status | None:
         """Decide who plays next; the status if nobody is left or has the time."""
+        if not self.clock.limited and state.spent >= self.effort + state.values:
+            return Status.MAX_ITERS
         if state.following is None:
             state.following = self._next(state)
         if state.following is not None:
             return None
-        return Status.CONVERGED if all(p.settled for p in state.players) else Status.TIME_LIMIT
+        if all(p.settled for p in state.players):
+            return Status.CONVERGED
+        return Status.TIME_LIMIT if self.clock.limited else Status.MAX_ITERS
 
     def step(self, state: PortfolioState) -> float:
         """Let one stage take its turn; the residual is the relative width of the interval."""
@@ -210,7 +233,7 @@ class Portfolio(Method):
     def _spent(self, state: PortfolioState) -> float:
         """Return the share of the whole effort that is gone."""
         if not self.clock.limited:
-            return state.turns / self.default_max_iters
+            return state.spent / (_EFFORT + state.values)
         return (self.clock.now() - self.clock.started) / max(1e-9, self.clock.end - self.clock.started)
 
     def _next(self, state: PortfolioState) -> Player | None:
@@ -221,8 +244,7 @@ class Portfolio(Method):
                 return started
         if not active:
             return None
-        total = sum(p.spent for p in state.players)
-        starving = [p for p in active if p.spent < p.stage.least * total]
+        starving = [p for p in active if p.spent < p.stage.least * state.spent]
         return min(starving, key=lambda p: p.spent / p.stage.least) if starving else max(active, key=lambda p: p.gain)
 
     def _play(self, state: PortfolioState, player: Player) -> None:
@@ -249,9 +271,10 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
     problem, clock = state.problem, state.clock
     if stage.rescue and any(p.estimates and p.settled for p in state.players):
         return None
-    n_bytes = max(problem.max_bytes - sum(_HELD * p.cells for p in state.players), 0.0)
+    held = _HELD * problem.graph.layout.table_ptr[-1] * len(state.players)
+    n_bytes = max(problem.max_bytes - float(held), 0.0)
     left = clock.left()
-    method = stage.sized(problem, Room(n_bytes, _RATE * left if clock.limited else _EFFORT))
+    method = stage.sized(problem, Room(n_bytes, _RATE * left if clock.limited else _ROOM))
     if method is None or any(repr(p.method) == repr(method) for p in state.players):
         return None
     cells = cells_read(method, problem)
@@ -265,14 +288,14 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
     except (BudgetError, UnsupportedError) as error:
         state.skipped.append(f"{method} ({_short(error)})")
         return None
-    state.players.append(Player(stage, method, begun, cells))
+    state.players.append(Player(stage, method, begun, cells, cells_valued(method, problem)))
     return state.players[-1]
 
 
 def _leave(state: PortfolioState, player: Player, why: str) -> None:
     """Take a player out of the game whose next step does not fit; what it has given stays."""
     state.skipped.append(f"{player.method} ({_short(why)})")
-    player.settled = True
+    player.tired = True
 
 
 def _short(error: object) -> str:

@@ -20,19 +20,29 @@ from beliefs.inference.buckets.bucket_tree import default_ibound
 from beliefs.inference.buckets.partition import partition
 from beliefs.inference.buckets.wmb import WMB
 from beliefs.inference.chosen_order import chosen_order
+from beliefs.inference.dual.gdd import GDD
 from beliefs.inference.messages.bp import BP
+from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.trw import TRW
+from beliefs.inference.search.local_search import LocalSearch
+from beliefs.inference.search.query_value import QueryEvaluator
 from beliefs.inference.variational.mean_field import MeanField
 
-__all__ = ["STAGES", "Clock", "Player", "Room", "Stage", "cells_read", "start_seconds"]
+__all__ = ["STAGES", "Clock", "Player", "Room", "Stage", "cells_read", "cells_valued", "start_seconds"]
 
-_CELL = 6e-7  # seconds a cell for the start, the first step and the first value of a stage, at worst
-_BUCKET_CELL = 3e-8  # likewise where a cell belongs to a mini-bucket
-_PASSES = 5.0  # over the mini-buckets in a step
+_CELL = 1e-8  # seconds of work called a cell: reading one of a plain table
+_START = 20.0  # steps that a stage's start, first step and first value take together, at worst
+_PRICE = {BP: 2.0, TRW: 4.0, MeanField: 4.0, GDD: 100.0}  # cells of work for a cell of the model, a step
+_MIXED = 30.0  # times as much for messages that sum and maximise
+_CALL = 3e3  # cells of work for any step, however small the model
+_MOVE = 3e6  # cells of work for a move of local search
+_BUCKET, _CLUSTER = 5.0, 150.0  # likewise for a cell and for a cluster of a mini-bucket tree
 _SMALL, _LARGE = 0.001, 0.02  # of the work there is room for: one step of a small and of a large mini-bucket tree
+_DECODING = 300.0  # passes over the model for a decoding and its local search
+_BOUNDING = 10_000.0  # likewise for bounds on the value of a query
 _SEARCH = 3.0  # seconds that mean field may look for a state of positive weight
 _STEPS = (3, 50)  # steps of one turn without a clock, at least and at most
-_WORK = 1e7  # cells read in such a turn, as far as these allow
+_WORK = 5e6  # cells read in such a turn, as far as these allow
 
 
 @dataclass(frozen=True)
@@ -109,19 +119,37 @@ def weighted_mini_buckets(side: str, share: float) -> Sized:
 
 
 def cells_read(method: Method, problem: Problem) -> float:
-    """Return the cells that a step reads: those of all factors, or of all mini-buckets, which are read a few times."""
+    """Return the work of a step, counted in cells of plain tables."""
     layout = problem.graph.layout
-    if not isinstance(method, WMB) or method.ibound is None:
-        return float(layout.table_ptr[-1])
-    order = chosen_order(problem, method.order)
-    kept = ("mini-buckets", order.order.tobytes(), method.ibound)
-    return _PASSES * float(layout.plan(kept, lambda: partition(layout, order, method.ibound or 1)).n_cells)
+    if isinstance(method, LocalSearch):
+        return _MOVE * method.moves
+    if isinstance(method, WMB) and method.ibound is not None:
+        order, ibound = chosen_order(problem, method.order), method.ibound
+        kept = ("mini-buckets", order.order.tobytes(), ibound)
+        buckets = layout.plan(kept, lambda: partition(layout, order, ibound))
+        return _BUCKET * buckets.n_cells + _CLUSTER * buckets.n_clusters
+    price = _PRICE.get(type(method), 1.0) * (getattr(method, "restarts", 0) + 1)
+    if isinstance(method, MessagePassing) and problem.task is Task.MARGINAL_MAP:
+        price *= _MIXED
+    return price * float(layout.table_ptr[-1]) + _CALL
+
+
+def cells_valued(method: Method, problem: Problem) -> float:
+    """Return the work of a value: passes over the model, and for marginal MAP the sum outside the query."""
+    cells = float(problem.graph.layout.table_ptr[-1])
+    if method.value_is_free:
+        return 0.0
+    if problem.task is not Task.MARGINAL_MAP:
+        return cells * (_DECODING if problem.task is Task.MAXIMIZE else 10.0)
+    evaluator = QueryEvaluator(problem.graph, problem.query, problem.max_bytes)
+    return float(evaluator.plan.summed.order.total_cells) if evaluator.is_exact else _BOUNDING * cells
 
 
 def start_seconds(method: Method, problem: Problem, cells: float) -> float:
     """Predict the time of a stage's start, first step and first value."""
     searching = isinstance(method, MeanField) and bool(problem.graph.theta.min(initial=0.0) == -np.inf)
-    return (_BUCKET_CELL if isinstance(method, WMB) else _CELL) * cells + (_SEARCH if searching else 0.0)
+    steps = _START if method.value_is_free is False else 3.0
+    return _CELL * steps * cells + (_SEARCH if searching else 0.0)
 
 
 STAGES: dict[Task, tuple[Stage, ...]] = {
@@ -136,18 +164,22 @@ STAGES: dict[Task, tuple[Stage, ...]] = {
         Stage(weighted_mini_buckets("lower", _LARGE), begins=0.1),
         Stage(BP(damping=0.5), begins=0.15, least=0.1, rescue=True),
         Stage(MeanField(structure="tree", restarts=4), begins=0.4),
+        Stage(GDD(), begins=0.5, least=0.02),
     ),
     Task.MAXIMIZE: (
         Stage(TRW()),
         Stage(BP()),
         Stage(weighted_mini_buckets("upper", _SMALL)),
+        Stage(LocalSearch(), least=0.2),
         Stage(weighted_mini_buckets("upper", _LARGE), begins=0.1),
+        Stage(GDD(), begins=0.2, least=0.02),
     ),
     Task.MARGINAL_MAP: (
-        Stage(TRW()),
-        Stage(BP()),
         Stage(weighted_mini_buckets("upper", _SMALL)),
+        Stage(LocalSearch(), least=0.2),
+        Stage(TRW(), begins=0.05),
         Stage(weighted_mini_buckets("upper", _LARGE), begins=0.1),
+        Stage(GDD(), begins=0.2, least=0.02),
     ),
 }
 
@@ -158,22 +190,23 @@ class Player:
 
     Attributes
     ----------
-    cells : float
-        Cells that a step reads, the unit of work without a clock.
+    cells, value_cells : float
+        Cells that a step and a value read, the unit of work without a clock.
     spent : float
         Seconds, or cells.
     pace, valued : float
         Seconds of a step and of a value, as measured last.
     gain : float
         By how much its last turn shrank the interval per second or cell; inf before the first.
-    settled : bool
-        Whether nothing would move any more.
+    settled, tired : bool
+        Whether nothing would move any more, and whether it takes no further turn for another reason.
     """
 
     stage: Stage
     method: Method
     state: Any
     cells: float
+    value_cells: float
     value: Value = field(default_factory=lambda: Value(-math.inf))
     steps: int = 0
     spent: float = 0.0
@@ -181,6 +214,11 @@ class Player:
     valued: float = 0.0
     gain: float = math.inf
     settled: bool = False
+    tired: bool = False
+
+    def work(self, taken: int) -> float:
+        """Cells that a turn of so many steps reads."""
+        return self.cells * taken + self.value_cells
 
     @property
     def estimates(self) -> bool:
@@ -192,9 +230,9 @@ class Player:
         """Whether its value is the answer."""
         return self.value.lower == self.value.upper
 
-    def fits(self, clock: Clock) -> bool:
-        """Whether one more step and value are predicted to be over in time."""
-        return self.pace + self.valued <= clock.left()
+    def ready(self, clock: Clock) -> bool:
+        """Whether it may still move, and one more step and value are predicted to be over in time."""
+        return not self.settled and not self.tired and self.pace + self.valued <= clock.left()
 
     def play(self, clock: Clock) -> None:
         """Take a turn: some steps, then the value."""
@@ -206,7 +244,7 @@ class Player:
         if clock.limited:
             self.valued, self.spent = clock.now() - stepped, self.spent + clock.now() - began
         else:
-            self.spent += self.cells * (taken + 1)
+            self.spent += self.work(taken)
 
     def _steps(self, clock: Clock) -> int:
         most, until = self._room(clock)
@@ -215,12 +253,13 @@ class Player:
             residual = self.method.step(self.state)
             self.steps, self.pace = self.steps + 1, clock.now() - before
             self.settled = not self.method.default_tol < residual < math.inf
-            if self.settled or clock.now() + self.pace > until:
+            self.tired = not clock.limited and self.steps >= self.method.default_max_iters
+            if self.settled or self.tired or clock.now() + self.pace > until:
                 return taken
         return most
 
     def _room(self, clock: Clock) -> tuple[int, float]:
         """Return the number of steps, and the time by which they must be over."""
         if not clock.limited:
-            return int(np.clip(_WORK / max(1.0, self.cells), *_STEPS)), math.inf
+            return int(np.clip(max(_WORK, self.value_cells) / max(1.0, self.cells), *_STEPS)), math.inf
         return 10**6, min(clock.now() + max(clock.turn, 2.0 * self.valued), clock.end - self.valued)

@@ -260,7 +260,7 @@ class TestStages:
                 method = stage.sized(problem, Room(1e9, 1e6))
                 assert method is None or task in method.tasks
                 assert 0 <= stage.begins < 1 and 0 < stage.least < 1
-            assert isinstance(stages[0].method, Method)
+            assert isinstance(stages[0].sized(problem, Room(0.0, 0.0)), Method)
 
 
 class TestWarmStart:
