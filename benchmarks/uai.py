@@ -25,6 +25,7 @@ from uai_scores import score
 from uai_tasks import DOORS, asked, described, door_tasks
 
 from beliefs.datasets import UaiInstance, uai_instances
+from beliefs.errors import FormatError
 
 RESULTS = Path(__file__).parent / "results" / "local" / "uai.json"
 
@@ -111,7 +112,11 @@ def _ask(result: Result, problem: UaiInstance, door: str, options: argparse.Name
     todo = [m for m in options.methods if problem.key not in runs.setdefault(m, {})]
     if not todo:
         return []
-    graph = problem.conditioned()
+    try:
+        graph = problem.conditioned()
+    except FormatError as error:
+        say(f"left out: {error}")
+        return []
     known = result["problems"].setdefault(door, {})
     if problem.key not in known:
         known[problem.key] = described(problem, graph, door)

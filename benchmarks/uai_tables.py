@@ -41,6 +41,7 @@ def page(result: Result, task: str, door: str, methods: list[str]) -> str:
         f"{', '.join(f'{n} {v}' for n, v in result['versions'].items())}; {result['date']}.",
         *(f"- {line}" for line in targets(problems, found, task)),
         by_method(problems, runs, task, result["limit"]),
+        *late_answers(runs, result["limit"]),
         by_category(problems, runs, keys, task),
         f"Published scores of 2022, over the problems of that competition:\n\n{published(task)}",
         f"`{first}`, by problem ({UNSETTLED} where the run had not settled):\n\n{by_problem(problems, found, task)}",
@@ -132,10 +133,26 @@ def by_method(problems: Result, runs: Runs, task: str, limit: float) -> str:
             *([f"{f(far):.3g}" for f in (statistics.median, statistics.fmean, max)] if far else ["-"] * 3),
             str(sum("failed" in entry for entry in entries)),
             str(sum(bool(entry.get("wrong_side")) for entry in entries)),
-            str(sum(entry["seconds"] > LATE[0] * limit + LATE[1] for entry in entries)),
+            str(sum(is_late(entry, limit) for entry in entries)),
             seconds(statistics.median(entry["seconds"] for entry in entries)),
         ])  # fmt: skip
     return f"Columns median, mean and worst: the {WHAT[task]}.\n\n{table(header, rows)}"
+
+
+def is_late(entry: Result, limit: float) -> bool:
+    """Whether an answer came noticeably after its time."""
+    return bool(entry["seconds"] > LATE[0] * limit + LATE[1])
+
+
+def late_answers(runs: Runs, limit: float) -> list[str]:
+    """One line that names the late, if there are any."""
+    late = [
+        f"{key} by `{method}` ({seconds(entry['seconds'])}, processor {seconds(entry.get('cpu_seconds'))})"
+        for method, found in runs.items()
+        for key, entry in found.items()
+        if is_late(entry, limit)
+    ]
+    return [f"Late: {'; '.join(late)}."] if late else []
 
 
 def _mean(values: list[float]) -> str:

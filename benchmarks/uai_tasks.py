@@ -54,11 +54,15 @@ def described(problem: UaiInstance, graph: bl.FactorGraph, door: str) -> Result:
 
 
 def _marginal_map_reference(problem: UaiInstance, graph: bl.FactorGraph) -> Result:
-    """Return the exact optimum, the value of Merlin's assignment and the best one of 2022, as far as they are known."""
+    """Return the exact optimum and other values that somebody has reached, as far as they are known.
+
+    A complete assignment bounds the value of its query's part from below: sums are no less than their terms.
+    """
     exact, shipped = problem.mmap_log_value, problem.merlin_assignment()
     merlin = None if shipped is None else exact_value(graph, dict(shipped))
     published = problem.mmap_published
-    known = [value for value in (merlin, published) if value is not None and value > -math.inf]
+    complete = problem.map_log_score
+    known = [value for value in (merlin, published, complete) if value is not None and value > -math.inf]
     best = exact if exact is not None else max(known, default=None)
     estimate = _independent(graph, problem.query() or ())
     return {
@@ -66,8 +70,9 @@ def _marginal_map_reference(problem: UaiInstance, graph: bl.FactorGraph) -> Resu
         "exact": None if exact is None else str(exact),  # may be -inf
         "merlin": None if merlin is None else str(merlin),
         "published": published,
+        "complete": complete,
         "best": None if best is None else str(best),
-        "digits": EQUAL if exact is not None or best == merlin else PRINTED,
+        "digits": PRINTED if exact is None and best == published is not None else EQUAL,
         "trivial": {"MMAP": None if best is None else finite(log_error(estimate, best))},
     }
 
@@ -101,21 +106,26 @@ def asked(problem: UaiInstance, graph: bl.FactorGraph, about: Result, door: str,
 
     A proof that Z is 0 is an answer, right where the reference says so.
     """
-    start = time.perf_counter()
+    start, worked = time.perf_counter(), time.process_time()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", bl.ConvergenceWarning)
             answer = _answer(problem, graph, door, method, limit)
     except bl.ZeroProbabilityError:
-        seconds = time.perf_counter() - start
-        return {"seconds": seconds, "status": "PROVED", "bound": "EXACT", "iterations": 0} | _nothing(about, door)
+        took = _took(start, worked)
+        return took | {"status": "PROVED", "bound": "EXACT", "iterations": 0} | _nothing(about, door)
     except Exception as error:
         kind = "failed" if isinstance(error, BeliefsError | MemoryError) else "crashed"
-        return {"seconds": time.perf_counter() - start, "failed": f"{kind}: {type(error).__name__}: {error}"[:300]}
-    entry = {"seconds": time.perf_counter() - start, "status": answer.status.name, "iterations": answer.n_iters}
+        return _took(start, worked) | {"failed": f"{kind}: {type(error).__name__}: {error}"[:300]}
+    entry = _took(start, worked) | {"status": answer.status.name, "iterations": answer.n_iters}
     entry |= {"method": repr(answer.method), "reason": answer.reason}
     compare = _compared_value if door == "marginal_map" else _compared
     return entry | compare(problem, graph, about, answer)
+
+
+def _took(start: float, worked: float) -> Result:
+    """Return the wall clock, which the limit is about, and the processor's, which is less on a busy machine."""
+    return {"seconds": time.perf_counter() - start, "cpu_seconds": time.process_time() - worked}
 
 
 def _answer(problem: UaiInstance, graph: bl.FactorGraph, door: str, method: str, limit: float) -> Any:
@@ -165,7 +175,7 @@ def _compared_value(problem: UaiInstance, graph: bl.FactorGraph, about: Result, 
         wrong.append("own value")
     if about["exact"] is not None and outside(answer.log_lower, answer.log_upper, float(about["exact"]), EQUAL):
         wrong.append("exact")
-    for name, slack in (("merlin", EQUAL), ("published", PRINTED)):
+    for name, slack in (("merlin", EQUAL), ("complete", EQUAL), ("published", PRINTED)):
         if about[name] is not None and answer.log_upper < float(about[name]) - slack - EQUAL:
             wrong.append(name)
     entry = _interval(value, answer.log_lower, answer.log_upper, answer.value_bound)
