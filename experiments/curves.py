@@ -24,8 +24,9 @@ __all__ = ["CONVENTIONS", "Curve", "compare", "drive", "fixed_step", "maximising
 
 ORDER = "weighted_min_fill"  # the paper's; our own methods choose for themselves
 CONVENTIONS = [
-    "GDD starts from the paper's weights, GDD (ours) spreads a fifth of them over all terms first. A local update "
-    "takes one step with line search, not five of L-BFGS.",
+    "GDD and L-BFGS start from the paper's weights. GDD (ours) spreads a fifth of them over all terms and chooses "
+    "between two orders first, by two sweeps that are not counted. A local update takes one step with line search, not five "
+    "of L-BFGS.",
     "WMB-s damps shifts and weights by one ratio s; free weights take undamped steps. WMB (ours) is our default: "
     "smoothed maxima, steps that are taken back, an order of its own. Curves named (ours) are at their best so far.",
 ]
@@ -105,7 +106,7 @@ def roster(steps: tuple[float, ...]) -> dict[str, Method]:
     return {
         "GDD": GDD(order=ORDER, spread=0.0),
         "GDD (ours)": GDD(),
-        **({"L-BFGS": GDD(solver="lbfgs", order=ORDER, spread=0.0)} if hasattr(GDD, "solver") else {}),
+        "L-BFGS": GDD(solver="lbfgs", order=ORDER, spread=0.0),
         "WMB (ours)": WMB(ibound=1),
         **{f"WMB-{step:g}": fixed_step(step) for step in steps},
         f"WMB-{free:g}, free weights": fixed_step(free, WMB.weight_step),
