@@ -25,8 +25,8 @@ __all__ = ["CONVENTIONS", "Curve", "compare", "drive", "fixed_step", "maximising
 ORDER = "weighted_min_fill"  # the paper's; our own methods choose for themselves
 CONVENTIONS = [
     "GDD and L-BFGS start from the paper's weights. GDD (ours) spreads a fifth of them over all terms and chooses "
-    "between two orders first, by two sweeps that are not counted. A local update takes one step with line search, not five "
-    "of L-BFGS.",
+    "between two orders first, by two sweeps that are not counted. A local update takes one step with line "
+    "search, not five of L-BFGS.",
     "WMB-s damps shifts and weights by one ratio s; free weights take undamped steps. WMB (ours) is our default: "
     "smoothed maxima, steps that are taken back, an order of its own. Curves named (ours) are at their best so far.",
 ]
