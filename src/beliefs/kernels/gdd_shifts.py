@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.elementary import fast_log
+from beliefs.kernels.elementary import fast_exp, fast_log
 from beliefs.kernels.gdd_local import power_value, try_shifts
 from beliefs.kernels.gdd_tables import chain_marginals
 from beliefs.typing import Bools, Floats, Ints
@@ -13,6 +13,7 @@ from beliefs.typing import Bools, Floats, Ints
 __all__ = ["descend"]
 
 _LEAST = 1e-300  # what a marginal counts at least in logs
+_RANGE, _MOVE = 30.0, 4.0  # nats: how much a marginal near 0 may say, in logs or as a shift, where that is more
 _ARMIJO = 1e-4
 _HALVINGS = 10
 _FLAT = 1e-13  # relative slope at which a block is solved
@@ -29,8 +30,9 @@ def log_conditionals(
     ``v_k = scale * weight[axes[own + k]]``, of one axis alone ``v = scale``.
     """
     if s1 - s0 == 1:
+        least = fast_exp(-min(max(_RANGE, _MOVE / scale), 690.0))
         for x in range(row, row + size):
-            out[x] = scale * fast_log(max(mu[x], _LEAST))
+            out[x] = scale * fast_log(max(mu[x], least))
         return
     width, at = size, 0
     for x in range(width):

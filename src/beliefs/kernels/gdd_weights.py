@@ -48,7 +48,7 @@ def local_entropies(
 @kernel
 def propose(n_terms: int, n_axes: int, k: int, rate: float, least: float, entropy: Floats, held: Floats,
             proposed: Floats) -> None:  # fmt: skip
-    r"""Write new weights :math:`w_t = \epsilon + S s_t` of one variable: an exponentiated-gradient step on :math:`s`."""
+    r"""Write new weights :math:`w_t = \epsilon + S s_t` of a variable: an exponentiated-gradient step on :math:`s`."""
     total = 0.0
     for t in range(n_terms):
         total += held[t * n_axes + k]
