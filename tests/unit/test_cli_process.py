@@ -176,33 +176,79 @@ def closed_run(folder: Path, closed: str, *arguments: str) -> subprocess.Complet
     return subprocess.CompletedProcess(arguments, process.returncode, text, errors)
 
 
-def test_tables_are_drawn_on_a_terminal(tmp_path: Path) -> None:
+def on_a_terminal(folder: Path, *arguments: str, interrupt_at: bytes = b"", width: int = 60) -> tuple[int, bytes]:
+    """Run the command on a terminal of its own, with Ctrl-C once it has shown these bytes; return code and output."""
     pty = pytest.importorskip("pty")
-    graph = bl.FactorGraph.from_tables([2], [((0,), [1, 3])], names=["[red]"], states=[["[/b]", "no"]])
-    bl.write(graph, tmp_path / "m.npz")
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-m", "beliefs", "infer", "m.npz"],
-        cwd=tmp_path,
-        env=environment(COLUMNS="60", TERM="xterm"),
+        [sys.executable, "-m", "beliefs", *arguments],
+        cwd=folder,
+        env=environment(COLUMNS=str(width), TERM="xterm"),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         os.close(theirs)
         shown = b""
         try:
             while part := os.read(ours, 4096):
                 shown += part
+                if interrupt_at and interrupt_at in shown:
+                    process.send_signal(signal.SIGINT)
+                    interrupt_at = b""
         except OSError:  # how Linux says that the other side has closed
             pass
     os.close(ours)
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
-    assert process.returncode == 0
+    return process.returncode, shown
+
+
+def as_text(shown: bytes) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode()).replace("\r\n", "\n")
+
+
+def test_tables_are_drawn_on_a_terminal(tmp_path: Path) -> None:
+    graph = bl.FactorGraph.from_tables([2], [((0,), [1, 3])], names=["[red]"], states=[["[/b]", "no"]])
+    bl.write(graph, tmp_path / "m.npz")
+    code, shown = on_a_terminal(tmp_path, "infer", "m.npz")
+    text = as_text(shown)
+    assert code == 0
     assert "log Z   = 1.386294361 (EXACT)" in text
     assert "────" in text
     assert " [red]      0.25000   0.75000" in text
     assert shown.count(b"\x1b[?25h") == shown.count(b"\x1b[?25l") > 0  # the progress line gave the cursor back
+
+
+def test_the_interval_is_drawn_while_it_closes(grid: Path) -> None:
+    code, shown = on_a_terminal(grid, "infer", "grid.uai", "--time-limit", "3", "--limit", "2", width=80)
+    text = as_text(shown)
+    assert code == 0
+    assert "of 3 s" in text and "≤ log Z" in text and "⠤" in text
+    assert text.index("infer with") < text.index("certified  ")
+    assert "TIME_LIMIT after" in text or "CONVERGED after" in text
+    assert shown.count(b"\x1b[?25h") == shown.count(b"\x1b[?25l") > 0
+
+
+@pytest.mark.parametrize("question", [["infer"], ["maximize"], ["marginal-map", "--query", "0,7,100,1000"]])
+def test_ctrl_c_ends_a_drawing_with_the_interval_so_far(grid: Path, question: list[str]) -> None:
+    code, shown = on_a_terminal(
+        grid, *question, "grid.uai", "--time-limit", "600", "--limit", "2", interrupt_at="≤".encode(), width=80
+    )
+    text = as_text(shown)
+    assert code == 130
+    assert "beliefs: stopping after this step; once more to abort\n" in text
+    assert "STOPPED after" in text and text.index("stopping after this step") < text.index("STOPPED after")
+    assert "variable" in text.split("STOPPED after")[1]
+    assert shown.count(b"\x1b[?25h") == shown.count(b"\x1b[?25l") > 0
+
+
+def test_nothing_is_drawn_where_nobody_looks(grid: Path) -> None:
+    process = start(grid, "infer", "grid.uai", "--time-limit", "1", "--json")
+    text, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors) == (0, "")
+    found = json.loads(text)
+    assert found["log_lower"] <= found["log_z"] <= found["log_upper"]
+    assert len(found["trace"]["lower"]) == found["n_iters"] > 1
 
 
 def test_a_terminal_without_the_letters_is_no_error(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from typing import Any, ClassVar
 from beliefs.driver import Status, Value
 from beliefs.errors import BudgetError, UnsupportedError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task
+from beliefs.inference.messages.bp import BP
 from beliefs.inference.portfolio_stages import (
     STAGES,
     Clock,
@@ -40,6 +41,7 @@ from beliefs.inference.portfolio_stages import (
     cells_valued,
     start_seconds,
 )
+from beliefs.inference.variational.mean_field import MeanField
 
 __all__ = ["Portfolio", "PortfolioState", "WarmStages"]
 
@@ -278,18 +280,34 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
     if method is None or any(repr(p.method) == repr(method) for p in state.players):
         return None
     cells = cells_read(method, problem)
-    if state.players and start_seconds(method, problem, cells) > left:
+    alike = [p for p in state.players if type(p.method) is type(method)]
+    if state.players and start_seconds(method, problem, cells, alike) > left:
         state.skipped.append(f"{method} (no time)")
         return None
     limit = max(left, 0.0) if clock.limited else math.inf
     try:
         asked = replace(problem, max_bytes=max(int(n_bytes), _TRIFLE), time_limit=limit)
-        begun = method.init(asked, None if state.warm is None else state.warm.of(method))
+        begun = method.init(asked, _warm(state, method, alike))
     except (BudgetError, UnsupportedError) as error:
         state.skipped.append(f"{method} ({_short(error)})")
         return None
-    state.players.append(Player(stage, method, begun, cells, cells_valued(method, problem)))
-    return state.players[-1]
+    player = Player(
+        stage,
+        method,
+        begun,
+        cells,
+        cells_valued(method, problem),
+        started=left - clock.left() if clock.limited else 0.0,
+    )
+    state.players.append(player)
+    return player
+
+
+def _warm(state: PortfolioState, method: Method, alike: list[Player]) -> Any:
+    """Return what a stage may go on from: an earlier result, or a player whose iterate means the same."""
+    if state.warm is not None:
+        return state.warm.of(method)
+    return alike[0].method.kept(alike[0].state) if alike and isinstance(method, (BP, MeanField)) else None
 
 
 def _leave(state: PortfolioState, player: Player, why: str) -> None:
@@ -312,7 +330,7 @@ def _source(state: PortfolioState) -> Player:
     if state.problem.task is not Task.INFER:
         best = max(state.players, key=lambda p: p.value.log_z)
         return state.lower_by or best
-    estimates = [p for p in state.players if p.estimates and p.value.log_z > -math.inf]
+    estimates = [p for p in state.players if p.estimates]
     if estimates and not state.closed:
         return next((p for p in estimates if p.settled), estimates[0])
     return (state.lower_by if state.closed else state.upper_by or state.lower_by) or state.players[0]

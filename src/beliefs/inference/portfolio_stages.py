@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,6 +38,7 @@ _CALL = 3e3  # cells of work for any step, however small the model
 _MOVE = 3e6  # cells of work for a move of local search
 _BUCKET, _CLUSTER = 5.0, 150.0  # likewise for a cell and for a cluster of a mini-bucket tree
 _SMALL, _LARGE = 0.001, 0.02  # of the work there is room for: one step of a small and of a large mini-bucket tree
+_QUICK = 5e5  # cells of a small one at most: a first answer comes within a second, however much time there is
 _DECODING = 300.0  # passes over the model for a decoding and its local search
 _BOUNDING = 10_000.0  # likewise for bounds on the value of a query
 _SEARCH = 3.0  # seconds that mean field may look for a state of positive weight
@@ -113,7 +114,8 @@ def weighted_mini_buckets(side: str, share: float) -> Sized:
     def sized(problem: Problem, room: Room) -> Method:
         order = chosen_order(problem, "auto")
         fitting = replace(problem, max_bytes=int(room.n_bytes))
-        return WMB(ibound=default_ibound(fitting, order, share * room.cells), side=side)
+        cells = min(share * room.cells, _QUICK if share == _SMALL else math.inf)
+        return WMB(ibound=default_ibound(fitting, order, cells), side=side)
 
     return sized
 
@@ -145,11 +147,14 @@ def cells_valued(method: Method, problem: Problem) -> float:
     return float(evaluator.plan.summed.order.total_cells) if evaluator.is_exact else _BOUNDING * cells
 
 
-def start_seconds(method: Method, problem: Problem, cells: float) -> float:
-    """Predict the time of a stage's start, first step and first value."""
-    searching = isinstance(method, MeanField) and bool(problem.graph.theta.min(initial=0.0) == -np.inf)
+def start_seconds(method: Method, problem: Problem, cells: float, alike: Sequence[Player] = ()) -> float:
+    """Predict the time of a stage's start, first step and first value; ``alike`` are players of the same method."""
     steps = _START if method.value_is_free is False else 3.0
-    return _CELL * steps * cells + (_SEARCH if searching else 0.0)
+    seconds = _CELL * steps * cells
+    if not isinstance(method, MeanField) or problem.graph.theta.min(initial=0.0) > -np.inf:
+        return seconds
+    searches = method.restarts if alike else method.restarts + 1  # the first run goes on from where another is
+    return seconds + searches * max((p.started for p in alike), default=_SEARCH)
 
 
 STAGES: dict[Task, tuple[Stage, ...]] = {
@@ -194,8 +199,8 @@ class Player:
         Cells that a step and a value read, the unit of work without a clock.
     spent : float
         Seconds, or cells.
-    pace, valued : float
-        Seconds of a step and of a value, as measured last.
+    started, pace, valued : float
+        Seconds of the start, of a step and of a value, as measured last.
     gain : float
         By how much its last turn shrank the interval per second or cell; inf before the first.
     settled, tired : bool
@@ -210,6 +215,7 @@ class Player:
     value: Value = field(default_factory=lambda: Value(-math.inf))
     steps: int = 0
     spent: float = 0.0
+    started: float = 0.0
     pace: float = 0.0
     valued: float = 0.0
     gain: float = math.inf
@@ -223,7 +229,7 @@ class Player:
     @property
     def estimates(self) -> bool:
         """Whether its value is a number without a bound."""
-        return self.value.lower == -math.inf and self.value.upper == math.inf
+        return self.value.lower == -math.inf and self.value.upper == math.inf and math.isfinite(self.value.log_z)
 
     @property
     def exact(self) -> bool:
@@ -252,8 +258,9 @@ class Player:
             before = clock.now()
             residual = self.method.step(self.state)
             self.steps, self.pace = self.steps + 1, clock.now() - before
-            self.settled = not self.method.default_tol < residual < math.inf
-            self.tired = not clock.limited and self.steps >= self.method.default_max_iters
+            self.settled = residual <= self.method.default_tol
+            long = not clock.limited and self.steps >= self.method.default_max_iters
+            self.tired = long or not residual < math.inf
             if self.settled or self.tired or clock.now() + self.pace > until:
                 return taken
         return most
