@@ -8,7 +8,9 @@ import pytest
 import beliefs as bl
 import reference
 from beliefs.inference.base import Problem, Task
+from beliefs.inference.search import query_search
 from beliefs.inference.search.clamped import ClampedTree
+from beliefs.inference.search.flips import Flips
 from beliefs.inference.search.local_search import LocalSearch
 from beliefs.inference.search.neighbourhoods import Neighbourhoods
 from beliefs.inference.search.query_search import QuerySearch
@@ -115,6 +117,53 @@ class TestMoves:
             )
             best = reference.query_values(joint, [3]).max()
             assert tree.log_value(theta, states) == pytest.approx(best - rest, abs=1e-9)
+
+
+class TestFlips:
+    @pytest.mark.parametrize("zeros", [0.0, 0.3])
+    def test_estimates_are_exact_for_one_summed_neighbour_or_independent_ones(self, zeros: float) -> None:
+        """A tree whose query breaks it into independent sums: every single change is predicted exactly."""
+        card = [2, 3, 2, 3, 2, 3]
+        scopes = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (1, 3), (0,), (3,), (5,)]
+        for seed in range(10):
+            graph = random_model(card, scopes, seed=seed, zeros=zeros)
+            query = np.array([1, 3])
+            values = reference.query_values(reference.joint_table(graph), [1, 3])
+            flips = Flips(graph, query, QueryPlan.of(graph.layout, query))
+            gains = flips.gains(np.zeros(6, np.int64))
+            assert gains is not None
+            for k, v in enumerate(query):
+                for x in range(card[v]):
+                    changed = values[(x, 0) if k == 0 else (0, x)] - values[0, 0]
+                    estimate = gains[graph.layout.state_ptr[v] + x]
+                    if zeros == 0:
+                        assert estimate == pytest.approx(changed, abs=1e-9)
+                    else:
+                        assert estimate <= changed + 1e-9  # mass that becomes possible is not seen
+
+    def test_climbing_ends_where_no_promising_change_is_better(self) -> None:
+        for seed, graph in enumerate(random_graphs(20, 0.0)):
+            query = np.sort(np.random.default_rng(seed).permutation(9)[:5])
+            values = reference.query_values(reference.joint_table(graph), query.tolist())
+            flips = Flips(graph, query, QueryPlan.of(graph.layout, query))
+            row = np.zeros(9, np.int64)
+            value = values[tuple(row[query])]
+            while True:
+                row, reached = flips.climb(row, value, 1e-9)
+                assert reached == pytest.approx(values[tuple(row[query])], abs=1e-9) and reached >= value - 1e-9
+                if reached <= value + 1e-9:
+                    break
+                value = reached
+            assert flips.climb(row, reached, 1e-9)[0].tolist() == row.tolist()
+
+    def test_a_search_with_expensive_sums_finds_optima(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(query_search, "_MANY_SUMS", 0.0)
+        for seed, graph in enumerate(random_graphs(15, 0.2)):
+            query = np.sort(np.random.default_rng(seed).permutation(9)[:5])
+            search = searching(graph, query)
+            search.improve(n_moves=30)
+            best = reference.query_values(reference.joint_table(graph), query.tolist()).max()
+            assert search.decoding().log_value == pytest.approx(best, abs=1e-9)
 
 
 class TestSearch:

@@ -74,12 +74,16 @@ class Neighbourhoods:
 
     def draw(self, root: int, size: int, budget: float) -> Neighbourhood:
         """Return a neighbourhood of up to ``size`` variables near ``root`` that takes about ``budget`` cells."""
+        return self.within(self.region(root, size), budget)
+
+    def region(self, root: int, size: int) -> Ints:
+        """Return about ``size`` variables of the query near ``root``."""
         if self.movable.size <= min(size, _MOST_MEMBERS):
-            return self.within(self.movable, budget)
+            return self.movable
         count = grow_region(
             self.ptr, self.adj, self.free, root, min(size, _MOST_MEMBERS), self.random, self._seen, self._found
         )
-        return self.within(self._found[:count], budget)
+        return self._found[:count].copy()
 
     def within(self, region: Ints, budget: float) -> Neighbourhood:
         """Free as many variables of a ``region`` of the query as about ``budget`` cells allow.

@@ -23,6 +23,7 @@ import time
 import numpy as np
 
 from beliefs.inference.base import Bound, Decoding, Problem, Task
+from beliefs.inference.search.flips import Flips
 from beliefs.inference.search.neighbourhoods import Neighbourhood, Neighbourhoods
 from beliefs.inference.search.query_value import SECONDS, QueryEvaluator, QueryValue
 from beliefs.inference.search.starts import Starts
@@ -31,12 +32,15 @@ from beliefs.typing import Ints
 __all__ = ["QuerySearch"]
 
 _BUDGETS = (2.0**16, 2.0**18, 2.0**20, 2.0**22)  # cells of a move, by level
-_PATIENCE = 12  # moves in a row without a gain before the next level
+_PATIENCE = (12, 10, 8, 8)  # moves in a row without a gain before the next level
 _REPAIRS = 4  # moves after a kick
-_KICKS = 30  # without a gain before another start
+_KICKS = 4  # without a gain before another start, at first; so many more each time
+_MOST_KICKS = 40
 _ELITES = 6  # results of descents that are kept
 _SMALLEST = 16  # variables of a region
+_HEAT = 0.1  # a kick that costs so much of the average loss is accepted with probability exp(-1)
 _WHOLE = 0.25  # share of the moves of a descent that look at the whole query
+_MANY_SUMS = 2.0**16  # cells of one value beyond which single changes are ranked before they are tried
 _SAME = 1e-10  # relative: differences below are rounding
 
 
@@ -84,9 +88,13 @@ class QuerySearch:
         self.value = QueryValue(-math.inf, Bound.ESTIMATE)
         self.latest = -math.inf
         self.is_optimal = False
+        sums = self.evaluator.plan.summed.order
+        self._flips = Flips(graph, self.query, self.evaluator.plan) if sums.total_cells > _MANY_SUMS else None
+        self._budgets = _BUDGETS if self._flips is None else _BUDGETS[-1:]
         self.starts = Starts(problem, self.query, problem.seed if seed is None else seed)
         self.n_moves = self._level = self._idle = self._fruitless = 0
         self._elites: list[Ints] = []
+        self._loss = 0.0
         self._row = np.maximum(graph.evidence_states, 0)
         self._started = False
 
@@ -129,23 +137,34 @@ class QuerySearch:
     # -- moves --------------------------------------------------------------------------------------------------
     def _step(self, seconds: float) -> bool:
         self.n_moves += 1
-        if self._level < len(_BUDGETS):
+        if self._level < len(self._budgets):
             return self._descend()
-        if self._fruitless >= _KICKS:
+        if self._fruitless >= min(_KICKS * self.starts.count, _MOST_KICKS):
             return self.start(seconds=seconds)
         gained = self._kick()
         self._fruitless = 0 if gained else self._fruitless + 1
         return gained
 
     def _descend(self) -> bool:
+        if self._flips is not None and self._level == self._idle == 0 and self._climb():
+            return self._keep(QueryValue.exact(self.latest))
         before = self.latest
-        gained = self._move(self.near.draw(self._root(), self._size(self.near.movable.size), _BUDGETS[self._level]))
+        gained = self._move(
+            self.near.draw(self._root(), self._size(self.near.movable.size), self._budgets[self._level])
+        )
         self._idle = 0 if self.latest > before + _room(before) else self._idle + 1
-        if self._idle >= _PATIENCE:
+        if self._idle >= (_PATIENCE[self._level] if self._flips is None else _REPAIRS):
             self._level, self._idle = self._level + 1, 0
-            if self._level == len(_BUDGETS):
+            if self._level == len(self._budgets):
                 gained |= self._combine()
         return gained
+
+    def _climb(self) -> bool:
+        """Try the single changes that promise most; return whether the value has grown."""
+        assert self._flips is not None
+        before = self.latest
+        self._row, self.latest = self._flips.climb(self._row, before, _room(before))
+        return self.latest > before
 
     def _combine(self) -> bool:
         """Free the variables in which this local maximum differs from others; go on from the best of all."""
@@ -155,7 +174,7 @@ class QuerySearch:
             differing = self.query[self._row[self.query] != other]
             if differing.size:
                 gained |= self._move(self.near.within(differing, _BUDGETS[-1]))
-        self._row[self.query], self.latest = self.states, self.value.value
+        self._row[self.query], self.latest, self._level = self.states, self.value.value, len(self._budgets)
         return gained
 
     def _move(self, hood: Neighbourhood) -> bool:
@@ -170,22 +189,33 @@ class QuerySearch:
         return self._keep(QueryValue.exact(self.latest))
 
     def _kick(self) -> bool:
-        """Draw a few states anew, repair around them, and go back if that was for the worse."""
+        """Change a few states at random, repair around them, and go back if that was for the worse."""
         before, value = self._row.copy(), self.latest
-        root = self._root()
-        self._redraw(self.near.draw(root, int(self.random.integers(2, _SMALLEST)), _BUDGETS[0]))
+        root, size = self._root(), int(self.random.integers(2, _SMALLEST))
         gained = False
-        for _ in range(_REPAIRS):
-            budget = _BUDGETS[int(self.random.integers(len(_BUDGETS)))]
-            gained |= self._move(self.near.draw(root, self._size(8 * _SMALLEST), budget))
-        if self.latest < value - _room(value):
-            self._row, self.latest = before, value
+        if self._flips is None:
+            self._redraw(self.near.draw(root, size, _BUDGETS[0]))
+            for _ in range(_REPAIRS):
+                budget = _BUDGETS[int(self.random.integers(len(_BUDGETS)))]
+                gained |= self._move(self.near.draw(root, self._size(8 * _SMALLEST), budget))
+        else:
+            region = self.near.region(root, 1 + size // 3)
+            self._row[region] = self.random.integers(self.problem.graph.layout.card[region])
+            self.latest = self.evaluator.log_value(self._row[self.query])
+            while self._climb():
+                gained |= self._keep(QueryValue.exact(self.latest))
+        loss = value - self.latest
+        if loss > _room(value):
+            kept = loss < _HEAT * self._loss * self.random.exponential()
+            self._loss += 0.1 * (min(loss, 10.0 * self._loss + 1.0) - self._loss)
+            if not kept:
+                self._row, self.latest = before, value
         return gained
 
     def _redraw(self, hood: Neighbourhood) -> None:
         """Set the freed part to a state drawn from the model, given all others, at a raised temperature."""
         tree = hood.tree.summing()
-        heat = self.random.uniform(0.1, 1.0)
+        heat = 10.0 ** self.random.uniform(-3.0, 0.0)
         run = tree.solved(heat * self.problem.graph.theta, self._row)
         if run is not None:
             drawn = run.draw(1, int(self.random.integers(2**31)))[0]
