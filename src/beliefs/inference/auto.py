@@ -29,7 +29,9 @@ def choose(problem: Problem, started: float | None = None) -> tuple[Method, str]
     patience = _PATIENCE if problem.time_limit == math.inf else min(problem.time_limit, MOST_SECONDS)
     if order.seconds > patience:
         obstacle = f"would take {order.duration}, over the time budget of {patience:.3g} s ({order.size})"
-        remedy = "give a longer time_limit, or ask for junction_tree by name"
+        remedy = (
+            " (or give a longer time_limit, or ask for junction_tree by name)" if order.seconds < MOST_SECONDS else ""
+        )
     else:
         needed = exact.n_bytes(problem)
         if needed <= problem.max_bytes:
@@ -37,9 +39,9 @@ def choose(problem: Problem, started: float | None = None) -> tuple[Method, str]
         limit = readable_bytes(problem.max_bytes)
         obstacle, remedy = (
             f"needs {readable_bytes(needed)}, over the budget of {limit} ({order.size})",
-            "raise max_bytes",
+            " (or raise max_bytes)",
         )
     if problem.task is Task.SAMPLE:
-        return Gibbs(), f"exact inference {obstacle}: a Markov chain instead (or {remedy})"
+        return Gibbs(), f"exact inference {obstacle}: a Markov chain instead{remedy}"
     portfolio = Portfolio.of(problem, time.perf_counter() if started is None else started)
-    return portfolio, f"exact inference {obstacle}: bounds instead (or {remedy})"
+    return portfolio, f"exact inference {obstacle}: bounds instead{remedy}"

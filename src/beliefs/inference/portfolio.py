@@ -41,6 +41,7 @@ from beliefs.inference.portfolio_stages import (
     cells_valued,
     start_seconds,
 )
+from beliefs.inference.search.local_search import LocalSearch
 from beliefs.inference.variational.mean_field import MeanField
 
 __all__ = ["Portfolio", "PortfolioState", "WarmStages"]
@@ -52,6 +53,7 @@ _HELD = 24.0  # bytes a cell that a stage at play keeps
 _RATE = 3e7  # cells of mini-buckets a second
 _ROOM = 2e7  # such cells where no time is measured
 _EFFORT = 4e8  # cells of work of all stages together unless the caller says otherwise: some seconds
+_FIRST = 0.05, 5.0  # share of the time left, and seconds at most, that local search may take to find and value a start
 _KEPT = 0.02, 0.25  # share of the time limit, and seconds at most, that are kept for the final answer
 
 
@@ -285,6 +287,8 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
         state.skipped.append(f"{method} (no time)")
         return None
     limit = max(left, 0.0) if clock.limited else math.inf
+    if isinstance(method, LocalSearch):
+        limit = min(_FIRST[0] * left, _FIRST[1]) if clock.limited else math.inf
     try:
         asked = replace(problem, max_bytes=max(int(n_bytes), _TRIFLE), time_limit=limit)
         begun = method.init(asked, _warm(state, method, alike))
