@@ -44,7 +44,7 @@ class LocalSearch(Method):
     cost: ClassVar[str] = "about a million cells a move"
     reference: ClassVar[str] = "shaw1998, park2004"
     iterative: ClassVar[bool] = True
-    default_max_iters: ClassVar[int] = 100
+    default_max_iters: ClassVar[int] = 200
 
     def __post_init__(self) -> None:
         check_option(is_number(self.moves, whole=True) and self.moves >= 1, "moves", "an integer >= 1", self.moves)

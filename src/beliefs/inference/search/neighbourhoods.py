@@ -49,7 +49,7 @@ class Neighbourhoods:
     def __init__(self, layout: Layout, query: Ints, sums: Order, random: np.random.Generator) -> None:
         self.layout, self.query, self.sums = layout, query, sums
         active = ~layout.observed
-        self.ptr, self.adj = primal_graph(layout.scope_ptr, layout.scope_vars, active)
+        self.ptr, self.adj = primal_graph(layout.scope_ptr.copy(), layout.scope_vars.copy(), active)
         self.bits = np.log2(layout.card)
         self.free: Bools = np.zeros(layout.n_vars, np.bool_)
         self.free[query] = True

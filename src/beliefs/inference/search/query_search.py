@@ -22,7 +22,7 @@ import time
 
 import numpy as np
 
-from beliefs.inference.base import Bound, Decoding, Problem, Task
+from beliefs.inference.base import Bound, Decoding, Problem, Task, zero_probability
 from beliefs.inference.search.flips import Flips
 from beliefs.inference.search.neighbourhoods import Neighbourhood, Neighbourhoods
 from beliefs.inference.search.query_value import SECONDS, QueryEvaluator, QueryValue
@@ -32,6 +32,8 @@ from beliefs.typing import Ints
 __all__ = ["QuerySearch"]
 
 _BUDGETS = (2.0**16, 2.0**18, 2.0**20, 2.0**22)  # cells of a move, by level
+_LEAST, _BYTES_PER_CELL = 256.0, 32.0  # cells of a move in any case; memory that a cell of a move may take
+_SHARE = 0.1  # of the time limit that one value may take
 _PATIENCE = (12, 10, 8, 8)  # moves in a row without a gain before the next level
 _REPAIRS = 4  # moves after a kick
 _KICKS = 4  # without a gain before another start, at first; so many more each time
@@ -80,8 +82,9 @@ class QuerySearch:
     def __init__(self, problem: Problem, seed: int | None = None, seconds: float = SECONDS) -> None:
         self.problem, graph = problem, problem.graph
         hidden = np.flatnonzero(~graph.layout.observed)
-        self.query = problem.query if problem.task is Task.MARGINAL_MAP else hidden
-        self.evaluator = QueryEvaluator(graph, self.query, problem.max_bytes, seconds)
+        query = problem.query if problem.task is Task.MARGINAL_MAP else hidden
+        self.evaluator = QueryEvaluator(graph, query, problem.max_bytes, min(seconds, _SHARE * problem.time_limit))
+        self.query = self.evaluator.query
         self.random = np.random.default_rng(problem.seed if seed is None else seed)
         self.near = Neighbourhoods(graph.layout, self.query, self.evaluator.plan.summed.order, self.random)
         self.states = np.zeros(self.query.size, np.int64)
@@ -90,7 +93,8 @@ class QuerySearch:
         self.is_optimal = False
         sums = self.evaluator.plan.summed.order
         self._flips = Flips(graph, self.query, self.evaluator.plan) if sums.total_cells > _MANY_SUMS else None
-        self._budgets = _BUDGETS if self._flips is None else _BUDGETS[-1:]
+        most = max(_LEAST, problem.max_bytes / _BYTES_PER_CELL)
+        self._budgets = tuple(min(b, most) for b in (_BUDGETS if self._flips is None else _BUDGETS[-1:]))
         self.starts = Starts(problem, self.query, problem.seed if seed is None else seed)
         self.n_moves = self._level = self._idle = self._fruitless = 0
         self._elites: list[Ints] = []
@@ -104,7 +108,7 @@ class QuerySearch:
         if states is None:
             states = self.starts.next(seconds)[self.query]
         self._row[self.query] = states
-        self.is_optimal = self.evaluator.is_exact and self.near.movable.size == 0
+        self.is_optimal |= self.evaluator.is_exact and self.near.movable.size == 0
         self._level = self._idle = self._fruitless = 0
         return self._keep(self.evaluator.value(self._row[self.query], seconds))
 
@@ -173,7 +177,7 @@ class QuerySearch:
         for other in [*others, self.states]:
             differing = self.query[self._row[self.query] != other]
             if differing.size:
-                gained |= self._move(self.near.within(differing, _BUDGETS[-1]))
+                gained |= self._move(self.near.within(differing, self._budgets[-1]))
         self._row[self.query], self.latest, self._level = self.states, self.value.value, len(self._budgets)
         return gained
 
@@ -181,6 +185,8 @@ class QuerySearch:
         """Take the best state of the free part; return whether it is the best so far."""
         row = self._row.copy()
         possible = hood.tree.maximise(self.problem.graph.theta, row)
+        if hood.is_whole and not possible:
+            raise zero_probability(self.problem.graph)
         if possible and (row != self._row).any():
             value = self.evaluator.log_value(row[self.query])
             if value >= self.latest - _room(value):  # ties move too: plateaus are crossed
@@ -194,9 +200,9 @@ class QuerySearch:
         root, size = self._root(), int(self.random.integers(2, _SMALLEST))
         gained = False
         if self._flips is None:
-            self._redraw(self.near.draw(root, size, _BUDGETS[0]))
+            self._redraw(self.near.draw(root, size, self._budgets[0]))
             for _ in range(_REPAIRS):
-                budget = _BUDGETS[int(self.random.integers(len(_BUDGETS)))]
+                budget = self._budgets[int(self.random.integers(len(self._budgets)))]
                 gained |= self._move(self.near.draw(root, self._size(8 * _SMALLEST), budget))
         else:
             region = self.near.region(root, 1 + size // 3)
