@@ -41,6 +41,7 @@ from beliefs.inference.portfolio_stages import (
     cells_valued,
     start_seconds,
 )
+from beliefs.inference.search.cutset import CutsetSearch
 from beliefs.inference.search.local_search import LocalSearch
 from beliefs.inference.variational.mean_field import MeanField
 
@@ -281,13 +282,15 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
     method = stage.sized(problem, Room(n_bytes, _RATE * left if clock.limited else _ROOM))
     if method is None or any(repr(p.method) == repr(method) for p in state.players):
         return None
+    if isinstance(method, CutsetSearch) and not state.players:  # somebody must have marginals
+        return None
     cells = cells_read(method, problem)
     alike = [p for p in state.players if type(p.method) is type(method)]
     if state.players and start_seconds(method, problem, cells, alike) > left:
         state.skipped.append(f"{method} (no time)")
         return None
     limit = max(left, 0.0) if clock.limited else math.inf
-    if isinstance(method, LocalSearch):
+    if isinstance(method, (LocalSearch, CutsetSearch)):
         limit = min(_FIRST[0] * left, _FIRST[1]) if clock.limited else math.inf
     try:
         asked = replace(problem, max_bytes=max(int(n_bytes), _TRIFLE), time_limit=limit)
@@ -337,7 +340,7 @@ def _source(state: PortfolioState) -> Player:
     estimates = [p for p in state.players if p.estimates]
     if estimates and not state.closed:
         return next((p for p in estimates if p.settled), estimates[0])
-    return (state.lower_by if state.closed else state.upper_by or state.lower_by) or state.players[0]
+    return state.upper_by or _with_marginals(state.lower_by) or state.players[0]
 
 
 def _marginals_of(state: PortfolioState) -> Player:
@@ -345,7 +348,12 @@ def _marginals_of(state: PortfolioState) -> Player:
     source = _source(state)
     if source.exact or (source.estimates and source.settled):
         return source
-    return state.upper_by or state.lower_by or source
+    return state.upper_by or _with_marginals(state.lower_by) or source
+
+
+def _with_marginals(player: Player | None) -> Player | None:
+    """Return the player, None if it bounds log Z and knows nothing else."""
+    return None if player is None or isinstance(player.method, CutsetSearch) else player
 
 
 def _bound(state: PortfolioState) -> Bound:
@@ -354,7 +362,7 @@ def _bound(state: PortfolioState) -> Bound:
     source = _source(state)
     if source.estimates:
         return Bound.ESTIMATE
-    return Bound.UPPER if source is state.upper_by else Bound.LOWER
+    return Bound.UPPER if source is state.upper_by else Bound.LOWER if source is state.lower_by else Bound.ESTIMATE
 
 
 def _told(state: PortfolioState) -> str:

@@ -24,6 +24,7 @@ from beliefs.inference.dual.gdd import GDD
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.trw import TRW
+from beliefs.inference.search.cutset import CutsetSearch, cutset
 from beliefs.inference.search.local_search import LocalSearch
 from beliefs.inference.search.query_value import QueryEvaluator
 from beliefs.inference.variational.mean_field import MeanField
@@ -38,6 +39,7 @@ _CALL = 3e3  # cells of work for any step, however small the model
 _MOVE = 3e6  # cells of work for a move of local search
 _BUCKET, _CLUSTER = 5.0, 150.0  # likewise for a cell and for a cluster of a mini-bucket tree
 _SMALL, _LARGE = 0.001, 0.02  # of the work there is room for: one step of a small and of a large mini-bucket tree
+_TERM, _CUT = 0.0005, (12.0, 22.0)  # likewise the sum outside a cutset; its largest cluster, as powers of two
 _QUICK = 5e5  # cells of a small one at most: a first answer comes within a second, however much time there is
 _DECODING = 300.0  # passes over the model for a decoding and its local search
 _BOUNDING = 10_000.0  # likewise for bounds on the value of a query
@@ -120,10 +122,17 @@ def weighted_mini_buckets(side: str, share: float) -> Sized:
     return sized
 
 
+def heaviest_of_a_cutset(problem: Problem, room: Room) -> Method | None:
+    """Return a search over a cutset whose sums are a small part of the work; None where nothing is to be cut."""
+    log2_cells = round(float(np.clip(np.log2(max(_TERM * room.cells, 1.0)), *_CUT)))
+    layout, order = problem.graph.layout, chosen_order(problem, "auto")
+    return CutsetSearch(log2_cells=log2_cells) if cutset(layout, order, log2_cells).size else None
+
+
 def cells_read(method: Method, problem: Problem) -> float:
     """Return the work of a step, counted in cells of plain tables."""
     layout = problem.graph.layout
-    if isinstance(method, LocalSearch):
+    if isinstance(method, (LocalSearch, CutsetSearch)):
         return _MOVE * method.moves
     if isinstance(method, WMB) and method.ibound is not None:
         order, ibound = chosen_order(problem, method.order), method.ibound
@@ -165,6 +174,7 @@ STAGES: dict[Task, tuple[Stage, ...]] = {
         Stage(weighted_mini_buckets("upper", _SMALL)),
         Stage(weighted_mini_buckets("lower", _SMALL)),
         Stage(MeanField(structure="tree"), begins=0.05),
+        Stage(heaviest_of_a_cutset, begins=0.05),
         Stage(weighted_mini_buckets("upper", _LARGE), begins=0.1),
         Stage(weighted_mini_buckets("lower", _LARGE), begins=0.1),
         Stage(BP(damping=0.5), begins=0.15, least=0.1, rescue=True),
