@@ -163,9 +163,12 @@ def _compared(problem: UaiInstance, graph: bl.FactorGraph, about: Result, answer
 
 
 def _compared_value(problem: UaiInstance, graph: bl.FactorGraph, about: Result, answer: bl.MarginalMapResult) -> Result:
-    """Return the error of the value, which is computed again; an interval must contain all that is known."""
+    """Return the error of the value, which is computed again; an interval must contain all that is known.
+
+    Where it cannot be computed the certified lower end counts.
+    """
     again = exact_value(graph, dict(zip(answer.query, answer.assignment.tolist(), strict=True)))
-    value = answer.log_value if again is None else again
+    value = answer.log_lower if again is None else again
     best = about["best"]
     if best is None and answer.value_bound is bl.Bound.EXACT and answer.gap == 0.0:
         best = str(value)  # a proof is the best that can be known
