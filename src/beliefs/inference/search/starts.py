@@ -3,7 +3,8 @@
 1. The rounded beliefs of belief propagation, plain and damped.
 2. A MAP state of the whole model by max-product: its part of the query is often close to the best.
 3. Sequential conditioning.
-4. Rounded beliefs again, with Gumbel noise on their logs, so that every state differs; in models with hard zeros some
+4. A better MAP state, by a search of its own.
+5. Rounded beliefs again, with Gumbel noise on their logs, so that every state differs; in models with hard zeros some
    are plain possible states.
 
 What fails (messages that find no state, effort spent) is passed over.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +30,7 @@ __all__ = ["Starts"]
 
 _WORK = 1e9  # cells that the messages of one start may read
 _ITERATIONS = 100
+_MOVES = 80
 _DAMPED = "bp(damping=0.5)"
 _SHARE = 0.1  # of the time left that one start may take
 
@@ -68,8 +71,10 @@ class Starts:
             return sequential_conditioning(
                 graph, self.query, 4, self.seed, _DAMPED, self._iterations, deadline - time.perf_counter()
             )
+        if k == 4 and self.problem.task is Task.MARGINAL_MAP:
+            return self._searched(deadline)
         scores = self._beliefs("bp" if k % 4 == 0 else _DAMPED, deadline)
-        if k > 3 and scores is not None:
+        if k > 4 and scores is not None:
             scores = scores + self.random.gumbel(size=scores.size)
         if scores is None or k % 8 == 7:
             found = feasible_state(graph, self.seed + k, EFFORT // 10)
@@ -86,6 +91,17 @@ class Starts:
     def _improved(self, row: Ints) -> Ints:
         """Coordinate ascent on the joint score, where that is what is asked for."""
         return icm(self.problem.graph, row)[0] if self.problem.task is Task.MAXIMIZE else row
+
+    def _searched(self, deadline: float) -> Ints:
+        """Return a MAP state of the whole model after some moves of its own search."""
+        from beliefs.inference.search.query_search import QuerySearch  # late: it starts from here
+
+        search = QuerySearch(replace(self.problem, task=Task.MAXIMIZE), self.seed)
+        row = self._max_product(deadline)
+        if row is not None:
+            search.start(row[search.query])
+        search.improve(n_moves=_MOVES, seconds=max(0.0, deadline - time.perf_counter()))
+        return search.decoding().assignment
 
     def _max_product(self, deadline: float) -> Ints | None:
         from beliefs.inference.doors import maximize  # late: the doors import the methods, and some of these search
