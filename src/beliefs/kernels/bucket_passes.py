@@ -57,11 +57,12 @@ def forward_pass(tree: Tree, weight: Floats, tables: Floats) -> float:
 
 
 @kernel
-def _shift(moment: Floats, share: Floats, n: int, k: int, step: float, at: Ints, tables: Floats) -> None:
+def _shift(moment: Floats, share: Floats, n: int, k: int, step: float, far: float, at: Ints, tables: Floats) -> None:
     """Move the replicas' log marginals towards their mean of weights ``share``: ``tables[at[r]] += ...``, sum zero.
 
     For sums ``share`` is the weights and the increments are ``w_r (mean - log q_r)``; for maxima (all shares 0) plain
-    averages of max-marginals. A state that some replica excludes is left alone.
+    averages of max-marginals. A state that some replica excludes is left alone. Log marginals further than ``far``
+    from the mean count as that far (and ``moment`` is changed to it).
     """
     total = 0.0
     for r in range(n):
@@ -69,14 +70,17 @@ def _shift(moment: Floats, share: Floats, n: int, k: int, step: float, at: Ints,
     for x in range(k):
         mean, possible = 0.0, True
         for r in range(n):
-            value = moment[r * k + x]
-            possible &= value > -math.inf
-            mean += (share[r] / total if total != 0.0 else 1.0 / n) * value
+            possible &= moment[r * k + x] > -math.inf
+            mean += (share[r] / total if total != 0.0 else 1.0 / n) * moment[r * k + x]
         if not possible:
             continue
+        near = 0.0
+        for r in range(n):
+            moment[r * k + x] = mean + min(max(moment[r * k + x] - mean, -far), far)
+            near += (share[r] / total if total != 0.0 else 1.0 / n) * moment[r * k + x]
         for r in range(n):
             scale = share[r] if total != 0.0 else 1.0
-            tables[at[r] + x] += step * scale * (mean - moment[r * k + x])
+            tables[at[r] + x] += step * scale * (near - moment[r * k + x])
 
 
 @kernel
@@ -112,11 +116,19 @@ def _move_weights(weight: Floats, entropy: Floats, step: float) -> None:
 
 @kernel
 def matching_pass(
-    tree: Tree, shift_at: Ints, step: float, weight_step: float, weight: Floats, tables: Floats, back: Floats
+    tree: Tree,
+    shift_at: Ints,
+    step: float,
+    far: float,
+    weight_step: float,
+    weight: Floats,
+    tables: Floats,
+    back: Floats,
 ) -> float:
     """Send all messages to the roots, matching the replicas of each variable on the way; return the roots' sum.
 
-    ``shift_at (n_clusters,)`` is where a replica's cost shift begins in ``tables``, -1 for a variable of one replica.
+    ``shift_at (n_clusters,)`` is where a replica's cost shift begins in ``tables``, -1 for a variable of one replica;
+    ``far`` is how much a log marginal may differ from the others' and be believed.
     Cost: of split variables, three ``exp`` a cell; of the others, one.
     """
     offset, digit = odometer(tree)
@@ -141,7 +153,7 @@ def matching_pass(
                     tree, c + r, weight[c + r], tables, back, offset, digit, rows, base, slope,
                     moment[r * k : (r + 1) * k],
                 )  # fmt: skip
-            _shift(moment, weight[c:end], n, k, step, shift_at[c:end], tables)
+            _shift(moment, weight[c:end], n, k, step, far, shift_at[c:end], tables)
             if weight_step > 0.0 and weight[c] != 0.0:
                 _move_weights(weight[c:end], entropy[:n], weight_step)
         for r in range(c, end):

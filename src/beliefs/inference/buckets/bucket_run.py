@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from beliefs.inference.base import Problem, observed_point_masses
@@ -50,13 +52,13 @@ class BucketRun:
             return self.constant
         return self.constant + float(forward_pass(self.plan.tree, self.weight, self.tables))
 
-    def match(self, step: float, weight_step: float) -> float:
+    def match(self, step: float, weight_step: float, far: float = math.inf) -> float:
         """Send all messages, moving shifts and weights on the way; return the bound."""
         if self.constant == -np.inf or self.plan.buckets.n_clusters == 0:
             return self.constant
         plan = self.plan
         return self.constant + float(
-            matching_pass(plan.tree, plan.shift_at, step, weight_step, self.weight, self.tables, self.back)
+            matching_pass(plan.tree, plan.shift_at, step, far, weight_step, self.weight, self.tables, self.back)
         )
 
     def backward(self) -> None:

@@ -32,9 +32,11 @@ shifts are computed. The bound itself is always that of the maximum.
 
 Guarantee: an upper bound (``side="lower"``: a lower bound on log Z) at every iterate; the best so far is kept. Exact
 once ``ibound`` reaches the width of the order. With ``backtrack`` a step that made the bound worse is undone and
-halved. Cost of an iteration: about five ``exp`` a cell of all clusters, which have at most
-:math:`K^{\mathrm{ibound}+1}` cells each; memory for messages and factors, since clusters' tables are made block by
-block. Failure: a lower bound is ``-inf`` where hard zeros meet negative weights.
+halved, and log marginals that differ from the others' by more than a nat are believed to do so only as far as earlier
+steps were good: where tables are nearly deterministic a first full step would overshoot by far. Cost of an iteration:
+about five ``exp`` a cell of all clusters, which have at most :math:`K^{\mathrm{ibound}+1}` cells each; memory for
+messages and factors, since clusters' tables are made block by block. Failure: a lower bound is ``-inf`` where hard
+zeros meet negative weights.
 """
 
 from __future__ import annotations
@@ -74,6 +76,7 @@ __all__ = ["WMB"]
 _COOLING, _COOLEST = 0.8, 0.02  # of the temperature of maximised variables, an iteration
 _LOWER = 0.5  # first size of negative weights
 _LEAST_STEP, _GROWTH = 1e-3, 1.2  # relative to the first; an iteration that was good
+_FAR, _FURTHER = 1.0, 1.5  # nats by which a log marginal is believed to differ at first; growth
 _PATIENCE = 1  # iterations that may be worse before maxima are taken back; at a lower temperature they often recover
 
 
@@ -88,6 +91,7 @@ class WmbState:
     heat: float
     bound: float = math.inf
     best: float = math.inf
+    far: float = math.inf
     worse: int = 0
     kept: tuple[Floats, Floats] | None = None
 
@@ -183,6 +187,8 @@ class WMB(Method):
         maximised = tau[plan.buckets.order][plan.buckets.variable] == 0
         incumbent = None if problem.task is Task.INFER else Incumbent(problem)
         state = WmbState(run, maximised, incumbent, self.step_size, self.smoothing)
+        if self.backtrack:
+            state.far = _FAR
         if warm is not None and warm.shifts.shape == run.shifts.shape and warm.weight.shape == weight.shape:
             run.shifts[:], run.weight[:] = warm.shifts, warm.weight
             state.step, state.heat = min(warm.step, self.step_size), min(warm.heat, self.smoothing)
@@ -197,16 +203,17 @@ class WMB(Method):
         run, before = state.run, state.best
         if not run.plan.buckets.split or state.best == -math.inf:  # exact, or nothing to match
             return 0.0
-        bound = run.match(state.step, self.weight_step)
+        bound = run.match(state.step, self.weight_step, state.far)
         run.backward()
-        if state.maximised.any() and self.smoothing > 0:
+        if state.maximised.any():
             bound = self._bound(state)
+        if state.maximised.any() and self.smoothing > 0:
             heat = max(state.heat * _COOLING, min(_COOLEST, state.heat))
             run.weight[state.maximised] *= heat / state.heat
             state.heat = heat
         self._judge(state, bound)
         if not self._worse(bound, state.best):
-            state.worse, state.step = 0, min(state.step * _GROWTH, self.step_size)
+            state.worse, state.step, state.far = 0, min(state.step * _GROWTH, self.step_size), state.far * _FURTHER
             return abs(state.best - before) / max(1.0, abs(state.best))
         state.worse += 1
         if self.backtrack and state.worse > (_PATIENCE if state.maximised.any() else 0):
@@ -276,7 +283,7 @@ class WMB(Method):
     def _undo(self, state: WmbState) -> None:
         """Go back to the best shifts and weights, with half the step."""
         self._restore(state)
-        state.worse, state.step = 0, 0.5 * state.step
+        state.worse, state.step, state.far = 0, 0.5 * state.step, max(0.5 * state.far, min(_FAR, state.far))
         self._refresh(state)
 
     def _restore(self, state: WmbState) -> None:
