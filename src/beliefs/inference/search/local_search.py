@@ -61,7 +61,7 @@ class LocalSearch(Method):
 
     def step(self, state: QuerySearch) -> float:
         """Make some moves; the residual is 0 where there is nothing left to search, and else 1."""
-        state.improve(n_moves=self.moves, seconds=state.problem.time_limit)
+        state.improve(n_moves=self.moves)
         return 1.0 if state.can_improve else 0.0
 
     def value(self, state: QuerySearch) -> Value:

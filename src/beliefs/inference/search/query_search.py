@@ -101,6 +101,7 @@ class QuerySearch:
         self._loss = 0.0
         self._row = np.maximum(graph.evidence_states, 0)
         self._started = False
+        self._end = time.perf_counter() + problem.time_limit
 
     # -- the verbs ----------------------------------------------------------------------------------------------
     def start(self, states: Ints | None = None, seconds: float = math.inf) -> bool:
@@ -113,9 +114,12 @@ class QuerySearch:
         return self._keep(self.evaluator.value(self._row[self.query], seconds))
 
     def improve(self, n_moves: int | None = None, seconds: float = math.inf) -> bool:
-        """Search for a number of moves or seconds; return whether a better state was found."""
-        deadline = time.perf_counter() + seconds
-        gained = not self._started and self.start(seconds=seconds)
+        """Search for a number of moves or seconds; return whether a better state was found.
+
+        The time limit of the problem, from when the search was made, holds in any case.
+        """
+        deadline = min(time.perf_counter() + seconds, self._end)
+        gained = not self._started and self.start(seconds=max(0.0, deadline - time.perf_counter()))
         while self.can_improve and n_moves != 0 and time.perf_counter() < deadline:
             gained |= self._step(deadline - time.perf_counter())
             n_moves = None if n_moves is None else n_moves - 1
@@ -208,7 +212,7 @@ class QuerySearch:
             region = self.near.region(root, 1 + size // 3)
             self._row[region] = self.random.integers(self.problem.graph.layout.card[region])
             self.latest = self.evaluator.log_value(self._row[self.query])
-            while self._climb():
+            while time.perf_counter() < self._end and self._climb():
                 gained |= self._keep(QueryValue.exact(self.latest))
         loss = value - self.latest
         if loss > _room(value):

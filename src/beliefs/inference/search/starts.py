@@ -96,7 +96,7 @@ class Starts:
         """Return a MAP state of the whole model after some moves of its own search."""
         from beliefs.inference.search.query_search import QuerySearch  # late: it starts from here
 
-        search = QuerySearch(replace(self.problem, task=Task.MAXIMIZE), self.seed)
+        search = QuerySearch(replace(self.problem, task=Task.MAXIMIZE, query=self.query[:0]), self.seed)
         row = self._max_product(deadline)
         if row is not None:
             search.start(row[search.query])
