@@ -45,6 +45,7 @@ from beliefs.inference.messages.bp import BP
 from beliefs.inference.messages.fractional import FractionalBP
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.sampling.gibbs import Gibbs
+from beliefs.inference.search.local_search import LocalSearch
 from beliefs.inference.variational.mean_field import MeanField
 from beliefs.io import read, read_evidence, read_query, write
 from beliefs.model import BayesianNetwork, Factor, FactorGraph, Layout, Variable
@@ -72,6 +73,7 @@ __all__ = [
     "InferenceResult",
     "JunctionTree",
     "Layout",
+    "LocalSearch",
     "MapResult",
     "MarginalMapResult",
     "MeanField",

@@ -213,7 +213,7 @@ def test_tied_tables_answer_as_their_copies_do(method: bl.Method, graph: bl.Fact
     np.testing.assert_allclose(tied.mu, scattered, atol=1e-10)
 
 
-@pytest.mark.parametrize("cls", bl.METHODS, ids=lambda cls: cls.name)
+@pytest.mark.parametrize("cls", bl.methods(task="infer"), ids=lambda cls: cls.name)
 @given(data=st.data(), structure=structures())
 @examples(120)
 def test_every_answer_is_a_number_and_impossible_models_are_errors(

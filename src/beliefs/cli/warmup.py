@@ -24,6 +24,9 @@ from beliefs.inference.base import Problem, Task
 from beliefs.inference.doors import infer, marginal_map, maximize, sample
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.registry import METHODS
+from beliefs.inference.search.flips import Flips
+from beliefs.inference.search.query_search import QuerySearch
+from beliefs.inference.search.query_value import QueryPlan
 from beliefs.io import bif, fg, npz, uai, wcsp, xmlbif
 from beliefs.kernels._jit import kernels
 from beliefs.model.bayes_net import BayesianNetwork
@@ -42,10 +45,13 @@ _OPTIONS = (
         "bp", "trw", "trw(rho=0.6)", "trw(rho=sampled)", "trw(rho=uniform)", "trw(rho=optimized, rho_steps=1)",
         "bp(schedule=flooding)", "bp(schedule=color)", "bp(schedule=chains)", "bp(schedule=residual)",
         "bp(damp=probability, damping=0.1)", "mean_field", "mean_field(schedule=color)", "mean_field(structure=tree)",
-        "gibbs", "gibbs(schedule=sequential)",
+        "gibbs", "gibbs(schedule=sequential)", "wmb(ibound=1)", "wmb(ibound=1, side=lower)", "gdd",
+        "gdd(solver=lbfgs)",
     )),
     (Task.MAXIMIZE, "bp"),
+    (Task.MAXIMIZE, "gdd"),
     (Task.MARGINAL_MAP, "trw"),
+    (Task.MARGINAL_MAP, "wmb(ibound=1)"),
     (Task.SAMPLE, "gibbs"),
 )  # fmt: skip
 
@@ -54,6 +60,15 @@ _DOORS: dict[Task, Callable[[FactorGraph, str], object]] = {
     Task.MAXIMIZE: lambda graph, method: maximize(graph, method),
     Task.MARGINAL_MAP: lambda graph, method: marginal_map(graph, [0], method),
     Task.SAMPLE: lambda graph, method: sample(graph, 2, method),
+}
+
+
+_TIGHT = 4000  # bytes: too few for exact inference on a grid of 36
+
+_SMALL_DOORS: dict[Task, Callable[[FactorGraph, str], object]] = {
+    Task.INFER: lambda graph, method: infer(graph, method, max_bytes=_TIGHT, max_iters=12),
+    Task.MAXIMIZE: lambda graph, method: maximize(graph, method, max_bytes=_TIGHT, max_iters=6),
+    Task.MARGINAL_MAP: lambda graph, method: marginal_map(graph, [0, 9, 20], method, max_bytes=_TIGHT, max_iters=6),
 }
 
 
@@ -94,6 +109,10 @@ def jobs() -> Iterator[Job]:
             yield f"{task.value} with {text}, {states} states", _asked(_DOORS[task], _loop(states), text)
         yield f"a warm start, {states} states", _warm_start(_loop(states))
     yield "effective resistances", _asked(_DOORS[Task.INFER], make_ising_grid(_LARGE, seed=0), "trw(rho=uniform)")
+    grid = make_ising_grid(6, seed=0)
+    for task in (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP):
+        yield f"{task.value} with auto where exact does not fit", _asked(_SMALL_DOORS[task], grid, "auto")
+    yield "moves of a search", _moves(grid)
     for size in _GRIDS:
         yield f"an order of {size * size} variables", _planned(make_ising_grid(size, seed=0))
     yield "ancestral samples", lambda: network.sample(2, seed=0)
@@ -105,6 +124,19 @@ def _asked(door: Callable[[FactorGraph, str], object], graph: FactorGraph, metho
 
 def _warm_start(graph: FactorGraph) -> Callable[[], object]:
     return lambda: infer(graph, "bp", init=infer(graph, "bp"))
+
+
+def _moves(graph: FactorGraph) -> Callable[[], object]:
+    """Moves that a search on small models does not come to: regions of several variables, ranked single changes."""
+    query = np.arange(0, graph.n_vars, 2)
+    search = QuerySearch(Problem(graph, Task.MARGINAL_MAP, query=query))
+    row = np.zeros(graph.n_vars, np.int64)
+
+    def moved() -> object:
+        search.near.draw(0, 3, 2.0**12)
+        return Flips(graph, query, QueryPlan.of(graph.layout, query)).gains(row)
+
+    return moved
 
 
 def _planned(graph: FactorGraph) -> Callable[[], object]:

@@ -17,6 +17,7 @@ from beliefs.inference.messages.bp import BP
 from beliefs.inference.messages.fractional import FractionalBP
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.sampling.gibbs import Gibbs
+from beliefs.inference.search.local_search import LocalSearch
 from beliefs.inference.variational.mean_field import MeanField
 
 __all__ = ["METHODS", "MethodTable", "methods"]
@@ -24,7 +25,8 @@ __all__ = ["METHODS", "MethodTable", "methods"]
 _HEADER = ("method", "answers", "guarantee", "cost", "reference")
 
 METHODS: tuple[type[Method], ...] = (
-    Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, MeanField, MiniBucket, WMB, GDD, Gibbs,
+    Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, MeanField, MiniBucket, WMB, GDD, LocalSearch,
+    Gibbs,
 )  # fmt: skip
 
 
