@@ -7,7 +7,7 @@ from beliefs.kernels.gdd_graph import factor_strides
 from beliefs.kernels.gdd_tables import chain_entropies, chain_marginals, power_chain, table_index
 from beliefs.typing import Floats, Ints
 
-__all__ = ["cluster_gradients", "factor_marginals", "term_values"]
+__all__ = ["best_states", "cluster_gradients", "factor_marginals", "term_values"]
 
 
 @kernel
@@ -88,3 +88,14 @@ def factor_marginals(
             total += mu_factor[k]
         for k in range(start, end):
             mu_factor[k] /= total
+
+
+@kernel
+def best_states(node: Ints, sep_cell: Ints, marks: Floats, states: Ints) -> None:
+    """Write the first maximiser of each variable's table in ``marks``; variables without a separator are left."""
+    for v in range(node.size):
+        if node[v] >= 0:
+            begin, best = sep_cell[node[v]], 0
+            for x in range(1, sep_cell[node[v] + 1] - begin):
+                best = x if marks[begin + x] > marks[begin + best] else best
+            states[v] = best

@@ -12,7 +12,9 @@ import reference
 from beliefs.inference.base import Problem, Task
 from beliefs.inference.dual.joint import JointDescent
 from beliefs.inference.dual.junction_graph import JunctionGraph
+from beliefs.inference.dual.pair_tables import PairTables
 from beliefs.inference.dual.state import SplitTables
+from beliefs.kernels.gdd_pair_terms import pair_value_and_marginal
 from families import family, grid_pairs, random_model, unary
 from strategies import examples, factor_graphs, temperatures
 
@@ -321,6 +323,61 @@ class TestSweeps:
         softer = graph.with_theta(np.maximum(graph.theta, -5.0))  # other zeros: shifts of the old ones do not fit
         fresh = bl.infer(softer, "gdd", max_iters=3, tol=0)
         assert bl.infer(softer, "gdd", max_iters=3, tol=0, init=whole).log_z == fresh.log_z
+
+
+class TestPairs:
+    """Clusters of two variables have kernels of their own; they take the same steps."""
+
+    @given(data=st.data())
+    @examples(40)
+    def test_they_agree_with_the_general_path(self, data: st.DataObject) -> None:
+        n = data.draw(st.integers(2, 6))
+        pairs = [(u, v) for u in range(n) for v in range(u)]
+        edges = data.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=9, unique=True))
+        card = data.draw(st.lists(st.integers(2, 9), min_size=n, max_size=n))
+        seed, zeros = data.draw(st.integers(0, 99)), data.draw(st.sampled_from([0.0, 0.2]))
+        graph = random_model(
+            card, [*unary(n), *edges], seed=seed, scale=data.draw(st.sampled_from([1, 4])), zeros=zeros
+        )
+        tau = np.full(n, data.draw(st.sampled_from([0.0, 1.0, 0.5])))
+        tau[n // 2 :] = data.draw(st.sampled_from([0.0, 1.0])) * tau[0]
+        junction = JunctionGraph.of_factors(graph.layout, np.arange(n))
+        general, pair = (kind(graph, junction, tau, 0.002, 0.2) for kind in (SplitTables, PairTables))
+        assert PairTables.fits(junction) and pair.value() == pytest.approx(general.value(), abs=1e-10)
+        for turn, (steps, moving) in enumerate(((1, False), (2, True), (1, True))):
+            drops = [split.sweep(steps, moving, 1) for split in (general, pair)]
+            assert drops[0] == pytest.approx(drops[1], abs=1e-10 * max(1.0, abs(drops[0])))
+            if turn == 1:  # asking for the value moves shifts to the tables, so not every time
+                continue
+            assert pair.value() == pytest.approx(general.value(), abs=1e-10 * max(1.0, abs(general.value())))
+            np.testing.assert_allclose(pair.weight, general.weight, atol=1e-8)
+            np.testing.assert_allclose(pair.tables, general.tables, atol=1e-6)
+            assert pair.rounded().tolist() == general.rounded().tolist()
+
+    @pytest.mark.parametrize("tau", [0.0, 1.0])
+    def test_decreases_add_up(self, tau: float) -> None:
+        graph = random_model([3, 2, 4] * 4, unary(12) + grid_pairs(3, 4), seed=7, scale=2.0)
+        pair = PairTables(graph, JunctionGraph.of_factors(graph.layout, np.arange(12)), np.full(12, tau), 0.002)
+        before, total = pair.value(), 0.0
+        for _ in range(6):
+            total += pair.sweep(1, True, 1)
+            assert (pair.drop >= -1e-12).all()
+        assert pair.value() == pytest.approx(before - total, abs=1e-10)
+        np.testing.assert_allclose(total_table(pair), reference.joint_table(graph), atol=1e-10)
+
+    def test_value_and_marginal_of_one_cluster(self) -> None:
+        rng = np.random.default_rng(0)
+        for rows, columns, w, v in ((2, 2, 0.5, 0.3), (3, 5, 1.0, 0.0), (8, 8, 0.1, 0.7), (4, 1, 0.0, 1.0)):
+            theta, shift = rng.normal(size=rows * columns + 4), rng.normal(size=rows + columns + 4)
+            scratch = [np.zeros(size + 8) for size in (rows * columns, columns, rows, columns, columns, columns, rows)]
+            d = 0.1 * rng.normal(size=rows)
+            scratch[2][:rows] = np.exp(-d / w) if w else 1.0
+            value = pair_value_and_marginal(theta, 0, rows, columns, shift, 0, rows, w, v, *scratch, 1)
+            table = theta[: rows * columns].reshape(rows, columns) - shift[:rows, None] - shift[rows : rows + columns]
+            table = table - (d[:, None] if w else 0.0)
+            truth, belief = reference.power_sum(table, [0, 1], [w, v])
+            assert value == pytest.approx(truth, abs=1e-12)
+            np.testing.assert_allclose(scratch[6][:rows], belief.sum(axis=1), atol=1e-12)
 
 
 class TestErrors:

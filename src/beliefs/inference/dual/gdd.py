@@ -54,6 +54,7 @@ from beliefs.inference.budget import readable_bytes
 from beliefs.inference.chosen_order import check_order, chosen_order
 from beliefs.inference.dual.joint import JointDescent
 from beliefs.inference.dual.junction_graph import JunctionGraph
+from beliefs.inference.dual.pair_tables import PairTables
 from beliefs.inference.dual.state import SplitTables, Start, predicted_bytes
 from beliefs.inference.exact.junction_tree import planned_order
 from beliefs.inference.orders import Order
@@ -209,7 +210,8 @@ class GDD(Method):
         found: list[SplitTables] = []
         for graph in self._junction_graphs(problem, tau):
             self._check_budget(problem, graph)
-            split = SplitTables(problem.graph, graph, tau, float(self.floor), spread)
+            kind = PairTables if self.solver == "blocks" and PairTables.fits(graph) else SplitTables
+            split = kind(problem.graph, graph, tau, float(self.floor), spread)
             if warm is not None and split.resume(warm):
                 return split, True
             found.append(split)
@@ -217,7 +219,7 @@ class GDD(Method):
             for split in found:
                 for _ in range(2):
                     split.sweep(self.local_steps, self.weights, problem.threads)
-            found.sort(key=SplitTables.value)
+            found.sort(key=lambda split: split.value())
         return found[0], False
 
     def _junction_graphs(self, problem: Problem, tau: Floats) -> Iterator[JunctionGraph]:
@@ -256,7 +258,7 @@ class GDD(Method):
 
     def _offer(self, state: GddState) -> None:
         if state.incumbent is not None:
-            state.incumbent.offer(_rounded(state))
+            state.incumbent.offer(state.split.rounded())
 
 
 def _orders(problem: Problem, tau: Floats) -> list[Ints]:
@@ -280,16 +282,3 @@ def _fewest_factors(problem: Problem) -> Ints:
         layout.scope_ptr, layout.scope_vars, layout.var_ptr, layout.var_edges, layout.edge_factor, stage, order
     )
     return order[:n].copy()
-
-
-def _rounded(state: GddState) -> Ints:
-    """Return the maximiser of each variable's pooled table at its last update; ties go to the first."""
-    layout, split = state.problem.graph.layout, state.split
-    states = np.maximum(state.problem.graph.evidence_states, 0)
-    values = split.node_tables()
-    top = np.maximum.reduceat(values, layout.state_ptr[:-1])
-    best = np.flatnonzero(values == np.repeat(top, layout.card))[::-1]
-    owner = np.repeat(np.arange(layout.n_vars), layout.card)[best]
-    hidden = ~layout.observed[owner]
-    states[owner[hidden]] = (best - layout.state_ptr[owner])[hidden]
-    return states

@@ -8,7 +8,6 @@ is an upper bound for all tables with this sum and all weights that add up to th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -21,15 +20,16 @@ from beliefs.inference.dual.weights import initial_weights, least_weights
 from beliefs.inference.parallel import in_chunks, side_by_side
 from beliefs.kernels.gdd import update_separators
 from beliefs.kernels.gdd_graph import load_tables, prune_states
-from beliefs.kernels.gdd_terms import cluster_gradients, factor_marginals, term_values
+from beliefs.kernels.gdd_terms import best_states, cluster_gradients, factor_marginals, term_values
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["Scratch", "SplitTables", "Start", "predicted_bytes"]
 
-_WORTH_THREADS = 50_000  # cells of a level: a smaller one is over before a second thread has begun
+_WORTH_THREADS = 20_000  # cells of a level: a smaller one is over before a second thread has begun
 _CHUNKS = 16
+_SPARE = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,10 @@ class SplitTables:
     ) -> None:
         self.model, self.graph, self.tau = model, graph, tau
         self.stride = graph.stride.copy()  # writeable, as the kernels' own strides are
-        self.tables, self.nodes = np.zeros(int(graph.cell_ptr[-1])), np.zeros(int(graph.sep_cell[-1]))
+        n_cells = int(graph.cell_ptr[-1])
+        self.table_room = np.zeros(n_cells + _SPARE)  # some kernels read four cells at a time
+        self.tables = self.table_room[:n_cells]
+        self.nodes = np.zeros(int(graph.sep_cell[-1]))
         self.scratch = Scratch(graph)
         least = least_weights(graph, tau, floor)
         self.weight, self.sep_weight = initial_weights(graph, tau, least, spread)
@@ -160,14 +163,11 @@ class SplitTables:
         self.metric[:], self.rate[:], self.n_sweeps = warm.metric, warm.rate, warm.n_sweeps
         return True
 
-    def node_tables(self) -> Floats:
-        """Return the tables of single variables in the order of ``mu_var``; zeros for observed ones."""
-        lay, g = self.model.layout, self.graph
-        at = np.flatnonzero(np.repeat(g.node >= 0, lay.card))
-        begin = np.repeat(g.sep_cell[np.maximum(g.node, 0)] - lay.state_ptr[:-1], lay.card)
-        values = np.zeros(lay.n_states)
-        values[at] = self.marks[begin[at] + at]
-        return values
+    def rounded(self) -> Ints:
+        """Return the maximiser of each variable's pooled table at its last update; ties go to the first."""
+        states = np.maximum(self.model.evidence_states, 0)
+        best_states(self.graph.node, self.graph.sep_cell, self.marks, states)
+        return states
 
     # -- the bound --------------------------------------------------------------------------------------------------
     def value(self) -> float:
@@ -175,8 +175,14 @@ class SplitTables:
         g, work = self.graph, self.scratch
         scratch = (work.z, work.p, work.total)
         term_values(g.axis_ptr, g.card, g.cell_ptr, self.weight, self.tables, *scratch, self.values[0])
+        return self.constant + float(self.values[0].sum()) + self.separator_values()
+
+    def separator_values(self) -> float:
+        """Return the separators' terms of the bound."""
+        g, work = self.graph, self.scratch
+        scratch = (work.z, work.p, work.total)
         term_values(g.sep_ptr, g.sep_card, g.sep_cell, self.sep_weight, self.nodes, *scratch, self.values[1])
-        return self.constant + float(self.values[0].sum()) + float(self.values[1].sum())
+        return float(self.values[1].sum())
 
     def gradients(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """Return beliefs and entropies of clusters, of separators, and the weighted mean of each variable's beliefs."""
@@ -230,15 +236,28 @@ class SplitTables:
         backward = self.n_sweeps % 2 == 1
         self.n_sweeps += 1
         if backward not in self._orders:
-            ahead = self.graph.ahead(backward=backward)
-            ahead.setflags(write=False)
-            self._orders[backward] = *self.graph.levels(backward=backward), ahead
+            self._orders[backward] = self._order(backward, threads)
         order, ends, ahead = self._orders[backward]
-        task: Callable[[int, int], int] = lambda a, b: self.update(order, ahead, a, b, local_steps, moving)  # noqa: E731
-        cells = int(self.graph.cell_ptr[-1]) // max(1, ends.size - 1)
-        if threads == 1 or cells < _WORTH_THREADS:
+
+        def task(begin: int, end: int) -> int:
+            return self.update(order, ahead, begin, end, local_steps, moving)
+
+        if ends.size == 0:
             task(0, order.size)
-        else:
-            for a, b in zip(ends[:-1], ends[1:], strict=True):
-                side_by_side(task, int(a) + in_chunks(int(b - a), _CHUNKS), threads)
+        for a, b in zip(ends[:-1], ends[1:], strict=False):
+            side_by_side(task, int(a) + in_chunks(int(b - a), _CHUNKS), threads)
         return float(self.drop.sum())
+
+    def _order(self, backward: bool, threads: int) -> tuple[Ints, Ints, Bools]:
+        """Return the separators in turn, the ends of levels to do side by side (none: one after the other), and ahead.
+
+        Levels are diagonals of a grid, so without threads the order in memory is faster; the results are the same.
+        """
+        ahead = self.graph.ahead(backward=backward)
+        ahead.setflags(write=False)
+        if threads > 1:
+            order, ends = self.graph.levels(backward=backward)
+            if int(self.graph.cell_ptr[-1]) >= _WORTH_THREADS * (ends.size - 1):
+                return order, ends, ahead
+        order = np.arange(self.graph.n_separators)[:: -1 if backward else 1].copy()
+        return order, np.zeros(0, np.int64), ahead
