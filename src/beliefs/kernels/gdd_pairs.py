@@ -225,8 +225,8 @@ def share_pool(
     for _ in range(2):
         ratio = own_weight / pool_weight if by_weight else (1.0 / n_pool if n_ahead == 0 else 0.0)
         for x in range(card):
-            part = ratio * (get(pooled, x) - value) + value / n_pool
-            put(push, x, part if get(pooled, x) > -math.inf else -math.inf)
+            now = get(pooled, x)
+            put(push, x, ratio * (now - value) + value / n_pool if now > -math.inf else -math.inf)
         after = power_of(push, 0, card, own_weight) if hand_on else value
         for link in range(l0, l1):
             r, row = RECORD * link, (link - l0) * card
@@ -235,8 +235,8 @@ def share_pool(
                 even = 1.0 / n_pool if n_ahead == 0 else (1.0 / n_ahead if ahead[link] else 0.0)
                 ratio = w / pool_weight if by_weight else even
                 for x in range(card):
-                    part = ratio * (get(pooled, x) - value) + value / n_pool
-                    put(fresh, row + x, part if get(pooled, x) > -math.inf else -math.inf)
+                    now = get(pooled, x)
+                    put(fresh, row + x, ratio * (now - value) + value / n_pool if now > -math.inf else -math.inf)
                 if hand_on:
                     after += power_of(fresh, row, card, w)
         if not hand_on or after <= 0.5 * (budget + value):

@@ -230,6 +230,14 @@ class TestExactness:
                 split.sweep(1, True, 1)
             assert split.value() == pytest.approx(truth, abs=close * max(1.0, abs(truth)))
 
+    @pytest.mark.parametrize("name", ["tree", "chain", "hard_zeros_tree", "star"])
+    def test_marginals_of_trees(self, name: str) -> None:
+        graph, joint = family(name), reference.joint_table(family(name))
+        for method, close in ((bl.GDD(floor=0.0), 1e-9), (bl.GDD(ibound=2, floor=0.0), 1e-9), (bl.GDD(), 1e-2)):
+            result = bl.infer(graph, method)
+            np.testing.assert_allclose(result.mu_var, reference.mu_var(joint), atol=close)
+            np.testing.assert_allclose(result.mu, reference.mu(graph, joint), atol=close)
+
     @pytest.mark.parametrize("name", ["grid", "complete", "higher_order", "hard_zeros", "parity"])
     def test_large_ibounds(self, name: str) -> None:
         graph, joint = family(name), reference.joint_table(family(name))

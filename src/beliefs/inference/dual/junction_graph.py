@@ -28,6 +28,8 @@ class JunctionGraph:
 
     Attributes
     ----------
+    order : ndarray
+        All unobserved variables, first eliminated first.
     axis_ptr, axis_var, card : ndarray
         Cluster ``c`` has the variables ``axis_var[axis_ptr[c]:axis_ptr[c+1]]``, with their cardinalities.
     own : ndarray (n_axes,)
@@ -42,6 +44,7 @@ class JunctionGraph:
         The separator of each unobserved variable alone, else -1.
     """
 
+    order: Ints
     axis_ptr: Ints
     axis_var: Ints
     card: Ints
@@ -124,6 +127,7 @@ class JunctionGraph:
         link_cluster: Ints, home: Ints, node: Ints,
     ) -> JunctionGraph:  # fmt: skip
         axis_ptr, axis_var, own = clusters
+        alone = sep_ptr[:-1][np.diff(sep_ptr) == 1]
         arrays = [axis_ptr, axis_var, layout.card[axis_var], sep_ptr, sep_var, layout.card[sep_var], link_ptr]
         axis_ptr, axis_var, card, sep_ptr, sep_var, sep_card, link_ptr = (frozen_ints(a, "axes") for a in arrays)
         link_cluster = frozen_ints(link_cluster, "links")
@@ -134,8 +138,9 @@ class JunctionGraph:
             sep_ptr, sep_var, sep_card, link_ptr, link_cluster, axis_ptr, axis_var, card, step, first, size, stride
         )
         own.setflags(write=False)
+        order = frozen_ints(sep_var[alone], "order")
         derived = [frozen_ints(a, "links") for a in (first, step, size, stride, home, node)]
-        return cls(axis_ptr, axis_var, card, own, sep_ptr, sep_var, sep_card, link_ptr, link_cluster, *derived)
+        return cls(order, axis_ptr, axis_var, card, own, sep_ptr, sep_var, sep_card, link_ptr, link_cluster, *derived)
 
     # -- derived --------------------------------------------------------------------------------------------------
     @property
@@ -157,6 +162,24 @@ class JunctionGraph:
     def sep_cell(self) -> Ints:
         """Offsets of the separators' tables, (n_separators+1,)."""
         return _table_ptr(self.sep_ptr, self.sep_card)
+
+    @cached_property
+    def axis_cluster(self) -> Ints:
+        """The cluster of each axis, (n_axes,)."""
+        return frozen_ints(np.repeat(np.arange(self.n_clusters), np.diff(self.axis_ptr)), "axes")
+
+    @cached_property
+    def chains(self) -> tuple[Ints, Ints, Ints]:
+        """Where the cells over each axis and its later ones begin, laid side by side; and the axes of each variable."""
+        after, end = self.card.copy(), self.axis_ptr[self.axis_cluster + 1]
+        for further in range(1, int(np.diff(self.axis_ptr).max(initial=1))):
+            axes = np.flatnonzero(np.arange(after.size) + further < end)
+            after[axes] *= self.card[axes + further]
+        level = np.concatenate([[0], np.cumsum(after)])
+        n_vars = self.node.size
+        var_ptr = np.concatenate([[0], np.cumsum(np.bincount(self.axis_var, minlength=n_vars))])
+        axes = np.argsort(self.axis_var, kind="stable")
+        return frozen_ints(level, "levels"), frozen_ints(var_ptr, "variables"), frozen_ints(axes, "axes")
 
     @cached_property
     def link_width(self) -> Ints:

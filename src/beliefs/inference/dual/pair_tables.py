@@ -75,10 +75,10 @@ class PairTables(SplitTables):
         node_values(self.graph.sep_cell, self.sep_weight, self.nodes, self.values[1])
         return float(self.values[1].sum())
 
-    def gradients(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    def gradients(self, *, of_clusters: bool = True) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """Return beliefs and entropies, as for all tables."""
         self.absorb()
-        return super().gradients()
+        return super().gradients(of_clusters=of_clusters)
 
     def kept(self, recent: tuple[float, ...]) -> Start:
         """Return what a warm start needs."""

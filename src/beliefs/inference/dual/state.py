@@ -19,6 +19,7 @@ from beliefs.inference.dual.junction_graph import JunctionGraph
 from beliefs.inference.dual.weights import initial_weights, least_weights
 from beliefs.inference.parallel import in_chunks, side_by_side
 from beliefs.kernels.gdd import update_separators
+from beliefs.kernels.gdd_beliefs import cluster_chains, consensus_beliefs
 from beliefs.kernels.gdd_graph import load_tables, prune_states
 from beliefs.kernels.gdd_terms import best_states, cluster_gradients, factor_marginals, term_values
 from beliefs.model.graph import FactorGraph
@@ -53,8 +54,8 @@ def predicted_bytes(graph: JunctionGraph, layout: Layout) -> float:
     cells, widest = float(graph.cell_ptr[-1]), float(np.diff(graph.cell_ptr).max(initial=1))
     links, axes = float(graph.link_cluster.size), float(graph.axis_var.size + graph.sep_var.size)
     plan = 10.0 * axes + 8.0 * links + 4.0 * float(graph.stride.size)
-    answer = float(layout.table_ptr[-1]) + cells + 3.0 * layout.n_states
-    return 8.0 * (cells + 2.0 * float(graph.sep_cell[-1]) + plan + 12.0 * widest + answer)
+    answer = float(layout.table_ptr[-1]) + 2.0 * cells + 3.0 * layout.n_states
+    return 8.0 * (cells + 3.0 * float(graph.sep_cell[-1]) + plan + 12.0 * widest + answer)
 
 
 class Scratch:
@@ -184,17 +185,18 @@ class SplitTables:
         term_values(g.sep_ptr, g.sep_card, g.sep_cell, self.sep_weight, self.nodes, *scratch, self.values[1])
         return float(self.values[1].sum())
 
-    def gradients(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """Return beliefs and entropies of clusters, of separators, and the weighted mean of each variable's beliefs."""
+    def gradients(self, *, of_clusters: bool = True) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """Return beliefs and entropies of clusters, of separators, and weights times beliefs for each variable."""
         g, work, lay = self.graph, self.scratch, self.model.layout
         scratch = (work.z, work.p, work.total)
         beliefs, entropies = np.empty_like(self.tables), np.empty_like(self.weight)
         of_seps, sep_entropies = np.empty_like(self.nodes), np.empty_like(self.sep_weight)
         mu_var = np.zeros(lay.n_states)
-        cluster_gradients(
-            g.axis_ptr, g.axis_var, g.card, g.cell_ptr, self.weight, lay.state_ptr, self.tables, *scratch, beliefs,
-            entropies, mu_var,
-        )  # fmt: skip
+        if of_clusters:
+            cluster_gradients(
+                g.axis_ptr, g.axis_var, g.card, g.cell_ptr, self.weight, lay.state_ptr, self.tables, *scratch,
+                beliefs, entropies, mu_var,
+            )  # fmt: skip
         cluster_gradients(
             g.sep_ptr, g.sep_var, g.sep_card, g.sep_cell, self.sep_weight, lay.state_ptr, self.nodes, *scratch,
             of_seps, sep_entropies, mu_var,
@@ -204,13 +206,21 @@ class SplitTables:
     def marginals(self) -> tuple[Floats, Floats]:
         """Return the beliefs of variables and of factors, normalised; observed variables have zeros."""
         lay, g, work = self.model.layout, self.graph, self.scratch
-        beliefs, _, _, _, mu_var = self.gradients()
-        mass = np.add.reduceat(mu_var, lay.state_ptr[:-1])
-        mu_var /= np.repeat(np.where(mass > 0, mass, 1.0), lay.card)
+        mu_var = self.gradients(of_clusters=False)[4]
+        level, var_ptr, var_axes = g.chains
+        chains = np.empty(int(level[-1]))
+        cluster_chains(
+            g.axis_ptr, g.card, g.cell_ptr, self.weight, self.tables, work.z, work.p, work.total, level, chains
+        )
+        consensus_beliefs(
+            g.order, g.axis_ptr, g.axis_cluster, g.card, self.weight, var_ptr, var_axes, level, lay.state_ptr,
+            np.empty(int(lay.card.max(initial=1))), chains, mu_var,
+        )  # fmt: skip
         mu_factor = np.empty(int(lay.table_ptr[-1]))
+        begin = np.append(level[:-1], 0)[g.axis_ptr[:-1]]
         factor_marginals(
             lay.scope_ptr, lay.scope_vars, lay.card, lay.table_ptr, g.home, lay.state_ptr, g.axis_ptr, g.axis_var,
-            g.card, g.cell_ptr, beliefs, mu_var, work.index, work.strides, mu_factor,
+            g.card, begin, chains, mu_var, work.index, work.strides, mu_factor,
         )  # fmt: skip
         return mu_var, mu_factor
 
