@@ -15,7 +15,7 @@ Runs = dict[str, dict[str, Result]]
 
 WHAT = {
     "PR": "error of ln Z",
-    "MAR": "mean Hellinger distance of a marginal",
+    "MAR": "Hellinger distance of the marginals",
     "MMAP": "shortfall of the value from the best known one, in natural logs",
 }
 CLOSE = {"PR": 0.1, "MAR": 0.01, "MMAP": 1e-6}
