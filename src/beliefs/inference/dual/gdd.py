@@ -248,7 +248,7 @@ class GDD(Method):
         return buckets
 
     def _check_budget(self, problem: Problem, graph: JunctionGraph) -> None:
-        needed = predicted_bytes(graph, problem.graph.layout)
+        needed = predicted_bytes(graph, problem.graph.layout, marginals=problem.task is Task.INFER)
         if needed > max(problem.max_bytes, _TRIFLE):
             limit = readable_bytes(problem.max_bytes)
             raise BudgetError(

@@ -49,12 +49,14 @@ class Start:
     recent: tuple[float, ...]
 
 
-def predicted_bytes(graph: JunctionGraph, layout: Layout) -> float:
+def predicted_bytes(graph: JunctionGraph, layout: Layout, *, marginals: bool) -> float:
     """Predict the memory of a run: the plan, tables, weights, one thread's scratch, and the answer."""
     cells, widest = float(graph.cell_ptr[-1]), float(np.diff(graph.cell_ptr).max(initial=1))
     links, axes = float(graph.link_cluster.size), float(graph.axis_var.size + graph.sep_var.size)
     plan = 10.0 * axes + 8.0 * links + 4.0 * float(graph.stride.size)
-    answer = float(layout.table_ptr[-1]) + 2.0 * cells + 3.0 * layout.n_states
+    answer = 1.2 * cells  # what a warm start keeps
+    if marginals:
+        answer = float(layout.table_ptr[-1]) + float(graph.chains[0][-1]) + 3.0 * layout.n_states
     return 8.0 * (cells + 3.0 * float(graph.sep_cell[-1]) + plan + 12.0 * widest + answer)
 
 
@@ -143,8 +145,7 @@ class SplitTables:
         tables, nodes = np.zeros(self.tables.size), np.zeros(self.nodes.size)
         self._load(tables, nodes)
         for now, loaded in ((self.tables, tables), (self.nodes, nodes)):
-            zero = loaded == -np.inf
-            loaded[:] = np.where(zero, -np.inf, now - np.where(zero, 0.0, loaded))
+            np.subtract(now, loaded, out=loaded, where=loaded > -np.inf)
         return Start(
             self.graph, self.tau, tables, nodes, self.weight.copy(), self.sep_weight.copy(), self.metric.copy(),
             self.rate.copy(), self.n_sweeps, recent,
