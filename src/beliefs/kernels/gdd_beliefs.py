@@ -16,7 +16,7 @@ from beliefs.kernels._jit import kernel
 from beliefs.kernels.gdd_tables import power_chain
 from beliefs.typing import Floats, Ints
 
-__all__ = ["cluster_chains", "consensus_beliefs"]
+__all__ = ["cluster_chains", "consensus_beliefs", "decode_chains"]
 
 _LEAST = 1e-300
 
@@ -24,9 +24,12 @@ _LEAST = 1e-300
 @kernel
 def cluster_chains(
     axis_ptr: Ints, card: Ints, cell_ptr: Ints, weight: Floats, tables: Floats, z: Floats, p: Floats, total: Floats,
-    level: Ints, chains: Floats,
+    level: Ints, in_logs: bool, chains: Floats,
 ) -> None:  # fmt: skip
-    """Write the conditionals of every cluster, axis by axis, to ``chains``; those of axis ``a`` at ``level[a]``."""
+    """Write the conditionals of every cluster, axis by axis, to ``chains``; those of axis ``a`` at ``level[a]``.
+
+    ``in_logs``: the tables themselves instead, earlier axes eliminated.
+    """
     for c in range(cell_ptr.size - 1):
         first, last, start = axis_ptr[c], axis_ptr[c + 1], cell_ptr[c]
         size = cell_ptr[c + 1] - start
@@ -36,7 +39,7 @@ def cluster_chains(
         at = 0
         for a in range(first, last):
             for k in range(size):
-                chains[level[a] + k] = p[at + k]
+                chains[level[a] + k] = z[at + k] if in_logs else p[at + k]
             at += size
             size //= card[a]
 
@@ -94,3 +97,33 @@ def consensus_beliefs(
                     chains[level[a] + x * inner + y] *= ratio
                 if inner == 1:  # a maximum leaves nothing to scale where it is not
                     chains[level[a] + x] = mu_var[begin + x]
+
+
+@kernel
+def decode_chains(
+    order: Ints, axis_ptr: Ints, axis_var: Ints, axis_cluster: Ints, card: Ints, var_ptr: Ints, var_axes: Ints,
+    level: Ints, node: Ints, sep_cell: Ints, chains: Floats, nodes: Floats, score: Floats, states: Ints,
+) -> None:  # fmt: skip
+    r"""Choose the states of ``order``, from the last to the first, each given the later ones in its clusters.
+
+    Equivalent to :math:`\hat x_i = \arg\max_{x_i} n_i(x_i) + \sum_{c \ni i} Z_c(x_i, \hat x_{later})`, ties to the
+    first. ``chains`` are those of :func:`cluster_chains` in logs; ``score`` is scratch.
+    """
+    for turn in range(order.size - 1, -1, -1):
+        v = order[turn]
+        begin = sep_cell[node[v]]
+        n_states = sep_cell[node[v] + 1] - begin
+        for x in range(n_states):
+            score[x] = nodes[begin + x]
+        for i in range(var_ptr[v], var_ptr[v + 1]):
+            a = var_axes[i]
+            cell, inner = 0, 1
+            for b in range(axis_ptr[axis_cluster[a] + 1] - 1, a, -1):
+                cell += states[axis_var[b]] * inner
+                inner *= card[b]
+            for x in range(n_states):
+                score[x] += chains[level[a] + x * inner + cell]
+        best = 0
+        for x in range(1, n_states):
+            best = x if score[x] > score[best] else best
+        states[v] = best

@@ -67,6 +67,7 @@ __all__ = ["GDD"]
 
 _MOST_CELLS = 2.0**40
 _TRY_CELLS = 2e6  # of the model: larger ones are not swept twice to choose an order
+_DECODE_CELLS = 100_000  # larger models are decoded after 1, 2, 4, 8, ... sweeps, beside plain rounding
 _TRIFLE = 1_000_000  # bytes that are always there
 _WINDOW = 4  # sweeps over which the bound must have settled
 _REFRESH = 32  # iterations after which the bound is computed anew, not by differences
@@ -187,6 +188,7 @@ class GDD(Method):
         """Return the bound with its beliefs, or the best assignment."""
         value = self.value(state)
         if state.incumbent is not None:
+            state.incumbent.offer(state.split.decoded())
             return state.incumbent.decoding(value.upper)
         mu_var, mu_factor = state.split.marginals()
         mu_var += observed_point_masses(state.problem.graph)
@@ -257,8 +259,12 @@ class GDD(Method):
             )
 
     def _offer(self, state: GddState) -> None:
+        """Offer the variables' own maximisers and, now and then on large models, states chosen one given the others."""
         if state.incumbent is not None:
             state.incumbent.offer(state.split.rounded())
+            small = int(state.split.graph.cell_ptr[-1]) <= _DECODE_CELLS
+            if small or state.n_steps & (state.n_steps - 1) == 0:
+                state.incumbent.offer(state.split.decoded())
 
 
 def _orders(problem: Problem, tau: Floats) -> list[Ints]:

@@ -80,6 +80,11 @@ class PairTables(SplitTables):
         self.absorb()
         return super().gradients(of_clusters=of_clusters)
 
+    def decoded(self) -> Ints:
+        """Return a joint state read off all tables."""
+        self.absorb()
+        return super().decoded()
+
     def kept(self, recent: tuple[float, ...]) -> Start:
         """Return what a warm start needs."""
         self.absorb()

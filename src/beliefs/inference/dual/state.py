@@ -19,7 +19,7 @@ from beliefs.inference.dual.junction_graph import JunctionGraph
 from beliefs.inference.dual.weights import initial_weights, least_weights
 from beliefs.inference.parallel import in_chunks, side_by_side
 from beliefs.kernels.gdd import update_separators
-from beliefs.kernels.gdd_beliefs import cluster_chains, consensus_beliefs
+from beliefs.kernels.gdd_beliefs import cluster_chains, consensus_beliefs, decode_chains
 from beliefs.kernels.gdd_graph import load_tables, prune_states
 from beliefs.kernels.gdd_terms import best_states, cluster_gradients, factor_marginals, term_values
 from beliefs.model.graph import FactorGraph
@@ -209,10 +209,7 @@ class SplitTables:
         lay, g, work = self.model.layout, self.graph, self.scratch
         mu_var = self.gradients(of_clusters=False)[4]
         level, var_ptr, var_axes = g.chains
-        chains = np.empty(int(level[-1]))
-        cluster_chains(
-            g.axis_ptr, g.card, g.cell_ptr, self.weight, self.tables, work.z, work.p, work.total, level, chains
-        )
+        chains = self._chains(in_logs=False)
         consensus_beliefs(
             g.order, g.axis_ptr, g.axis_cluster, g.card, self.weight, var_ptr, var_axes, level, lay.state_ptr,
             np.empty(int(lay.card.max(initial=1))), chains, mu_var,
@@ -224,6 +221,25 @@ class SplitTables:
             g.card, begin, chains, mu_var, work.index, work.strides, mu_factor,
         )  # fmt: skip
         return mu_var, mu_factor
+
+    def decoded(self) -> Ints:
+        """Return a joint state, variable after variable from the last eliminated to the first, each given those."""
+        g = self.graph
+        level, var_ptr, var_axes = g.chains
+        states = np.maximum(self.model.evidence_states, 0)
+        decode_chains(
+            g.order, g.axis_ptr, g.axis_var, g.axis_cluster, g.card, var_ptr, var_axes, level, g.node, g.sep_cell,
+            self._chains(in_logs=True), self.nodes, np.empty(int(self.model.layout.card.max(initial=1))), states,
+        )  # fmt: skip
+        return states
+
+    def _chains(self, *, in_logs: bool) -> Floats:
+        """Return the steps of all clusters' power sums: conditionals, or in logs the tables they come from."""
+        g, work = self.graph, self.scratch
+        chains = np.empty(int(g.chains[0][-1]))
+        scratch = (work.z, work.p, work.total)
+        cluster_chains(g.axis_ptr, g.card, g.cell_ptr, self.weight, self.tables, *scratch, g.chains[0], in_logs, chains)
+        return chains
 
     # -- block updates ----------------------------------------------------------------------------------------------
     def update(self, order: Ints, ahead: Bools, begin: int, end: int, local_steps: int, moving: bool) -> int:
