@@ -77,12 +77,15 @@ _COOLING, _COOLEST = 0.8, 0.02  # of the temperature of maximised variables, an 
 _LOWER = 0.5  # first size of negative weights
 _LEAST_STEP, _GROWTH = 1e-3, 1.2  # relative to the first; an iteration that was good
 _FAR, _FURTHER = 1.0, 1.5  # nats by which a log marginal is believed to differ at first; growth
-_PATIENCE = 1  # iterations that may be worse before maxima are taken back; at a lower temperature they often recover
+_NONE = np.zeros(0)
 
 
 @dataclass(eq=False)
 class WmbState:
-    """A run, its best bound, and the shifts and weights that gave it."""
+    """A run, its best bound, and shifts and weights: those of the best (``kept``) and of the last good step.
+
+    ``level`` is the bound at the temperature of the search, which is what steps are judged by.
+    """
 
     run: BucketRun
     maximised: Bools
@@ -92,7 +95,8 @@ class WmbState:
     bound: float = math.inf
     best: float = math.inf
     far: float = math.inf
-    worse: int = 0
+    level: float = math.inf
+    good: tuple[Floats, Floats] = (_NONE, _NONE)
     kept: tuple[Floats, Floats] | None = None
 
 
@@ -195,30 +199,26 @@ class WMB(Method):
         if run.constant == -math.inf:
             raise zero_probability(problem.graph)
         self._judge(state, self._bound(state))
-        self._refresh(state)
+        state.level = self._refresh(state)
+        state.good = run.shifts.copy(), run.weight.copy()
         return state
 
     def step(self, state: WmbState) -> float:
-        """Match on the way up, send beliefs down, and judge the bound."""
-        run, before = state.run, state.best
+        """Match on the way up, send beliefs down, and judge the step by the bound at the temperature of the search."""
+        run, before = state.run, (state.best, state.level)
         if not run.plan.buckets.split or state.best == -math.inf:  # exact, or nothing to match
             return 0.0
-        bound = run.match(state.step, self.weight_step, state.far)
+        level = run.match(state.step, self.weight_step, state.far)
         run.backward()
-        if state.maximised.any():
-            bound = self._bound(state)
-        if state.maximised.any() and self.smoothing > 0:
-            heat = max(state.heat * _COOLING, min(_COOLEST, state.heat))
-            run.weight[state.maximised] *= heat / state.heat
-            state.heat = heat
-        self._judge(state, bound)
-        if not self._worse(bound, state.best):
-            state.worse, state.step, state.far = 0, min(state.step * _GROWTH, self.step_size), state.far * _FURTHER
-            return abs(state.best - before) / max(1.0, abs(state.best))
-        state.worse += 1
-        if self.backtrack and state.worse > (_PATIENCE if state.maximised.any() else 0):
+        self._judge(state, self._bound(state) if state.maximised.any() else level)
+        if self.backtrack and self._worse(level, state.level):
             self._undo(state)
-        return 1.0 if state.step > _LEAST_STEP * self.step_size else 0.0
+            return 1.0 if state.step > _LEAST_STEP * self.step_size else 0.0
+        state.level, state.good = level, (run.shifts.copy(), run.weight.copy())
+        state.step, state.far = min(state.step * _GROWTH, self.step_size), state.far * _FURTHER
+        self._cool(state)
+        moved = max(abs(now - then) for now, then in zip((state.best, level), before, strict=True))
+        return moved / max(1.0, abs(state.best))
 
     def value(self, state: WmbState) -> Value:
         """Return the best bound so far (of maxima, the value of the latest assignment) and the certified interval."""
@@ -271,19 +271,27 @@ class WMB(Method):
         return one < other - slack if self.lower else one > other + slack
 
     # -- steps ------------------------------------------------------------------------------------------------------
-    def _refresh(self, state: WmbState) -> None:
-        """Send all messages, up and down, at the temperature of the search."""
+    def _refresh(self, state: WmbState) -> float:
+        """Send all messages, up and down, at the temperature of the search; return the bound at it."""
         run = state.run
         if self.smoothing > 0:
             share = 1.0 / run.plan.buckets.replicas[run.plan.buckets.variable]
             run.weight[state.maximised] = state.heat * share[state.maximised]
-        run.forward()
+        level = run.forward()
         run.backward()
+        return level
+
+    def _cool(self, state: WmbState) -> None:
+        """Lower the temperature of maximised variables; the bound at it falls with it."""
+        if state.maximised.any() and self.smoothing > 0:
+            heat = max(state.heat * _COOLING, min(_COOLEST, state.heat))
+            state.run.weight[state.maximised] *= heat / state.heat
+            state.heat = heat
 
     def _undo(self, state: WmbState) -> None:
-        """Go back to the best shifts and weights, with half the step."""
-        self._restore(state)
-        state.worse, state.step, state.far = 0, 0.5 * state.step, max(0.5 * state.far, min(_FAR, state.far))
+        """Go back to the last good shifts and weights, with half the step."""
+        state.run.shifts[:], state.run.weight[:] = state.good
+        state.step, state.far = 0.5 * state.step, max(0.5 * state.far, min(_FAR, state.far))
         self._refresh(state)
 
     def _restore(self, state: WmbState) -> None:
