@@ -55,7 +55,7 @@ def tour() -> None:
         bl.infer(family(name), bl.JunctionTree(order="min_fill", restarts=2))
     network = sprinkler()
     network.sample(5, seed=np.random.default_rng(1))
-    for cls in bl.METHODS:
+    for cls in bl.methods(task="infer"):
         bl.infer(network.condition({"Cloudy": 0}), cls(), targets=["Rain"])
 
 

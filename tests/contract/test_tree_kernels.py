@@ -131,12 +131,14 @@ class TestPlanning:
         ptr = np.concatenate([[0], np.cumsum([len(s) for s in shapes])]).astype(np.int64)
         card = np.array([k for s in shapes for k in s], np.int64)
         gone = np.array([data.draw(st.integers(0, len(s))) for s in shapes], np.int64)
+        split = data.draw(st.booleans())
         n_outer, block, cells, columns = np.empty((4, len(shapes)), np.int64)
-        planning.choose_blocks(ptr, card, gone, 16, 64, n_outer, block, cells, columns)
+        planning.choose_blocks(ptr, card, gone, 16, 64, split, n_outer, block, cells, columns)
         for c, shape in enumerate(shapes):
-            inner = shape[n_outer[c] :]
+            inner, least = shape[n_outer[c] :], gone[c] if split else 0
             assert block[c] == np.prod(inner) and cells[c] == np.prod(shape) and columns[c] == np.prod(shape[gone[c] :])
-            assert block[c] >= 16 or n_outer[c] == 0 or block[c] * shape[n_outer[c] - 1] > 64
+            assert n_outer[c] >= least
+            assert block[c] >= 16 or n_outer[c] == least or block[c] * shape[n_outer[c] - 1] > 64
             assert block[c] <= 64 or len([k for k in inner if k > 1]) == 1
 
     @given(plans())
