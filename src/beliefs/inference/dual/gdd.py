@@ -49,7 +49,8 @@ from beliefs.inference.base import (
     is_word,
     observed_point_masses,
 )  # fmt: skip
-from beliefs.inference.buckets.partition import MiniBuckets, check_ibound, partition
+from beliefs.inference.buckets.bucket_order import few_later_neighbours, ordered_tree
+from beliefs.inference.buckets.partition import MiniBuckets, check_ibound
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.chosen_order import check_order, chosen_order
 from beliefs.inference.dual.joint import JointDescent
@@ -57,7 +58,6 @@ from beliefs.inference.dual.junction_graph import JunctionGraph
 from beliefs.inference.dual.pair_tables import PairTables
 from beliefs.inference.dual.state import SplitTables, Start, predicted_bytes
 from beliefs.inference.exact.junction_tree import planned_order
-from beliefs.inference.orders import Order
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
 from beliefs.kernels.gdd_order import fewest_factors_order
@@ -95,8 +95,8 @@ class GDD(Method):
     ibound : int or None
         Variables in a message, at least 1; None takes the factors themselves as clusters.
     order : str or sequence of variables
-        A heuristic as in :class:`JunctionTree`, or all unobserved variables, first eliminated first. ``"auto"`` with
-        factors as clusters tries two orders; the bound depends on it, since weights belong to the earlier variable.
+        A heuristic as in :class:`JunctionTree`, or all unobserved variables, first eliminated first. ``"auto"`` tries
+        some, of little fill, few later neighbours or few later factors: the bound depends on the order.
     solver : str
         ``"blocks"``, separator after separator, or ``"lbfgs"``, one quasi-Newton step on everything an iteration: a
         slow start, but it goes on where block updates stop. Both decrease the bound at every iteration.
@@ -203,8 +203,7 @@ class GDD(Method):
     def _split(self, problem: Problem, warm: Start | None) -> tuple[SplitTables, bool]:
         """Return the tables to go on from, and whether they are those of an earlier result.
 
-        Where the order is left to us and changes the bound, two are tried: the one of little fill and the one of few
-        later factors; a few sweeps tell which is better.
+        Where the order is left to us and changes the bound, several are tried; two sweeps tell which is best.
         """
         tau, spread = chosen_temperatures(problem, self.tau), self.spread
         if spread is None and self.ibound is not None:
@@ -227,9 +226,8 @@ class GDD(Method):
     def _junction_graphs(self, problem: Problem, tau: Floats) -> Iterator[JunctionGraph]:
         layout = problem.graph.layout
         if self.ibound is not None:
-            order = chosen_order(problem, self.order)
-            buckets = self._buckets(problem, order, self.ibound)
-            key = ("gdd", self.ibound, order.order.tobytes())
+            buckets = self._buckets(problem, tau, self.ibound)
+            key = ("gdd", self.ibound, buckets.order.tobytes())
             yield layout.plan(key, lambda: JunctionGraph.of_buckets(layout, buckets))
             return
         free = isinstance(self.order, str) and self.order == "auto"
@@ -237,10 +235,9 @@ class GDD(Method):
             kept = ("gdd", None, listed.tobytes())
             yield layout.plan(kept, lambda: JunctionGraph.of_factors(layout, listed))  # noqa: B023
 
-    def _buckets(self, problem: Problem, order: Order, ibound: int) -> MiniBuckets:
-        layout = problem.graph.layout
-        key = ("mini-buckets", order.order.tobytes(), ibound)
-        buckets = layout.plan(key, lambda: partition(layout, order, ibound))
+    def _buckets(self, problem: Problem, tau: Floats, ibound: int) -> MiniBuckets:
+        """Return the mini-buckets of the given order, or of the better of two; their tables must fit."""
+        buckets = ordered_tree(problem, self.order, ibound, tau, self.name).buckets
         if 24.0 * buckets.n_cells > max(problem.max_bytes, _TRIFLE) or buckets.n_cells > _MOST_CELLS:
             needed, limit = readable_bytes(24.0 * buckets.n_cells), readable_bytes(problem.max_bytes)
             raise BudgetError(
@@ -268,17 +265,19 @@ class GDD(Method):
 
 
 def _orders(problem: Problem, tau: Floats) -> list[Ints]:
-    """Return orders to try: one that leaves few factors to later variables and, if it matters, one of little fill."""
-    layout = problem.graph.layout
-    key = ("fewest factors", problem.query.tobytes() if problem.task is Task.MARGINAL_MAP else b"")
-    first = layout.plan(key, lambda: _fewest_factors(problem))
-    if (tau == 0).all() or float(layout.table_ptr[-1]) > _TRY_CELLS:
-        return [first]
-    second = planned_order(problem, "min_degree").order
-    return [first] if np.array_equal(first, second) else [first, second]
+    """Return orders to try: few later neighbours and, if the order matters, few later factors, and little fill."""
+    found = [few_later_neighbours(problem).order]
+    if (tau == 0).all() or float(problem.graph.layout.table_ptr[-1]) > _TRY_CELLS:
+        return found
+    query = problem.query.tobytes() if problem.task is Task.MARGINAL_MAP else b""
+    factors = problem.graph.layout.plan(("few later factors", query), lambda: _few_later_factors(problem))
+    for order in (factors, planned_order(problem, "min_degree").order):
+        if not any(np.array_equal(order, other) for other in found):
+            found.append(order)
+    return found
 
 
-def _fewest_factors(problem: Problem) -> Ints:
+def _few_later_factors(problem: Problem) -> Ints:
     layout = problem.graph.layout
     stage = np.zeros(layout.n_vars, np.int64)
     stage[problem.query] = 1
