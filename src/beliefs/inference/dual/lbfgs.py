@@ -35,8 +35,10 @@ class QuasiNewton:
     Examples
     --------
     >>> search = QuasiNewton(lambda x: (float(x @ x), 2.0 * x), np.array([3.0, -4.0]))
-    >>> search.step(), search.step(), search.value
-    (True, False, 0.0)
+    >>> while search.step():
+    ...     pass
+    >>> round(search.value, 9)
+    0.0
     """
 
     def __init__(self, function: Callable[[Floats], tuple[float, Floats]], x: Floats) -> None:
