@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from beliefs.driver import Status, Value
-from beliefs.errors import BudgetError, UnsupportedError
+from beliefs.errors import BeliefsError, BudgetError, UnsupportedError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.portfolio_stages import (
@@ -47,6 +47,7 @@ from beliefs.inference.variational.mean_field import MeanField
 
 __all__ = ["Portfolio", "PortfolioState", "WarmStages"]
 
+_ROUNDING = 1e-6  # relative: beyond it two bounds that cross are no accident of arithmetic
 _EXACT = 1e-12  # relative: what rounding may leave between two ends that are the same number
 _UNKNOWN = 2.0  # relative width of an interval that is open on one side; no other is wider
 _TRIFLE = 1_000_000  # bytes that are always there
@@ -116,7 +117,13 @@ class PortfolioState:
         return [p for p in self.players if p.ready(self.clock)]
 
     def learn(self, player: Player) -> None:
-        """Take over what a player knows; rounding never turns the interval around."""
+        """Take over what a player knows; rounding never turns the interval around, and anything else is a defect."""
+        for low, high in ((player.value.lower, self.upper), (self.lower, player.value.upper)):
+            if low > high + _ROUNDING * max(1.0, abs(high)):
+                raise BeliefsError(
+                    f"{player.method}: a lower bound of {low!r} contradicts an upper bound of {high!r}; one of the "
+                    "methods is wrong about this model. Please report it, and name the method to run instead"
+                )
         lower, upper = min(player.value.lower, self.upper), max(player.value.upper, self.lower)
         if lower > self.lower or (self.lower_by is None and lower > -math.inf):
             self.lower, self.lower_by = lower, player

@@ -13,6 +13,7 @@ import pytest
 
 import beliefs as bl
 import reference
+from beliefs.driver import Value
 from beliefs.inference import Bound, Method, Task
 from beliefs.inference import auto as auto_module
 from beliefs.inference.base import Problem
@@ -279,3 +280,18 @@ class TestWarmStart:
     def test_the_choice_without_a_door(self) -> None:
         chosen, reason = auto_module.choose(replace(Problem(HARD), time_limit=1.0))
         assert isinstance(chosen, Portfolio) and repr(chosen) == "auto" and "bounds instead" in reason
+
+
+class Boastful(bl.MeanField):
+    """Claims a lower bound that is none."""
+
+    def value(self, state: Any) -> Value:
+        honest = super().value(state)
+        return replace(honest, lower=honest.lower + 1e3)
+
+
+@pytest.mark.usefixtures("no_exact")
+def test_bounds_that_contradict_each_other_are_an_error_and_not_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STAGES, Task.INFER, (Stage(bl.TRW()), Stage(Boastful())))
+    with pytest.raises(bl.BeliefsError, match="contradicts an upper bound"):
+        bl.infer(NARROW)
