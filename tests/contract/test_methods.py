@@ -35,6 +35,8 @@ PRESETS: tuple[Method, ...] = (
     bl.MiniBucket(ibound=1),
     bl.MiniBucket(ibound=2, partition="content", order="unconstrained"),
     bl.WMB(ibound=1),
+    bl.GDD(ibound=1),
+    bl.GDD(solver="lbfgs"),
     bl.WMB(ibound=2, backtrack=False, smoothing=0.0, step_size=0.3),
 )
 OBSERVED = (0, 2, 99)  # how many variables have evidence; 99 stands for all
