@@ -33,7 +33,7 @@ __all__ = ["STAGES", "Clock", "Player", "Room", "Stage", "cells_read", "cells_va
 
 _CELL = 1e-8  # seconds of work called a cell: reading one of a plain table
 _START = 20.0  # steps that a stage's start, first step and first value take together, at worst
-_PRICE = {BP: 2.0, TRW: 4.0, MeanField: 4.0, GDD: 100.0}  # cells of work for a cell of the model, a step
+_PRICE = {BP: 2.0, TRW: 4.0, MeanField: 4.0, GDD: 40.0}  # cells of work for a cell of the model, a step
 _MIXED = 30.0  # times as much for messages that sum and maximise
 _CALL = 3e3  # cells of work for any step, however small the model
 _MOVE = 3e6  # cells of work for a move of local search
