@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench docs check-long clean distclean
+.PHONY: help demo test lint format bench experiments docs check-long clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -43,6 +43,12 @@ format: $(VENV)/installed-dev  ## rewrite the sources in the project's format
 bench: $(VENV)/installed-peers  ## measure ours beside the peers'
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/messages.py
+	$(BIN)/python benchmarks/bounds.py
+
+experiments: $(VENV)/installed-dev  ## draw the papers' figures again
+	$(BIN)/python experiments/ising_bounds.py
+	$(BIN)/python experiments/diagnostic_networks.py
+	$(BIN)/python experiments/pedigree_bounds.py
 
 docs: $(VENV)/installed-docs  ## build the documentation: site/index.html
 	rm -rf docs/generated
