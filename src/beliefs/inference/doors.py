@@ -383,4 +383,8 @@ class JointMarginals:
         kept = np.flatnonzero(~self.pruned & ~graph.layout.observed) if self.pruned.any() else None
         asked = graph if kept is None else prune_barren(graph, kept)[0]
         extended = asked.with_factors([(scope, np.zeros(shape))])
-        return infer(extended, self.method, max_bytes=self.max_bytes).factor_marginal(-1)
+        answer = infer(extended, self.method, max_bytes=self.max_bytes)
+        if answer.bound is not Bound.EXACT:
+            names = ", ".join(graph.naming.name(v) for v in scope)
+            raise UnsupportedError(f"{self.method} is not exact on a joint of ({names}); use junction_tree")
+        return answer.factor_marginal(-1)

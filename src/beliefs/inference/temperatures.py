@@ -11,6 +11,8 @@ from beliefs.inference.base import Bound, Problem, Task, check_option
 from beliefs.model.factor import numeric
 from beliefs.typing import Floats
 
+_COLDEST = 1e-6  # beyond, exponents overflow where the maximum would do
+
 __all__ = ["chosen_temperatures", "power_sum_bound"]
 
 
@@ -24,6 +26,9 @@ def chosen_temperatures(problem: Problem, tau: Any) -> Floats:
     n = problem.graph.n_vars
     check_option(given.shape == (n,), "tau", f"of shape ({n},)", given.shape)
     check_option(bool((given >= 0).all() and np.isfinite(given).all()), "tau", "finite and at least 0", tau)
+    warm = given[given > 0]
+    ok = bool(((warm >= _COLDEST) & (warm <= 1 / _COLDEST)).all())
+    check_option(ok, "tau", f"0 or between {_COLDEST:g} and {1 / _COLDEST:g}", tau)
     return given
 
 

@@ -86,6 +86,16 @@ def factor_marginals(
         total = 0.0
         for k in range(start, end):
             total += mu_factor[k]
+        if not total > 0.0:  # all belief is at states that were found impossible: the variables' own are left
+            total = 0.0
+            for k in range(start, end):
+                rest, product = k - start, 1.0
+                for e in range(scope_ptr[f + 1] - 1, scope_ptr[f] - 1, -1):
+                    v = scope_vars[e]
+                    product *= mu_var[state_ptr[v] + rest % var_card[v]]
+                    rest //= var_card[v]
+                mu_factor[k] = product
+                total += product
         for k in range(start, end):
             mu_factor[k] /= total
 

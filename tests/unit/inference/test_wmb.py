@@ -119,6 +119,8 @@ def test_lower_side_is_for_sums() -> None:
     graph = bl.datasets.make_ising_grid(3, seed=0)
     with pytest.raises(bl.UnsupportedError, match="bounds sums only"):
         bl.maximize(graph, "wmb(side=lower)")
+    with pytest.raises(bl.UnsupportedError, match="bounds sums only"):
+        bl.marginal_map(graph, [], "wmb(side=lower)")
     for text, message in (
         ("side=left", "side must be upper or lower"),
         ("step_size=0", r"step_size must be in \(0, 1\]"),
@@ -144,3 +146,75 @@ def test_extreme_tables() -> None:
         upper, lower = (bl.infer(graph, f"wmb(ibound=1, side={side})") for side in ("upper", "lower"))
         assert lower.log_lower - room(truth) <= truth <= upper.log_upper + room(truth)
         assert np.isfinite(upper.mu_var).all() and np.isfinite(lower.mu_var).all()
+
+
+def test_a_warm_start_from_another_split_model_proves_nothing_and_is_not_used() -> None:
+    """Weights of another side, temperature, query or tree would make the bound a false one."""
+    graph = bl.datasets.make_ising_grid(3, seed=0)
+    truth = bl.infer(graph, "enumeration").log_z
+    results = [
+        bl.maximize(graph, "wmb(ibound=1)"),
+        bl.infer(graph, "wmb(ibound=1, side=lower)"),
+        bl.infer(graph, bl.WMB(ibound=1, tau=[0.5] * 9)),
+        bl.marginal_map(graph, [0, 1, 2], "wmb(ibound=1)"),
+        bl.infer(graph, "wmb(ibound=2)"),
+    ]
+    for earlier in results:
+        upper = bl.infer(graph, "wmb(ibound=1)", init=earlier, max_iters=3)
+        lower = bl.infer(graph, "wmb(ibound=1, side=lower)", init=earlier, max_iters=3)
+        assert (upper.trace.upper >= truth - room(truth)).all() and (lower.trace.lower <= truth + room(truth)).all()
+    best = bl.marginal_map(graph, [7, 8], "enumeration").log_value
+    found = bl.marginal_map(graph, [7, 8], "wmb", init=bl.marginal_map(graph, [0, 1, 2, 3, 4], "wmb"))
+    assert found.gap == 0.0 and found.log_value == pytest.approx(best, abs=1e-9)
+
+
+def test_a_warm_start_on_other_tables_is_a_bound_on_those() -> None:
+    """With other tables another order may be chosen, whose replicas are others."""
+    scopes = [(0, 1), (1, 2), (2, 0), (0, 3), (3, 4)]
+    for seed in range(60):
+        first, second = (random_model([2] * 5, scopes, seed=2 * seed + k, scale=3.0) for k in range(2))
+        truth = reference.log_z(reference.joint_table(second))
+        lower, upper = (
+            bl.infer(second, method, init=bl.infer(first, method))
+            for method in ("wmb(ibound=1, side=lower)", "wmb(ibound=1)")
+        )
+        assert lower.log_lower - room(truth) <= truth <= upper.log_upper + room(truth)
+
+
+def test_no_smoothing_before_smoothing() -> None:
+    graph = bl.datasets.make_ising_grid(3, seed=0)
+    first = bl.maximize(graph, "wmb(ibound=1, smoothing=0.0)")
+    assert bl.maximize(graph, "wmb(ibound=1)", init=first).log_upper >= bl.maximize(graph).log_score - 1e-9
+
+
+def test_a_proof_that_nothing_is_possible_is_an_error_from_below_too() -> None:
+    never = bl.FactorGraph.from_tables([2, 2], [((0, 1), [[0, 0], [0, 1]]), ((0,), [1, 0])])
+    with pytest.raises(bl.ZeroProbabilityError):
+        bl.infer(never, "wmb(side=lower)")
+
+
+def test_joint_marginals_are_exact_or_refused() -> None:
+    chain = bl.FactorGraph.from_tables([2] * 6, [((v, v + 1), [[3.0, 1.0], [1.0, 2.0]]) for v in range(5)])
+    answer = bl.infer(chain, "mini_bucket(ibound=1)")
+    assert answer.bound is bl.Bound.EXACT
+    with pytest.raises(bl.UnsupportedError, match="not exact on a joint of"):
+        answer.marginal(["x0", "x5"])
+
+
+def test_local_search_starts_anew_for_another_query() -> None:
+    graph = bl.FactorGraph.from_tables([4, 2], [((0, 1), [[1, 1], [1, 1], [1, 1], [9, 9]])])
+    first = bl.marginal_map(graph, [0], "local_search")
+    assert bl.marginal_map(graph, [1], "local_search", init=first).log_value == pytest.approx(np.log(12.0))
+
+
+def test_marginals_of_factors_are_numbers_where_states_were_pruned() -> None:
+    tables = [((0, 1), [[1.0]]), ((0, 2), [[0, 0, 1, 0]]), ((1, 2), [[1, 0, 1, 1]])]
+    answer = bl.infer(bl.FactorGraph.from_tables([1, 1, 4], tables), "gdd")
+    assert answer.mu_factor.tolist() == [1, 0, 0, 1, 0, 0, 0, 1, 0]
+
+
+def test_temperatures_that_no_float_can_hold_are_refused() -> None:
+    graph = bl.datasets.make_ising_grid(3, seed=0)
+    for tau in (1e308, 1e-320):
+        with pytest.raises(bl.ModelError, match="tau must be 0 or between"):
+            bl.infer(graph, bl.WMB(tau=[tau] * 9))

@@ -41,6 +41,7 @@ zeros meet negative weights.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ from beliefs.inference.base import (
 )  # fmt: skip
 from beliefs.inference.buckets.bucket_order import ordered_tree
 from beliefs.inference.buckets.bucket_run import BucketRun, lower_weights, uniform_weights
+from beliefs.inference.buckets.bucket_tree import BucketTree
 from beliefs.inference.buckets.partition import check_ibound
 from beliefs.inference.chosen_order import check_order
 from beliefs.inference.search.incumbent import Incumbent
@@ -98,12 +100,14 @@ class WmbState:
     level: float = math.inf
     good: tuple[Floats, Floats] = (_NONE, _NONE)
     kept: tuple[Floats, Floats] | None = None
+    model: bytes = b""
 
 
 @dataclass(frozen=True, eq=False)
 class WmbStart:
-    """What a warm start needs: shifts and weights, and how far the search has come."""
+    """What a warm start needs: shifts and weights, of which split model they are, and how far the search has come."""
 
+    model: bytes
     shifts: Floats
     weight: Floats
     step: float
@@ -181,7 +185,7 @@ class WMB(Method):
         """Partition, check the budget, allocate; the first bound is that of uniform weights."""
         tau = chosen_temperatures(problem, self.tau)
         hidden = ~problem.graph.layout.observed
-        if self.lower and not (tau[hidden] > 0).all():
+        if self.lower and not (problem.task is Task.INFER and (tau[hidden] > 0).all()):
             raise UnsupportedError(
                 "wmb(side=lower) bounds sums only; maxima have the value of any state as a lower bound"
             )
@@ -193,9 +197,11 @@ class WMB(Method):
         state = WmbState(run, maximised, incumbent, self.step_size, self.smoothing)
         if self.backtrack:
             state.far = _FAR
-        if warm is not None and warm.shifts.shape == run.shifts.shape and warm.weight.shape == weight.shape:
+        state.model = self._model(plan, tau)
+        if warm is not None and warm.model == state.model:
             run.shifts[:], run.weight[:] = warm.shifts, warm.weight
-            state.step, state.heat = min(warm.step, self.step_size), min(warm.heat, self.smoothing)
+            state.step = min(warm.step, self.step_size)
+            state.heat = min(warm.heat, self.smoothing) if warm.heat > 0 else self.smoothing
         if run.constant == -math.inf:
             raise zero_probability(problem.graph)
         self._judge(state, self._bound(state))
@@ -244,7 +250,14 @@ class WMB(Method):
     def kept(self, state: WmbState) -> WmbStart:
         """Return the shifts and weights of the best bound."""
         assert state.kept is not None
-        return WmbStart(*state.kept, state.step, state.heat)
+        return WmbStart(state.model, *state.kept, state.step, state.heat)
+
+    def _model(self, plan: BucketTree, tau: Floats) -> bytes:
+        """Return what tells one split model from another: shifts and weights of a different one would prove nothing."""
+        digest = hashlib.sha256(self.side.encode())
+        for array in (plan.buckets.order, plan.buckets.axes_ptr, plan.buckets.axes, plan.buckets.host, tau):
+            digest.update(array.tobytes())
+        return digest.digest()
 
     # -- bounds -----------------------------------------------------------------------------------------------------
     def _bound(self, state: WmbState) -> float:
@@ -259,7 +272,7 @@ class WMB(Method):
 
     def _judge(self, state: WmbState, bound: float) -> None:
         """Record a bound, and keep the shifts and weights of the best."""
-        if bound == -math.inf and not self.lower:
+        if bound == -math.inf and not (self.lower and state.run.plan.buckets.split):
             raise zero_probability(state.run.problem.graph)
         state.bound = bound
         if state.kept is None or self._worse(state.best, bound):

@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from beliefs.driver import Value
 from beliefs.inference.base import Decoding, Method, Problem, Task, check_option, is_number, zero_probability
 from beliefs.inference.search.query_search import QuerySearch
@@ -55,8 +57,8 @@ class LocalSearch(Method):
         if (graph.theta[layout.cell_ptr[layout.factor_size == 1]] == -math.inf).any():
             raise zero_probability(graph)
         search = QuerySearch(problem)
-        if warm is not None:
-            search.start(warm)
+        if warm is not None and np.array_equal(warm[0], search.query):
+            search.start(warm[1])
         return search
 
     def step(self, state: QuerySearch) -> float:
@@ -74,5 +76,5 @@ class LocalSearch(Method):
         return state.decoding()
 
     def kept(self, state: QuerySearch) -> Any:
-        """Return the best states."""
-        return state.states
+        """Return the query and its best states."""
+        return state.query, state.states
