@@ -438,15 +438,3 @@ def test_decodings_are_real_and_bounds_close_around_them() -> None:
     assert result.log_value == pytest.approx(float(values[tuple(result.assignment)]), abs=1e-9)
     assert result.log_value <= values.max() + 1e-9 <= result.log_upper + 2e-9
     assert Task.MARGINAL_MAP in bl.GDD.tasks
-
-
-@pytest.mark.parametrize("ibound", [1, 2])
-def test_the_optimum_is_that_of_weighted_mini_bucket(ibound: int) -> None:
-    """The same clusters and separators: one convex problem, two roads. The floor of the weights costs a little."""
-    for seed in range(2):
-        graph = bl.datasets.make_ising_grid(4, field=0.5, coupling=0.6, seed=seed)
-        order = list(range(16))
-        wmb = bl.infer(graph, bl.WMB(ibound=ibound, order=order), max_iters=2000, tol=1e-10).log_z
-        method = bl.GDD(ibound=ibound, order=order, floor=1e-4, solver="lbfgs")
-        gdd = bl.infer(graph, method, max_iters=4000, tol=1e-12).log_z
-        assert wmb - 1e-6 <= gdd <= wmb + 5e-3

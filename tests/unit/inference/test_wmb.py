@@ -218,3 +218,15 @@ def test_temperatures_that_no_float_can_hold_are_refused() -> None:
     for tau in (1e308, 1e-320):
         with pytest.raises(bl.ModelError, match="tau must be 0 or between"):
             bl.infer(graph, bl.WMB(tau=[tau] * 9))
+
+
+@pytest.mark.parametrize("ibound", [1, 2])
+def test_the_optimum_is_that_of_gdd(ibound: int) -> None:
+    """The same clusters and separators: one convex problem, two roads. The floor of the weights costs a little."""
+    for seed in range(2):
+        graph = bl.datasets.make_ising_grid(4, field=0.5, coupling=0.6, seed=seed)
+        order = list(range(16))
+        wmb = bl.infer(graph, bl.WMB(ibound=ibound, order=order), max_iters=2000, tol=1e-10).log_z
+        method = bl.GDD(ibound=ibound, order=order, floor=1e-4, solver="lbfgs")
+        gdd = bl.infer(graph, method, max_iters=4000, tol=1e-12).log_z
+        assert wmb - 1e-6 <= gdd <= wmb + 5e-3

@@ -8,8 +8,8 @@ import numpy as np
 
 from beliefs.inference.base import Problem, observed_point_masses
 from beliefs.inference.buckets.bucket_tree import BucketTree
+from beliefs.inference.exact.tree_run import constant_part, slot_marginals
 from beliefs.kernels.bucket_passes import backward_pass, decode_buckets, forward_pass, matching_pass
-from beliefs.kernels.marginals import scatter, variable_marginals
 from beliefs.kernels.tree_log import distribute_log
 from beliefs.typing import Floats, Ints
 
@@ -31,12 +31,9 @@ class BucketRun:
 
     def __init__(self, problem: Problem, plan: BucketTree, tau: Floats, weight: Floats) -> None:
         self.problem, self.plan, self.tau, self.weight = problem, plan, tau, weight
-        graph, layout = problem.graph, problem.graph.layout
-        constants = graph.theta[layout.cell_ptr[np.diff(layout.scope_ptr) == 0]]
-        isolated = ~layout.observed & (np.diff(layout.var_ptr) == 0)
-        self.constant = float(constants.sum() + (tau[isolated] * np.log(layout.card[isolated])).sum())
+        self.constant = constant_part(problem.graph, tau)
         self.tables = np.zeros(int(plan.tree.slot_ptr[-1]))
-        self.tables[: plan.source.size] = graph.theta[plan.source]
+        self.tables[: plan.source.size] = problem.graph.theta[plan.source]
         self.back = np.zeros(self.tables.size)
 
     @property
@@ -73,18 +70,11 @@ class BucketRun:
     # -- answers --------------------------------------------------------------------------------------------------
     def beliefs(self) -> tuple[Floats, Floats]:
         """Return variable and factor marginals, the gradient of the bound; messages must be those of the weights."""
-        graph, plan, layout = self.problem.graph, self.plan, self.problem.graph.layout
+        plan = self.plan
         held = np.zeros(self.tables.size)
         if plan.buckets.n_clusters:
             distribute_log(plan.tree._replace(temperature=self.weight), self.tables, held)
-        mu_factor = np.ones(int(layout.table_ptr[-1]))
-        scatter(held, plan.target, mu_factor)
-        mu_var = observed_point_masses(graph)
-        variable_marginals(
-            layout.card, layout.scope_ptr, layout.scope_vars, layout.table_ptr, layout.var_ptr, layout.var_edges,
-            layout.edge_factor, layout.observed, layout.state_ptr, mu_factor, mu_var,
-        )  # fmt: skip
-        return mu_var, mu_factor
+        return slot_marginals(self.problem.graph, plan.target, held)
 
     def uniform(self) -> tuple[Floats, Floats]:
         """Return uniform variable and factor marginals: what a bound of -inf knows."""

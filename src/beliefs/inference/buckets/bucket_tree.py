@@ -15,10 +15,9 @@ from beliefs.inference.base import Problem
 from beliefs.inference.buckets.content import partition_by_content
 from beliefs.inference.buckets.partition import MiniBuckets, partition
 from beliefs.inference.budget import readable_bytes
-from beliefs.inference.exact.cluster_tree import lay_tree
-from beliefs.inference.exact.operands import Clusters, Operands, gather_rows
+from beliefs.inference.exact.cluster_tree import factor_slots, lay_tree
+from beliefs.inference.exact.operands import Clusters, Operands
 from beliefs.inference.orders import Order
-from beliefs.kernels.cluster_tree import factor_cells
 from beliefs.kernels.tree import Tree
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
@@ -67,12 +66,7 @@ class BucketTree:
         position = np.full(layout.n_vars, -1, np.int64)
         position[buckets.order] = np.arange(buckets.order.size)
         factors = np.flatnonzero(buckets.host >= 0)
-        source, target = np.empty((2, int(layout.factor_size[factors].sum())), np.int64)
-        scope_ptr, scope = gather_rows(layout.scope_ptr, layout.scope_vars, factors)
-        factor_cells(
-            layout.card, layout.scope_ptr, layout.scope_vars, position, layout.cell_ptr, layout.table_ptr, factors,
-            scope, source, target,
-        )  # fmt: skip
+        scope_ptr, scope, source, target = factor_slots(layout, position, factors)
         shifted = np.flatnonzero(buckets.replicas[buckets.variable] > 1)
         scopes = (
             np.concatenate([scope_ptr, scope_ptr[-1] + 1 + np.arange(shifted.size)]),

@@ -31,7 +31,7 @@ from beliefs.kernels.tree import Tree
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["MOST_SECONDS", "ClusterTree", "check_memory", "check_work", "lay_tree"]
+__all__ = ["MOST_SECONDS", "ClusterTree", "check_memory", "check_work", "factor_slots", "lay_tree"]
 
 MOST_SECONDS = 86400.0  # a day: nothing beyond is meant seriously, and cell counts stay far below 2**63
 _LEAST_BLOCK, _MOST_BLOCK = 512, 4096  # cells: long enough to hide a block's fixed cost, short enough for the L1 cache
@@ -86,18 +86,24 @@ class ClusterTree:
         position[order.order] = np.arange(order.order.size)
         clusters, bucket_cluster, bucket = _eliminate(layout, order, position, temperature, absorb)
         factors = np.flatnonzero(bucket >= 0)
-        source, target = np.empty((2, int(layout.factor_size[factors].sum())), np.int64)
-        scope_ptr, scope = gather_rows(layout.scope_ptr, layout.scope_vars, factors)
-        factor_cells(
-            layout.card, layout.scope_ptr, layout.scope_vars, position, layout.cell_ptr, layout.table_ptr, factors,
-            scope, source, target,
-        )  # fmt: skip
+        scope_ptr, scope, source, target = factor_slots(layout, position, factors)
         card = layout.card[order.order]
         operands = Operands.of(clusters, (scope_ptr, scope), bucket_cluster[bucket[factors]])
         if absorb:
             clusters, operands = group(clusters, operands, (scope_ptr, scope), card)
         tree = lay_tree(clusters, operands, (scope_ptr, scope), layout.factor_size[factors], card, order.order)
         return cls(order, tree, factors, source, target, factors.size + np.flatnonzero(clusters.parent < 0))
+
+
+def factor_slots(layout: Layout, position: Ints, factors: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return the scopes of some factors by position, and where each cell of their slots comes from and goes to."""
+    source, target = np.empty((2, int(layout.factor_size[factors].sum())), np.int64)
+    scope_ptr, scope = gather_rows(layout.scope_ptr, layout.scope_vars, factors)
+    factor_cells(
+        layout.card, layout.scope_ptr, layout.scope_vars, position, layout.cell_ptr, layout.table_ptr, factors,
+        scope, source, target,
+    )  # fmt: skip
+    return scope_ptr, scope, source, target
 
 
 def check_work(order: Order, method: str, task: Task) -> None:

@@ -10,9 +10,10 @@ from beliefs.kernels.marginals import factor_spans, scatter, variable_marginals
 from beliefs.kernels.tree_decode import decode_maximum, draw_samples
 from beliefs.kernels.tree_linear import DONE, OUT_OF_RANGE, ZERO, collect_linear, distribute_linear
 from beliefs.kernels.tree_log import collect_log, distribute_log
+from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 
-__all__ = ["TreeRun"]
+__all__ = ["TreeRun", "constant_part", "slot_marginals"]
 
 # exp(-600) is 1e-261: products stay above it, and sums of up to 1e40 of them below the largest float
 _LINEAR_RANGE = 600.0
@@ -30,10 +31,7 @@ class TreeRun:
     def collect(self, *, log_domain: bool) -> None:
         """Send all messages to the roots, in the log domain if asked or if linear numbers might underflow."""
         graph, plan = self.problem.graph, self.plan
-        layout = graph.layout
-        constants = graph.theta[layout.cell_ptr[np.diff(layout.scope_ptr) == 0]]
-        isolated = ~layout.observed & (np.diff(layout.var_ptr) == 0)
-        self.log_z = float(constants.sum() + (self.tau[isolated] * np.log(layout.card[isolated])).sum())
+        self.log_z = constant_part(graph, self.tau)
         self.tables = np.empty(int(plan.tree.slot_ptr[-1]))
         if self.log_z == -np.inf:
             raise zero_probability(graph)
@@ -72,20 +70,12 @@ class TreeRun:
     def distribute(self) -> tuple[Floats, Floats]:
         """Return variable marginals ``(n_states,)`` and factor marginals, one table after the other."""
         graph, plan = self.problem.graph, self.plan
-        layout = graph.layout
         beliefs = np.zeros(self.tables.size)
         if self.in_logs:
             distribute_log(plan.tree, self.tables, beliefs)
         elif plan.tree.block.size:
             distribute_linear(plan.tree, self.tables, self.tops, beliefs)
-        mu_factor = np.ones(int(layout.table_ptr[-1]))  # constants have mu 1
-        scatter(beliefs, plan.target, mu_factor)
-        mu_var = observed_point_masses(graph)
-        variable_marginals(
-            layout.card, layout.scope_ptr, layout.scope_vars, layout.table_ptr, layout.var_ptr, layout.var_edges,
-            layout.edge_factor, layout.observed, layout.state_ptr, mu_factor, mu_var,
-        )  # fmt: skip
-        return mu_var, mu_factor
+        return slot_marginals(graph, plan.target, beliefs)
 
     def decoding(self) -> Decoding:
         """Return the maximiser of a collected log-domain tree: all variables, or the query of marginal MAP."""
@@ -108,3 +98,24 @@ class TreeRun:
             uniform = rng.random((len(part), self.plan.tree.block.size))
             draw_samples(self.plan.tree, self.tables, self.in_logs, uniform, part)
         return samples
+
+
+def constant_part(graph: FactorGraph, tau: Floats) -> float:
+    """Return what needs no table: constants, and variables in no factor at their temperatures ``tau (n_vars,)``."""
+    layout = graph.layout
+    constants = graph.theta[layout.cell_ptr[np.diff(layout.scope_ptr) == 0]]
+    isolated = ~layout.observed & (np.diff(layout.var_ptr) == 0)
+    return float(constants.sum() + (tau[isolated] * np.log(layout.card[isolated])).sum())
+
+
+def slot_marginals(graph: FactorGraph, target: Ints, beliefs: Floats) -> tuple[Floats, Floats]:
+    """Return variable and factor marginals from the beliefs of the factors' slots; constants have mu 1."""
+    layout = graph.layout
+    mu_factor = np.ones(int(layout.table_ptr[-1]))
+    scatter(beliefs, target, mu_factor)
+    mu_var = observed_point_masses(graph)
+    variable_marginals(
+        layout.card, layout.scope_ptr, layout.scope_vars, layout.table_ptr, layout.var_ptr, layout.var_edges,
+        layout.edge_factor, layout.observed, layout.state_ptr, mu_factor, mu_var,
+    )  # fmt: skip
+    return mu_var, mu_factor

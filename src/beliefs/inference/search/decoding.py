@@ -14,16 +14,13 @@ from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.schedule import factors_breadth_first
 from beliefs.inference.messages.tiers import message_offsets
 from beliefs.inference.search.feasible import feasible_state
-from beliefs.inference.search.forest_moves import forest_moves
-from beliefs.inference.search.icm import icm
+from beliefs.inference.search.forest_moves import locally_best
 from beliefs.inference.search.query_value import SECONDS, query_value
 from beliefs.kernels.decode import best_states, decode_in_order
 from beliefs.typing import Ints
 
 __all__ = ["decoded", "query_decoding"]
 
-_MOVES = 20  # random forests tried after coordinate ascent, on small models
-_WORK = 2e6  # cells: larger models get fewer
 _SHARE = 0.05  # of the time limit that one value may take
 
 
@@ -31,10 +28,10 @@ def decoded(problem: Problem, logs: LogMessages, exact: bool, upper: float) -> D
     """Return a joint state with its score; ``exact`` says that the messages are those of exact max-product."""
     graph, row = problem.graph, _in_order(problem, logs)
     if not exact:
-        row = _improved(problem, row)
+        row = locally_best(graph, row, problem.seed)
         if graph.log_score(row) == -np.inf:
             start = feasible_state(graph, problem.seed)
-            row = row if start is None else _improved(problem, start)
+            row = row if start is None else locally_best(graph, start, problem.seed)
     score = float(graph.log_score(row))
     of_query = problem.task is Task.MARGINAL_MAP
     answer = row[problem.query] if of_query else row
@@ -56,14 +53,6 @@ def query_decoding(problem: Problem, logs: LogMessages, upper: float) -> Decodin
             states = start[problem.query]
             found = query_value(problem.graph, problem.query, states, *budget)
     return Decoding(states, found.value, found.bound, found.lower, max(upper, found.lower))
-
-
-def _improved(problem: Problem, row: Ints) -> Ints:
-    """Coordinate ascent, then exact moves on random forests."""
-    row, _ = icm(problem.graph, row)
-    moves = int(np.clip(_WORK / max(1, int(problem.graph.layout.table_ptr[-1])), 1, _MOVES))
-    row, _ = forest_moves(problem.graph, row, problem.seed, moves)
-    return row
 
 
 def _in_order(problem: Problem, logs: LogMessages) -> Ints:

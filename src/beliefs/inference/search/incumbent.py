@@ -11,8 +11,7 @@ import math
 
 from beliefs.inference.base import Bound, Decoding, Problem, Task
 from beliefs.inference.search.feasible import feasible_state
-from beliefs.inference.search.forest_moves import forest_moves
-from beliefs.inference.search.icm import icm
+from beliefs.inference.search.forest_moves import locally_best
 from beliefs.inference.search.query_value import QueryEvaluator, QueryValue
 from beliefs.typing import Ints
 
@@ -20,7 +19,6 @@ __all__ = ["Incumbent"]
 
 _EVALUATIONS = 2.0  # seconds: queries whose value takes longer, by prediction, are evaluated at the end only
 _SHARE, _LAST = 0.01, 0.05  # of the time limit that one value may take; that of the last, where it is only bounded
-_MOVES = 20
 
 
 class Incumbent:
@@ -75,11 +73,11 @@ class Incumbent:
             states = self._row if self.evaluator is None else self._row[problem.query]
             return Decoding(states, upper, Bound.EXACT, upper, upper)
         if self.evaluator is None:
-            self._improve(self._row)
+            self.offer(locally_best(problem.graph, self._row, problem.seed))
             if self.best.value == -math.inf:
                 start = feasible_state(problem.graph, problem.seed)
                 if start is not None:
-                    self._improve(start)
+                    self.offer(locally_best(problem.graph, start, problem.seed))
             return Decoding(self._row, self.best.value, Bound.ESTIMATE, self.best.value, max(self.best.value, upper))
         found = self.best
         if found.value == -math.inf:
@@ -92,9 +90,3 @@ class Incumbent:
         self.best = found
         states = self._row[problem.query]
         return Decoding(states, found.value, found.bound, found.lower, max(upper, found.lower))
-
-    def _improve(self, row: Ints) -> None:
-        problem = self.problem
-        row, _ = icm(problem.graph, row)
-        row, _ = forest_moves(problem.graph, row, problem.seed, _MOVES)
-        self.offer(row)
