@@ -1,0 +1,1 @@
+"""Fitting: weights from data, by way of inference."""

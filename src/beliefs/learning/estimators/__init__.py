@@ -1,0 +1,1 @@
+"""Estimators with fit, predict and score."""

@@ -1,0 +1,1 @@
+"""Gradients through inference: truncated, at convergence, by perturbation, implicit, and through exact inference."""

@@ -1,0 +1,82 @@
+r"""What a way of differentiating through inference is.
+
+A marginal-based loss is :math:`L(\theta) = Q(\mu(\theta))`, so
+:math:`dL/d\theta = (d\mu/d\theta)^\top dQ/d\mu`. A :class:`Gradient` runs inference on a graph and returns
+:class:`Beliefs`, which know how to pull a gradient in the beliefs back to the log potentials.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from beliefs.model.graph import FactorGraph
+from beliefs.model.layout import Layout
+from beliefs.typing import Floats
+
+__all__ = ["Beliefs", "Gradient"]
+
+
+class Beliefs(ABC):
+    """Marginals of one graph, and the way back.
+
+    Attributes
+    ----------
+    mu_var : ndarray (n_states,)
+        Marginals of the variables; point masses where observed.
+    mu_factor : ndarray (table_ptr[-1],)
+        Every factor's own table, one after the other; tied ones are repeated.
+    rho : ndarray (n_factors,) or None
+        Counting numbers of the factors' entropies; None for mean field and exact inference.
+    converged : bool
+        Whether inference met its tolerance; always True where the answer is defined by a number of sweeps.
+    kept : object
+        What a later run on the same layout may start from.
+    """
+
+    layout: Layout
+    mu_var: Floats
+    rho: Floats | None = None
+    converged: bool = True
+    kept: Any = None
+
+    @property
+    @abstractmethod
+    def mu_factor(self) -> Floats:
+        """Every factor's own table, made when asked for."""
+
+    def pullback(self, bar_var: Floats | None = None, bar_factor: Floats | None = None) -> Floats:
+        r"""Return :math:`(d\mu/d\theta)^\top \bar\mu`, ``(n_cells,)``, for gradients in the beliefs (None: zero).
+
+        The belief of a factor of one variable is the variable's, so its part of ``bar_factor`` joins ``bar_var``.
+        """
+        lay = self.layout
+        of_var = np.zeros(lay.n_states) if bar_var is None else np.array(bar_var, np.float64)
+        of_factor = None if bar_factor is None else np.ascontiguousarray(bar_factor, np.float64)
+        if of_factor is not None:
+            alone = np.flatnonzero(np.diff(lay.scope_ptr) == 1)
+            card = lay.card[lay.scope_vars[lay.scope_ptr[alone]]]
+            within = np.arange(int(card.sum())) - np.repeat(np.cumsum(card) - card, card)
+            cells = np.repeat(lay.table_ptr[alone], card) + within
+            if of_factor[cells].any():
+                states = np.repeat(lay.state_ptr[lay.scope_vars[lay.scope_ptr[alone]]], card) + within
+                of_var += np.bincount(states, of_factor[cells], lay.n_states)
+        return self._pulled(of_var, of_factor)
+
+    @abstractmethod
+    def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:
+        """Do the work; parts of ``bar_factor`` that belong to factors of one variable are to be ignored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gradient(ABC):
+    """A way to differentiate through inference; the fields are its options."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
+        """Run inference; ``warm`` is the ``kept`` of earlier beliefs, which ways with a fixed start ignore."""

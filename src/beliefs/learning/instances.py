@@ -1,0 +1,89 @@
+"""What a loss sees of the data: a structure, inputs for the template, and labels, some of them hidden."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from beliefs.model.graph import FactorGraph
+from beliefs.model.layout import Layout
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["HIDDEN", "Instance"]
+
+HIDDEN = -1
+"""The label of a variable whose state is not known."""
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """One training example: the layout of its graph, what the template needs, and the labels.
+
+    Attributes
+    ----------
+    labels : ndarray of int (n_vars,)
+        The state of each variable, -1 where hidden.
+    inputs : object
+        What :meth:`Template.theta` takes; for the log-linear template a tuple of :class:`Rows`.
+    weight : float
+        How much the instance counts.
+    label_weights : ndarray (n_vars,), optional
+        How much each variable's term counts in losses that are sums over variables; None: 1.
+    name : str
+        What messages call it.
+    kept : dict
+        Messages and chains that a loss goes on from, by loss; private to one fit.
+    """
+
+    layout: Layout
+    inputs: Any
+    labels: Ints
+    weight: float = 1.0
+    label_weights: Floats | None = None
+    name: str = "the instance"
+    kept: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def labelled(self) -> Bools:
+        """Which variables have a label, ``(n_vars,)``."""
+        return self.labels >= 0
+
+    @cached_property
+    def n_labelled(self) -> int:
+        """How many variables have a label."""
+        return int(self.labelled.sum())
+
+    @cached_property
+    def _empty(self) -> FactorGraph:
+        return FactorGraph.build(self.layout, np.zeros(self.layout.n_cells))
+
+    def graph(self, theta: Floats) -> FactorGraph:
+        """Return the factor graph with these log potentials; layouts and plans are shared."""
+        return self._empty.with_theta(theta)
+
+    def clamped(self, theta: Floats) -> FactorGraph:
+        """Return the graph in which every labelled variable is observed as its label."""
+        seen = np.flatnonzero(self.labelled)
+        return self.graph(theta).condition(dict(zip(seen.tolist(), self.labels[seen].tolist(), strict=True)))
+
+    @cached_property
+    def label_cells(self) -> Ints:
+        """The cell of ``theta`` that the labels pick in each factor, ``(n_factors,)``; -1 where one is hidden."""
+        lay = self.layout
+        offset = np.zeros(lay.n_factors, np.int64)
+        arity = np.diff(lay.scope_ptr)
+        for a in range(int(arity.max(initial=0))):
+            f = np.flatnonzero(arity > a)
+            v = lay.scope_vars[lay.scope_ptr[f] + a]
+            offset[f] = offset[f] * lay.card[v] + self.labels[v]
+        hidden = np.bincount(lay.edge_factor, ~self.labelled[lay.scope_vars], lay.n_factors) > 0
+        return np.where(hidden, -1, lay.cell_ptr + offset)
+
+    @cached_property
+    def statistics(self) -> Floats:
+        """The indicators ``f(x)`` of the labels, ``(n_cells,)``, tied cells added up; all labels must be known."""
+        known = self.label_cells[self.label_cells >= 0]
+        return np.bincount(known, minlength=self.layout.n_cells).astype(np.float64)

@@ -1,0 +1,150 @@
+r"""What a loss is: a number to be minimised, and its gradient, over a list of instances.
+
+.. math:: R(w) = \frac{1}{n} \sum_{\text{instances}} a_s L(\theta(x_s; w), \hat x_s) + \lambda \lVert w \rVert^2
+
+with n the number of labelled variables (weighted like the instances), so that the ridge is measured against the
+risk per variable ([domke2013] section 8). A loss says what one instance costs as a function of its log potentials;
+everything else, weights, features, threads, the sum and the ridge, is said here once.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from beliefs.errors import ModelError
+from beliefs.inference.base import check_option, is_number
+from beliefs.learning.instances import Instance
+from beliefs.model.features import Template
+from beliefs.typing import Floats
+
+__all__ = ["Evaluation", "Loss", "Part"]
+
+_WINDOW = 4  # instances a thread works on between two additions to the gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What one instance contributes: its loss and the gradient in ``theta``; and whether the numbers can be trusted.
+
+    ``diverged``: a surrogate log-probability of the labels is positive, so too few sweeps have left the objective
+    unbounded ([domke2013] section 7.3). ``converged``: inference met its tolerance.
+    """
+
+    value: float
+    grad_theta: Floats
+    diverged: bool = False
+    converged: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The loss over many instances, its gradient in the weights, and how many instances raised which flag."""
+
+    value: float
+    grad: Floats
+    n_instances: int
+    n_diverged: int = 0
+    n_not_converged: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss(ABC):
+    """Base of all losses.
+
+    Parameters
+    ----------
+    template : Template
+        How log potentials follow from the weights.
+    l2 : float
+        The ridge, relative to the loss per labelled variable.
+    threads : int, optional
+        Instances evaluated side by side; None means all cores. It changes no byte of the answer.
+    """
+
+    template: Template
+    l2: float = 0.0
+    threads: int | None = 1
+
+    name: ClassVar[str]
+    hidden: ClassVar[bool] = False
+    """Whether variables without a label are allowed."""
+
+    by_variable: ClassVar[bool] = True
+    """Whether the loss is a sum of terms that can be weighted by the label of their variable."""
+
+    stochastic: ClassVar[bool] = False
+    """Whether value and gradient are estimates, which line searches cannot use."""
+
+    def __post_init__(self) -> None:
+        check_option(is_number(self.l2) and self.l2 >= 0, "l2", "a number of at least 0", self.l2)
+
+    @abstractmethod
+    def part(self, theta: Floats, instance: Instance) -> Part:
+        """Return loss and gradient of one instance as a function of its log potentials."""
+
+    def value_and_grad(self, weights: Floats, instances: Iterable[Instance]) -> tuple[float, Floats]:
+        """Return the regularised loss per labelled variable and its gradient ``(n_weights,)``."""
+        found = self.evaluate(weights, instances)
+        return found.value, found.grad
+
+    def evaluate(self, weights: Floats, instances: Iterable[Instance]) -> Evaluation:
+        """Return what :meth:`value_and_grad` returns, and the flags."""
+        grad, value, count = np.zeros(self.template.n_weights), 0.0, 0.0
+        n = diverged = waiting = 0
+        for found in self._parts(weights, instances):
+            for instance, part, pulled in found:
+                value += instance.weight * part.value
+                grad += pulled
+                count += instance.weight * instance.n_labelled
+                n, diverged, waiting = n + 1, diverged + part.diverged, waiting + (not part.converged)
+        if not count > 0:
+            raise ModelError("no variable of any instance has a label; a loss needs labels to compare with")
+        value, grad = value / count + self.l2 * float(weights @ weights), grad / count + 2.0 * self.l2 * weights
+        return Evaluation(value, grad, n, diverged, waiting)
+
+    def _parts(
+        self, weights: Floats, instances: Iterable[Instance]
+    ) -> Iterable[Sequence[tuple[Instance, Part, Floats]]]:
+        """Yield windows of evaluated instances, in order whatever the number of threads."""
+
+        def one(instance: Instance) -> tuple[Instance, Part, Floats]:
+            self.check(instance)
+            part = self.part(self.template.theta(weights, instance.inputs), instance)
+            pulled = np.zeros(self.template.n_weights)
+            self.template.add_pullback(weights, instance.inputs, instance.weight * part.grad_theta, pulled)
+            return instance, part, pulled
+
+        threads = (os.cpu_count() or 1) if self.threads is None else self.threads
+        if threads == 1:
+            for instance in instances:
+                yield [one(instance)]
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            window: list[Instance] = []
+            for instance in instances:
+                window.append(instance)
+                if len(window) == threads * _WINDOW:
+                    yield list(pool.map(one, window))
+                    window = []
+            yield list(pool.map(one, window))
+
+    def check(self, instance: Instance) -> None:
+        """Raise if the loss cannot serve an instance."""
+        if not self.hidden and instance.n_labelled < instance.labels.size:
+            v = int(np.argmin(instance.labelled))
+            raise ModelError(
+                f"{instance.name}: variable {v} has no label, and {self.name} is not defined with hidden variables; "
+                "try surrogate_em or a marginal loss such as clique_logistic"
+            )
+        if instance.label_weights is not None and not self.by_variable:
+            raise ModelError(
+                f"{self.name} is not a sum over variables, so labels cannot be weighted one by one; weight whole "
+                "instances (sample_weight) or use a marginal loss such as univariate_logistic"
+            )

@@ -1,0 +1,1 @@
+"""Optimisers on flat weights, and the driver around them."""
