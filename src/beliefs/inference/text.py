@@ -1,18 +1,22 @@
-"""Methods as text: ``"bp(damping=0.2)"`` in Python and in the shell alike; ``repr(method)`` gives it back."""
+"""Methods as text: ``"bp(damping=0.2)"`` in Python and in the shell alike; ``repr(method)`` gives it back.
+
+Whatever else is a frozen dataclass of options with a name (optimisers, schedules) is written the same way.
+"""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Method
 from beliefs.model.variable import suggestion
 
-__all__ = ["parse_method"]
+__all__ = ["parse", "parse_method"]
 
+T = TypeVar("T")
 _UNREADABLE = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)  # the last two: nested too deeply
 _SHOWN = 60  # characters of a wrong text that are shown
 
@@ -20,18 +24,30 @@ _SHOWN = 60  # characters of a wrong text that are shown
 def parse_method(text: str, known: Sequence[type[Method]]) -> Method:
     """Return the method written as ``name`` or ``name(field=literal, ...)``.
 
-    Literals are int, float, bool, None or a word. Unknown names and fields list the known ones. Whatever is wrong with
-    the text is a ModelError. ``auto`` is no method but the wish that one be chosen.
+    ``auto`` is no method but the wish that one be chosen. Everything else is as in :func:`parse_named`.
+    """
+    cls, values = parse_named(text, known, "method", also=("auto",))
+    return cls(**values)
+
+
+def parse_named(
+    text: str, known: Sequence[type[Named]], what: str, *, also: Sequence[str] = ()
+) -> tuple[type[Named], dict[str, Any]]:
+    """Return the class written as ``name`` or ``name(field=literal, ...)``, and the values of its fields.
+
+    Literals are int, float, bool, None or a word. Unknown names and fields list the known ones (``also``: names that
+    are listed and that others understand). Whatever is wrong with the text is a ModelError.
     """
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except _UNREADABLE:
         node = ast.Constant(None)
     if isinstance(node, ast.Name):
-        return _class_of(node.id, known)()
+        return _class_of(node.id, known, what, also), {}
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-        raise ModelError(f"a method is written name(field=value, ...), found {_short(text)}")
-    cls = _class_of(node.func.id, known)
+        article = "an" if what[0] in "aeiou" else "a"
+        raise ModelError(f"{article} {what} is written name(field=value, ...), found {_short(text)}")
+    cls: Any = _class_of(node.func.id, known, what, also)
     options = [f.name for f in fields(cls)]
     if node.args:
         raise ModelError(f"options of {cls.name} are written field=value; its fields are {_listed(options)}")
@@ -43,7 +59,7 @@ def parse_method(text: str, known: Sequence[type[Method]]) -> Method:
         if keyword.arg in values:
             raise ModelError(f"option {keyword.arg!r} of {cls.name} is given twice")
         values[keyword.arg] = _literal(keyword.value, keyword.arg)
-    return cls(**values)
+    return cls, values
 
 
 def _short(text: str) -> str:
@@ -54,14 +70,14 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if names else "none"
 
 
-def _class_of(name: str, known: Sequence[type[Method]]) -> type[Method]:
-    if name == "auto":
-        raise ModelError("auto has no options and is written without parentheses")
+def _class_of(name: str, known: Sequence[Any], what: str, also: Sequence[str]) -> Any:
+    if name in also:
+        raise ModelError(f"{name} has no options and is written without parentheses")
     for cls in known:
         if cls.name == name:
             return cls
     names = [cls.name for cls in known]
-    raise ModelError(f"no method {name!r}{suggestion(name, names)} (known: auto, {', '.join(names)})")
+    raise ModelError(f"no {what} {name!r}{suggestion(name, names)} (known: {', '.join([*also, *names])})")
 
 
 def _literal(node: ast.expr, option: str) -> Any:

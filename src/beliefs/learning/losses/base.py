@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import check_option, is_number
+from beliefs.inference.base import Bound, check_option, is_number
 from beliefs.learning.instances import Instance
 from beliefs.model.features import Template
 from beliefs.typing import Floats
@@ -34,24 +34,30 @@ class Part:
     """What one instance contributes: its loss and the gradient in ``theta``; and whether the numbers can be trusted.
 
     ``diverged``: a surrogate log-probability of the labels is positive, so too few sweeps have left the objective
-    unbounded ([domke2013] section 7.3). ``converged``: inference met its tolerance.
+    unbounded ([domke2013] section 7.3). ``converged``: inference met its tolerance. ``bound``: for likelihoods, what
+    the value is of the negative log-likelihood of the labels.
     """
 
     value: float
     grad_theta: Floats
     diverged: bool = False
     converged: bool = True
+    bound: Bound | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The loss over many instances, its gradient in the weights, and how many instances raised which flag."""
+    """The loss over many instances, its gradient in the weights, and how many instances raised which flag.
+
+    ``bound``: for likelihoods, what the value without the ridge is of the negative log-likelihood; else None.
+    """
 
     value: float
     grad: Floats
     n_instances: int
     n_diverged: int = 0
     n_not_converged: int = 0
+    bound: Bound | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,16 +104,18 @@ class Loss(ABC):
         """Return what :meth:`value_and_grad` returns, and the flags."""
         grad, value, count = np.zeros(self.template.n_weights), 0.0, 0.0
         n = diverged = waiting = 0
+        worth: set[Bound | None] = set()
         for found in self._parts(weights, instances):
             for instance, part, pulled in found:
                 value += instance.weight * part.value
                 grad += pulled
                 count += instance.weight * instance.n_labelled
                 n, diverged, waiting = n + 1, diverged + part.diverged, waiting + (not part.converged)
+                worth.add(part.bound)
         if not count > 0:
             raise ModelError("no variable of any instance has a label; a loss needs labels to compare with")
         value, grad = value / count + self.l2 * float(weights @ weights), grad / count + 2.0 * self.l2 * weights
-        return Evaluation(value, grad, n, diverged, waiting)
+        return Evaluation(value, grad, n, diverged, waiting, _common(worth))
 
     def _parts(
         self, weights: Floats, instances: Iterable[Instance]
@@ -148,3 +156,13 @@ class Loss(ABC):
                 f"{self.name} is not a sum over variables, so labels cannot be weighted one by one; weight whole "
                 "instances (sample_weight) or use a marginal loss such as univariate_logistic"
             )
+
+
+def _common(bounds: set[Bound | None]) -> Bound | None:
+    """Return what a sum is when its terms are these."""
+    if None in bounds:
+        return None
+    inexact = bounds - {Bound.EXACT}
+    if not inexact:
+        return Bound.EXACT
+    return inexact.pop() if len(inexact) == 1 else Bound.ESTIMATE

@@ -1,0 +1,120 @@
+r"""The free energy of given beliefs, consistent or not, and its gradient in them.
+
+.. math::
+    \tilde A(\mu) = \theta \cdot \mu + \tilde H(\mu), \qquad
+    \tilde H(\mu) = \sum_i H(\mu_i) - \sum_c \rho_c \sum_{x_c} \mu(x_c) \log \frac{\mu(x_c)}{\prod_{i \in c} \mu(x_i)}
+
+([domke2013] equations 16-17, the literal form; before convergence it differs from the one with counting numbers,
+:math:`\sum_c \rho_c H(\mu_c) + \sum_i (1 - \sum_{c \ni i} \rho_c) H(\mu_i)`, because factors and variables do not agree
+yet.) Its gradient, with the sums over factors of two or more variables,
+
+.. math::
+    \frac{\partial \tilde A}{\partial \mu(x_c)} &= \theta(x_c)
+        - \rho_c \Bigl[1 + \log \mu(x_c) - \sum_{i \in c} \log \mu(x_i)\Bigr] \\
+    \frac{\partial \tilde A}{\partial \mu(x_i)} &= -1 - \log \mu(x_i)
+        + \sum_{c \ni i} \rho_c \frac{\sum_{x_{c \setminus i}} \mu(x_c)}{\mu(x_i)}
+
+A belief of zero adds nothing and gets no gradient: what it goes back through is proportional to the belief.
+"""
+
+from __future__ import annotations
+
+import math
+
+from beliefs.kernels._jit import kernel
+from beliefs.typing import Floats, Ints
+
+__all__ = ["free_energy_counted", "free_energy_literal"]
+
+
+@kernel
+def free_energy_literal(
+    card: Ints,
+    scope_ptr: Ints,
+    scope_vars: Ints,
+    cell_ptr: Ints,
+    table_ptr: Ints,
+    state_ptr: Ints,
+    theta: Floats,
+    rho: Floats,
+    mu_var: Floats,
+    mu_factor: Floats,
+    log_var: Floats,
+    bar_var: Floats,
+    bar_factor: Floats,
+) -> float:
+    """Return the free energy; write its gradients to ``bar_var`` and ``bar_factor``.
+
+    ``log_var (n_states,)`` is scratch. With ``rho`` zero this is the value of mean field. Cost: cells x arity.
+    """
+    total = 0.0
+    for s in range(mu_var.size):
+        log_var[s] = bar_var[s] = 0.0
+        if mu_var[s] > 0.0:
+            log_var[s] = math.log(mu_var[s])
+            bar_var[s] = -1.0 - log_var[s]
+            total -= mu_var[s] * log_var[s]
+    for f in range(cell_ptr.size):
+        first, last = scope_ptr[f], scope_ptr[f + 1]
+        weight = rho[f] if last - first > 1 else 0.0
+        for k in range(table_ptr[f + 1] - table_ptr[f]):
+            belief = mu_factor[table_ptr[f] + k]
+            bar_factor[table_ptr[f] + k] = 0.0
+            if not belief > 0.0:
+                continue
+            score = theta[cell_ptr[f] + k]
+            total += belief * score
+            if weight != 0.0:
+                apart, rest = math.log(belief), k
+                for e in range(last - 1, first - 1, -1):
+                    s = state_ptr[scope_vars[e]] + rest % card[scope_vars[e]]
+                    rest //= card[scope_vars[e]]
+                    apart -= log_var[s]
+                    bar_var[s] += weight * belief / mu_var[s] if mu_var[s] > 0.0 else 0.0
+                total -= weight * belief * apart
+                score -= weight * (1.0 + apart)
+            bar_factor[table_ptr[f] + k] = score
+    return total
+
+
+@kernel
+def free_energy_counted(
+    card: Ints,
+    scope_ptr: Ints,
+    scope_vars: Ints,
+    cell_ptr: Ints,
+    table_ptr: Ints,
+    state_ptr: Ints,
+    theta: Floats,
+    rho: Floats,
+    mu_var: Floats,
+    mu_factor: Floats,
+    log_var: Floats,
+    bar_var: Floats,
+    bar_factor: Floats,
+) -> float:
+    """Do what :func:`free_energy_literal` does with counting numbers, which agrees where beliefs agree."""
+    total = 0.0
+    count = log_var  # the counting number of each variable, at its first state
+    for v in range(card.size):
+        count[state_ptr[v]] = 1.0
+    for f in range(cell_ptr.size):
+        weight = rho[f] if scope_ptr[f + 1] - scope_ptr[f] > 1 else 0.0
+        for e in range(scope_ptr[f], scope_ptr[f + 1]):
+            count[state_ptr[scope_vars[e]]] -= weight
+        for k in range(table_ptr[f + 1] - table_ptr[f]):
+            belief = mu_factor[table_ptr[f] + k]
+            bar_factor[table_ptr[f] + k] = 0.0
+            if belief > 0.0:
+                log_belief = math.log(belief)
+                total += belief * (theta[cell_ptr[f] + k] - weight * log_belief)
+                bar_factor[table_ptr[f] + k] = theta[cell_ptr[f] + k] - weight * (1.0 + log_belief)
+    for v in range(card.size):
+        share = count[state_ptr[v]]
+        for s in range(state_ptr[v], state_ptr[v + 1]):
+            bar_var[s] = 0.0
+            if mu_var[s] > 0.0:
+                log_belief = math.log(mu_var[s])
+                total -= share * mu_var[s] * log_belief
+                bar_var[s] = -share * (1.0 + log_belief)
+    return total

@@ -1,0 +1,177 @@
+r"""The likelihood, exact, or with the log Z of an approximate method in the place of the true one.
+
+.. math:: L(\theta) = A(\theta) - \theta \cdot f(\hat x), \qquad \frac{dL}{d\theta} = \mu(\theta) - f(\hat x)
+
+and, with hidden variables h and observed ones z ([domke2013] section 4.1.2),
+
+.. math:: L(\theta) = A(\theta) - A(\theta, z), \qquad A(\theta, z) = \log \sum_h e^{\theta \cdot f(z, h)},
+          \qquad \frac{dL}{d\theta} = \mu(\theta) - \mu(\theta \mid z)
+
+``likelihood`` computes both terms exactly; ``surrogate_likelihood`` and ``surrogate_em`` put the value and the beliefs
+of approximate methods in their place. At a fixed point of a variational method its beliefs are the gradient of its
+value, so the gradient is exact for the surrogate where inference has converged, and only there.
+
+What the value is worth: with a method whose log Z is an upper bound (TRW) the surrogate likelihood is a lower bound
+on the likelihood. Hidden variables need the other side for the clamped term: mean field clamped and TRW free give a
+lower bound on the log-likelihood of the labels; one and the same method for both gives none, and is reported to work
+well all the same. The evaluation says which (``bound``).
+
+Convex without hidden variables if the method's value is convex in theta (exact, TRW). Cost: one inference, two with
+hidden variables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from beliefs.inference.base import Bound, Method, check_option, is_number
+from beliefs.inference.messages.trw import TRW
+from beliefs.learning.answers import Answer, answer, exact_method
+from beliefs.learning.instances import Instance
+from beliefs.learning.losses.base import Loss, Part
+from beliefs.model.graph import FactorGraph
+from beliefs.typing import Floats
+
+__all__ = ["Likelihood", "SurrogateEM", "SurrogateLikelihood"]
+
+_SLACK = 1e-6  # of log Z: a log-probability above zero by less is rounding and tolerance
+
+
+@dataclass(frozen=True, kw_only=True)
+class LikelihoodLoss(Loss):
+    """What likelihoods share: a free term, a term of the labels, and their gradients."""
+
+    hidden: ClassVar[bool] = True
+    by_variable: ClassVar[bool] = False
+    starts_from: ClassVar[str] = "independent"
+
+    def free(self, graph: FactorGraph, instance: Instance) -> Answer:
+        """Return the answer for the model as it is."""
+        raise NotImplementedError
+
+    def clamped(self, graph: FactorGraph, instance: Instance) -> Answer:
+        """Return the answer for the model with the labels as evidence."""
+        raise NotImplementedError
+
+    def part(self, theta: Floats, instance: Instance) -> Part:
+        """Return the free value minus that of the labels, and the difference of expectations."""
+        free = self.free(instance.graph(theta), instance)
+        if instance.n_labelled == instance.labels.size:
+            score, settled, worth = float(theta[instance.label_cells].sum()), True, Bound.EXACT
+            expected = instance.statistics
+        else:
+            graph = instance.clamped(theta)
+            found = self.clamped(graph, instance)
+            score, settled, worth = found.log_z, found.converged, found.bound
+            expected = scattered(graph, found.mu, theta.size)
+        return Part(
+            free.log_z - score,
+            free.mu - expected,
+            diverged=impossible(free.log_z, score),
+            converged=free.converged and settled,
+            bound=of_difference(free.bound, worth),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Likelihood(LikelihoodLoss):
+    """The negative log-likelihood of the labels, exact, hidden variables summed out.
+
+    One sweep of messages on forests, else a junction tree: a :class:`~beliefs.errors.BudgetError` says when the model
+    is too large for that.
+    """
+
+    name: ClassVar[str] = "likelihood"
+
+    def free(self, graph: FactorGraph, instance: Instance) -> Answer:
+        """Return the exact answer."""
+        return answer(graph, exact_method(graph.layout), max_iters=1)
+
+    clamped = free
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurrogateLikelihood(LikelihoodLoss):
+    """The likelihood with an approximate log Z.
+
+    Parameters
+    ----------
+    method : Method
+        Anything that answers ``infer``.
+    tol, max_iters : optional
+        When inference stops; None: the method's own defaults. Gradients need inference that has converged well: a
+        change of 1e-3 in a marginal is harmless in prediction and ruins learning.
+    warm : bool
+        Whether each inference goes on from the last one on the same instance.
+    """
+
+    method: Method = TRW()
+    tol: float | None = None
+    max_iters: int | None = None
+    warm: bool = True
+
+    name: ClassVar[str] = "surrogate_likelihood"
+    hidden: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_option(isinstance(self.method, Method), "method", "a method, such as TRW()", self.method)
+        ok = self.tol is None or (is_number(self.tol) and self.tol >= 0)
+        check_option(ok, "tol", "None or a number of at least 0", self.tol)
+
+    def free(self, graph: FactorGraph, instance: Instance) -> Answer:
+        """Ask the method."""
+        return self._asked(graph, self.method, instance, "free")
+
+    def _asked(self, graph: FactorGraph, method: Method, instance: Instance, key: str) -> Answer:
+        warm = instance.kept.get(key) if self.warm else None
+        found = answer(graph, method, tol=self.tol, max_iters=self.max_iters, warm=warm)
+        if self.warm:
+            instance.kept[key] = found.kept
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurrogateEM(SurrogateLikelihood):
+    """The likelihood of the labels with approximate sums over everything and over the hidden variables.
+
+    Parameters
+    ----------
+    clamped_method : Method, optional
+        For the sum over hidden variables; None: the same as ``method``. ``MeanField()`` here and ``TRW()`` there make
+        the loss an upper bound on the negative log-likelihood of the labels.
+    """
+
+    clamped_method: Method | None = None
+
+    name: ClassVar[str] = "surrogate_em"
+    hidden: ClassVar[bool] = True
+
+    def clamped(self, graph: FactorGraph, instance: Instance) -> Answer:
+        """Ask the method for the clamped model."""
+        return self._asked(graph, self.clamped_method or self.method, instance, "clamped")
+
+
+def scattered(graph: FactorGraph, mu: Floats, n_cells: int) -> Floats:
+    """Return the expectations of a conditioned graph at the cells of the whole one."""
+    assert graph.parent_cells is not None
+    return np.bincount(graph.parent_cells, mu, n_cells).astype(np.float64, copy=False)
+
+
+def impossible(log_z: float, score: float) -> bool:
+    """Whether a surrogate log-probability of the labels is positive beyond rounding and tolerance."""
+    return score - log_z > _SLACK * max(1.0, abs(score))
+
+
+def of_difference(free: Bound, clamped: Bound) -> Bound:
+    """Return what ``A - A(z)`` is of the negative log-likelihood, given what its two terms are of theirs."""
+    if free is Bound.EXACT and clamped is Bound.EXACT:
+        return Bound.EXACT
+    if free in (Bound.EXACT, Bound.UPPER) and clamped in (Bound.EXACT, Bound.LOWER):
+        return Bound.UPPER
+    if free in (Bound.EXACT, Bound.LOWER) and clamped in (Bound.EXACT, Bound.UPPER):
+        return Bound.LOWER
+    return Bound.ESTIMATE

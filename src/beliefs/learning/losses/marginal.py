@@ -1,0 +1,196 @@
+r"""Losses on marginals: how good are the beliefs that inference gives, at the labels?
+
+:math:`L(\theta) = Q(\mu(\theta))`, with the beliefs of whatever inference will be used for prediction
+([domke2013] section 4.2). Sums run over the labelled variables, or over the factors of two or more variables all of
+which are labelled (the clique forms; a labelled variable in no such factor counts for itself there). Variables
+without label drop out of the sum and still receive gradient through inference.
+
+===================================  ===================================================================================
+``univariate_logistic``              :math:`-\sum_i \log \mu(\hat x_i)`: the divergence between marginals
+``clique_logistic``                  :math:`-\sum_c \log \mu(\hat x_c)`; consistent for well-specified models
+``univariate_quadratic``             :math:`\sum_i [-2 \mu(\hat x_i) + \sum_k \mu_i(k)^2]`: Brier score minus one
+``clique_quadratic``                 the same over factors
+``smoothed_classification``          :math:`\sum_i S(\max_{k \ne \hat x_i} \mu_i(k) - \mu_i(\hat x_i))`,
+                                     :math:`S(t) = 1/(1+e^{-\alpha t})`; towards the error rate as alpha grows, and with
+                                     more local minima: start from the solution of another loss
+``clique_smoothed_classification``   the same over factors
+===================================  ===================================================================================
+
+Not convex in general. Cost: one inference and its way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from beliefs.inference.base import check_option, is_number
+from beliefs.kernels.marginal_losses import logistic_loss, quadratic_loss, smoothed_classification_loss
+from beliefs.learning.gradients.base import Gradient
+from beliefs.learning.instances import Instance
+from beliefs.learning.losses.base import Loss, Part
+from beliefs.typing import Floats, Ints
+
+__all__ = [
+    "CliqueLogistic",
+    "CliqueQuadratic",
+    "CliqueSmoothedClassification",
+    "MarginalLoss",
+    "SmoothedClassification",
+    "UnivariateLogistic",
+    "UnivariateQuadratic",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Runs of beliefs and the entry of each that the labels pick; see :mod:`beliefs.kernels.marginal_losses`."""
+
+    begin: Ints
+    size: Ints
+    target: Ints
+    weight: Floats
+
+    @classmethod
+    def of_variables(cls, instance: Instance, chosen: Ints) -> Pieces:
+        """One piece per labelled variable among these."""
+        chosen = chosen[instance.labelled[chosen]]
+        lay, weights = instance.layout, instance.label_weights
+        weight = np.ones(chosen.size) if weights is None else weights[chosen]
+        return cls(lay.state_ptr[chosen], lay.card[chosen], instance.labels[chosen], weight)
+
+    @classmethod
+    def of_factors(cls, instance: Instance) -> Pieces:
+        """One piece per factor of two or more variables that all have labels, weighted by their mean."""
+        lay = instance.layout
+        arity = np.diff(lay.scope_ptr)
+        f = np.flatnonzero((arity > 1) & (instance.label_cells >= 0))
+        weight = np.ones(f.size)
+        if instance.label_weights is not None:
+            sums = np.bincount(lay.edge_factor, instance.label_weights[lay.scope_vars], lay.n_factors)
+            weight = sums[f] / arity[f]
+        return cls(lay.table_ptr[f], lay.factor_size[f], instance.label_cells[f] - lay.cell_ptr[f], weight)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginalLoss(Loss):
+    """Base of the losses on marginals.
+
+    Parameters
+    ----------
+    through : Gradient
+        How inference is run and differentiated: ``Truncated(method=TRW(), n_sweeps=10)`` for example.
+    """
+
+    through: Gradient
+
+    hidden: ClassVar[bool] = True
+    cliques: ClassVar[bool] = False
+    kernel: ClassVar[Callable[..., float]]
+    starts_from: ClassVar[str] = "independent"
+
+    @property
+    def sharpness(self) -> float:
+        """The alpha of smoothed losses."""
+        return 0.0
+
+    def part(self, theta: Floats, instance: Instance) -> Part:
+        """Run inference, compare with the labels, and go back."""
+        beliefs = self.through.run(instance.graph(theta), instance.kept.get("beliefs"))
+        if beliefs.kept is not None:
+            instance.kept["beliefs"] = beliefs.kept
+        alone, joint = self._pieces(instance)
+        bar_var, bar_factor = np.zeros(instance.layout.n_states), None
+        value = self._compare(alone, beliefs.mu_var, bar_var)
+        if joint is not None:
+            mu_factor = beliefs.mu_factor
+            bar_factor = np.zeros(mu_factor.size)
+            value += self._compare(joint, mu_factor, bar_factor)
+        return Part(value, beliefs.pullback(bar_var, bar_factor), converged=beliefs.converged)
+
+    def _compare(self, pieces: Pieces, mu: Floats, bar: Floats) -> float:
+        return float(self.kernel(pieces.begin, pieces.size, pieces.target, pieces.weight, self.sharpness, mu, bar))
+
+    def _pieces(self, instance: Instance) -> tuple[Pieces, Pieces | None]:
+        """Return the pieces over variables, and over factors for the clique forms; made once an instance."""
+        key = "clique pieces" if self.cliques else "pieces"
+        if key not in instance.kept:
+            lay = instance.layout
+            variables = np.arange(lay.n_vars)
+            if self.cliques:
+                joined = np.diff(lay.scope_ptr)[lay.edge_factor] > 1
+                variables = np.setdiff1d(variables, lay.scope_vars[joined])
+            joint = Pieces.of_factors(instance) if self.cliques else None
+            instance.kept[key] = Pieces.of_variables(instance, variables), joint
+        found: tuple[Pieces, Pieces | None] = instance.kept[key]
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnivariateLogistic(MarginalLoss):
+    """The negative log of each labelled variable's belief in its label."""
+
+    name: ClassVar[str] = "univariate_logistic"
+    kernel = staticmethod(logistic_loss)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CliqueLogistic(UnivariateLogistic):
+    """The negative log of each labelled factor's belief in its labels."""
+
+    name: ClassVar[str] = "clique_logistic"
+    cliques: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnivariateQuadratic(MarginalLoss):
+    """The Brier score of each labelled variable, minus one."""
+
+    name: ClassVar[str] = "univariate_quadratic"
+    kernel = staticmethod(quadratic_loss)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CliqueQuadratic(UnivariateQuadratic):
+    """The Brier score of each labelled factor, minus one."""
+
+    name: ClassVar[str] = "clique_quadratic"
+    cliques: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothedClassification(MarginalLoss):
+    """A smooth count of errors.
+
+    Parameters
+    ----------
+    alpha : float
+        How sharp: 5, 15 and 50 in [domke2013]. Large numbers make it flat almost everywhere.
+    """
+
+    alpha: float = 15.0
+
+    name: ClassVar[str] = "smoothed_classification"
+    kernel = staticmethod(smoothed_classification_loss)
+    starts_from: ClassVar[str] = "surrogate"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ok = is_number(self.alpha) and 0 < self.alpha < np.inf
+        check_option(ok, "alpha", "a positive number", self.alpha)
+
+    @property
+    def sharpness(self) -> float:
+        """The alpha."""
+        return float(self.alpha)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CliqueSmoothedClassification(SmoothedClassification):
+    """A smooth count of factors whose labels are not the most likely ones."""
+
+    name: ClassVar[str] = "clique_smoothed_classification"
+    cliques: ClassVar[bool] = True

@@ -1,0 +1,113 @@
+r"""The likelihood with the free energy of beliefs after N sweeps in the place of log Z.
+
+With :math:`\mu = \mu^N(\theta)` the beliefs after exactly N sweeps and :math:`\tilde A_N(\theta) = \theta \cdot \mu +
+\tilde H(\mu)` ([domke2013] section 7.3, with the sign of the entropy put right),
+
+.. math::
+    L(\theta) = \tilde A_N(\theta) - \theta \cdot f(\hat x), \qquad
+    \frac{dL}{d\theta} = \mu - f(\hat x) + \Bigl(\frac{d\mu}{d\theta}\Bigr)^{\!\top} (\theta + \nabla \tilde H(\mu))
+
+The gradient is exact for this objective whether or not inference has converged; the correction vanishes as N grows.
+With hidden variables (``truncated_em``) the term of the labels is :math:`\tilde A_N(\theta, z)`, truncated likewise.
+
+Failure mode: with too few sweeps the objective is unbounded below (with none it is linear in theta). A positive
+surrogate log-probability of the labels, which cannot occur at a converged optimum, raises the ``diverged`` flag: use
+more sweeps or a larger ridge. Cost: one inference and its way back, two with hidden variables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from beliefs.errors import ModelError
+from beliefs.inference.base import check_option, is_word
+from beliefs.kernels.free_energy import free_energy_counted, free_energy_literal
+from beliefs.learning.answers import in_cells
+from beliefs.learning.gradients.base import Beliefs
+from beliefs.learning.gradients.truncated import Truncated
+from beliefs.learning.instances import Instance
+from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.likelihood import impossible, scattered
+from beliefs.model.graph import FactorGraph
+from beliefs.typing import Floats
+
+__all__ = ["TruncatedEM", "TruncatedLikelihood"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruncatedLikelihood(Loss):
+    """The likelihood with the free energy after a number of sweeps.
+
+    Parameters
+    ----------
+    through : Truncated
+        The inference and its number of sweeps, at least one.
+    entropy : {"literal", "counted"}
+        Which of two forms of the entropy, equal at convergence; see :mod:`beliefs.kernels.free_energy`.
+    """
+
+    through: Truncated
+    entropy: str = "literal"
+
+    name: ClassVar[str] = "truncated_likelihood"
+    by_variable: ClassVar[bool] = False
+    starts_from: ClassVar[str] = "independent"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_option(is_word(self.entropy, ("literal", "counted")), "entropy", "'literal' or 'counted'", self.entropy)
+        if self.through.n_sweeps < 1:
+            raise ModelError(f"{self.name} needs n_sweeps of at least 1: with none it is linear and has no minimum")
+
+    def part(self, theta: Floats, instance: Instance) -> Part:
+        """Return the truncated free energy minus the score of the labels, or minus that of the clamped model."""
+        value, grad = self._energy(instance.graph(theta))
+        if instance.n_labelled == instance.labels.size:
+            score, expected = float(theta[instance.label_cells].sum()), instance.statistics
+        else:
+            graph = instance.clamped(theta)
+            score, within = self._energy(graph)
+            expected = scattered(graph, within, theta.size)
+        return Part(value - score, grad - expected, diverged=impossible(value, score))
+
+    def _energy(self, graph: FactorGraph) -> tuple[float, Floats]:
+        """Return the truncated free energy of a graph and its gradient in the graph's cells."""
+        beliefs = self.through.run(graph)
+        bar_var, bar_factor = np.empty(graph.layout.n_states), np.empty(int(graph.layout.table_ptr[-1]))
+        value = free_energy(self.entropy, graph, beliefs, bar_var, bar_factor)
+        return value, in_cells(graph.layout, beliefs.mu_factor) + beliefs.pullback(bar_var, bar_factor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruncatedEM(TruncatedLikelihood):
+    """The truncated likelihood with hidden variables: both terms after the same number of sweeps."""
+
+    name: ClassVar[str] = "truncated_em"
+    hidden: ClassVar[bool] = True
+
+
+def free_energy(form: str, graph: FactorGraph, beliefs: Beliefs, bar_var: Floats, bar_factor: Floats) -> float:
+    """Return the free energy of beliefs and write its gradient in them."""
+    lay = graph.layout
+    rho = np.zeros(lay.n_factors) if beliefs.rho is None else np.array(beliefs.rho)
+    kernel = free_energy_literal if form == "literal" else free_energy_counted
+    return float(
+        kernel(
+            lay.card,
+            lay.scope_ptr,
+            lay.scope_vars,
+            lay.cell_ptr,
+            lay.table_ptr,
+            lay.state_ptr,
+            graph.theta,
+            rho,
+            np.array(beliefs.mu_var),
+            np.array(beliefs.mu_factor),
+            np.empty(lay.n_states),
+            bar_var,
+            bar_factor,
+        )  # fmt: skip
+    )
