@@ -14,11 +14,17 @@ from beliefs.errors import ModelError
 from beliefs.inference.base import Method
 from beliefs.model.variable import suggestion
 
-__all__ = ["parse", "parse_method"]
+__all__ = ["parse", "parse_method", "parse_named"]
 
 T = TypeVar("T")
 _UNREADABLE = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)  # the last two: nested too deeply
 _SHOWN = 60  # characters of a wrong text that are shown
+
+
+def parse(text: str, known: Sequence[type[T]], what: str) -> T:
+    """Return the object written as ``name`` or ``name(field=literal, ...)``; see :func:`parse_named`."""
+    cls, values = parse_named(text, known, what)
+    return cls(**values)
 
 
 def parse_method(text: str, known: Sequence[type[Method]]) -> Method:
@@ -31,8 +37,8 @@ def parse_method(text: str, known: Sequence[type[Method]]) -> Method:
 
 
 def parse_named(
-    text: str, known: Sequence[type[Named]], what: str, *, also: Sequence[str] = ()
-) -> tuple[type[Named], dict[str, Any]]:
+    text: str, known: Sequence[type[T]], what: str, *, also: Sequence[str] = ()
+) -> tuple[type[T], dict[str, Any]]:
     """Return the class written as ``name`` or ``name(field=literal, ...)``, and the values of its fields.
 
     Literals are int, float, bool, None or a word. Unknown names and fields list the known ones (``also``: names that
