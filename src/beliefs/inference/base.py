@@ -156,12 +156,17 @@ class Method(ABC):
         return None
 
     def __repr__(self) -> str:
-        shown = [f"{f.name}={_text(getattr(self, f.name))}" for f in fields(self) if not _is_default(self, f)]
-        return f"{self.name}({', '.join(shown)})" if shown else self.name
+        return written(self)
 
 
-def _is_default(method: Method, f: Any) -> bool:
-    value = getattr(method, f.name)
+def written(options: Any) -> str:
+    """Return a named dataclass of options as text: ``name(field=literal, ...)``, fields at their default left out."""
+    shown = [f"{f.name}={_text(getattr(options, f.name))}" for f in fields(options) if not _is_default(options, f)]
+    return f"{options.name}({', '.join(shown)})" if shown else str(options.name)
+
+
+def _is_default(options: Any, f: Any) -> bool:
+    value = getattr(options, f.name)
     return value is f.default or (not isinstance(value, np.ndarray) and bool(value == f.default))
 
 
