@@ -11,6 +11,7 @@ __all__ = [
     "BeliefsError",
     "BudgetError",
     "ConvergenceWarning",
+    "DataWarning",
     "FormatError",
     "ModelError",
     "NotConvergedError",
@@ -70,3 +71,7 @@ class UnsupportedError(BeliefsError, NotImplementedError):
 
 class ConvergenceWarning(UserWarning):
     """A fixed-point method stopped short; the numbers are those of its last iterate."""
+
+
+class DataWarning(UserWarning):
+    """Data from which a model can be fitted, but hardly the one that was meant; the message names what is odd."""

@@ -1,0 +1,317 @@
+"""What all conditional random fields share: fitting to data, and answers about new inputs.
+
+A kind of graph (chain, grid, any) says how one input is read (:meth:`CRF._read`); everything else is here. A fitted
+model answers with the inference it was fitted through: the same method, sweeps and order, because a model learned
+through approximate inference is only as good as the inference it was learned for ([domke2013]).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from beliefs.errors import ModelError
+from beliefs.inference.base import Method, check_option, is_number, is_word
+from beliefs.inference.doors import sample
+from beliefs.learning.estimators.examples import Example, Examples, Stream, inputs_of
+from beliefs.learning.estimators.fitting import fitted, loss_of
+from beliefs.learning.estimators.inputs import Kind, Layouts, Reading, check_kinds
+from beliefs.learning.estimators.labels import Classes, Tally, label_array
+from beliefs.learning.estimators.prediction import expected_states, likeliest_states, map_states, marginals, method_of
+from beliefs.learning.instances import HIDDEN, Instance
+from beliefs.learning.losses.base import Loss
+from beliefs.model.features import FactorType, LogLinearTemplate, Template
+from beliefs.model.graph import FactorGraph
+from beliefs.typing import Floats, Ints
+
+__all__ = ["DECODERS", "CRF"]
+
+T = TypeVar("T")
+DECODERS = ("mpm", "map", "mean")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CRF(BaseEstimator, ABC):  # type: ignore[misc]
+    r"""Base of the estimators: :math:`p(y \mid x) \propto \exp \theta(x; w) \cdot f(y)`, with w fitted to examples.
+
+    Parameters
+    ----------
+    loss : str
+        What is minimised, such as ``"clique_logistic"`` or ``"smoothed_classification(alpha=15)"``; see
+        :mod:`beliefs.learning.losses`.
+    inference : str or Method
+        The method through which is fitted and predicted, such as ``"trw"`` or ``"mean_field"``.
+    n_sweeps : int
+        Sweeps of inference where the loss is defined by a number of them (``gradient="truncated"``).
+    gradient : str
+        How losses on marginals are differentiated: ``"truncated"``, ``"at_convergence"``, ``"perturbation"``,
+        ``"implicit"`` or ``"exact"``; see :mod:`beliefs.learning.gradients`.
+    decode : {"mpm", "map", "mean"}
+        What :meth:`predict` returns: the likeliest state of each variable, the likeliest joint state, or the
+        expected state.
+    l2, l1 : float
+        Ridge and lasso, relative to the loss per labelled variable.
+    optimizer : str
+        ``"lbfgs"``, or ``"sgd"`` or ``"adam"`` for many instances.
+    max_iters : int
+        Iterations (passes over the data for ``"sgd"`` and ``"adam"``) at most.
+    tol : float
+        Largest entry of the gradient at which to stop.
+    inference_tol : float
+        Residual of inference where it is run to convergence.
+    class_weight : None, "balanced" or dict
+        Weight of each class in losses that are sums over variables.
+    n_states : int, optional
+        Number of states; None: as many as the labels need.
+    init : str or array_like (n_weights,)
+        Where to start: ``"zeros"``, ``"independent"`` (the model without edges, fitted first), the name of a loss to
+        be fitted first, or weights; ``"auto"`` takes what the papers take for the loss.
+    warm_start : bool
+        Whether a second ``fit`` goes on from the weights of the first.
+    checkpoint : path, optional
+        File that is kept up to date while fitting, and from which an interrupted ``fit`` goes on.
+    validation : float, optional
+        Share of the instances held out; fitting stops when the loss on them has not improved for ``patience``
+        iterations, and the best weights are kept.
+    n_jobs : int, optional
+        Instances worked on side by side: None means one, -1 all cores. It changes no byte of the answer.
+    seed : int, optional
+        Seed of everything random; None means 0.
+    callback : callable, optional
+        Called after each iteration; an answer of True stops.
+    progress : bool
+        Whether to show loss, gradient and time left on standard error.
+
+    Attributes
+    ----------
+    weights_ : ndarray (n_weights,)
+    n_states_ : int
+    classes_ : ndarray (n_states,)
+        Names of the states: 0, 1, ... or words.
+    template_ : Template
+    result_ : FitResult
+        Status, loss and trace of the fit.
+    """
+
+    loss: Any = "clique_logistic"
+    inference: Any = "trw"
+    n_sweeps: int = 10
+    gradient: str = "truncated"
+    decode: str = "mpm"
+    l2: float = 1e-3
+    l1: float = 0.0
+    optimizer: Any = "lbfgs"
+    max_iters: int = 1000
+    tol: float = 1e-5
+    inference_tol: float = 1e-5
+    class_weight: Any = None
+    n_states: int | None = None
+    init: Any = "auto"
+    warm_start: bool = False
+    checkpoint: Any = None
+    validation: float | None = None
+    patience: int = 5
+    n_jobs: int | None = None
+    seed: int | None = None
+    callback: Callable[..., Any] | None = None
+    progress: bool = False
+
+    # -- what a kind of graph says ------------------------------------------------------------------------------
+    @abstractmethod
+    def _read(self, x: Any, name: str) -> Reading:
+        """Check one input and return what it says; errors begin with ``name``. Must not need ``n_states_``."""
+
+    def _prepare(self, examples: Examples) -> None:
+        """Learn from all examples what reading needs (vocabularies, thresholds), before any is read."""
+
+    def _template(self, kinds: tuple[Kind, ...]) -> Template:
+        """Return the template for these types of factors, with ``n_states_`` states."""
+        return LogLinearTemplate([FactorType(k.name, self.n_states_**k.arity, k.width) for k in kinds])
+
+    def _labels(self, y: Any, reading: Reading, name: str) -> np.ndarray:
+        """Return the labels of one example, flat: int64, or words as objects with None where hidden."""
+        return label_array(y, reading.shape, name)
+
+    # -- fitting ------------------------------------------------------------------------------------------------
+    def fit(self, X: Any, Y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the weights to inputs ``X`` and labels ``Y`` (-1 where hidden), one entry per instance each.
+
+        Without ``Y``, ``X`` holds (input, labels) pairs, which are loaded when needed if it is not a list. An error
+        or Ctrl-C leaves the estimator as it was.
+        """
+        before = dict(self.__dict__)
+        try:
+            return self._fitted(Examples(X, Y, sample_weight))
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _fitted(self, examples: Examples) -> Self:
+        before: Floats | None = getattr(self, "weights_", None) if self.warm_start else None
+        self._check_options()
+        self._prepare(examples)
+        instances = self._instances(examples)
+        self.loss_ = self._loss()
+        self.result_ = fitted(self, instances, before)
+        self.weights_: Floats = self.result_.weights
+        return self
+
+    def _loss(self) -> Loss:
+        """Return the loss for the template."""
+        return loss_of(self, self.loss)
+
+    def _instances(self, examples: Examples) -> list[Instance] | Stream:
+        """Check all examples, settle states, classes and template, and return what a loss takes."""
+        tally, read, kinds, n = Tally(self.n_states), [], None, 0
+        for example in examples:
+            reading = self._read(example.x, example.name)
+            kinds = kinds or reading.kinds
+            check_kinds(reading.kinds, kinds, example.name, "instance 0")
+            labels = self._labels(example.y, reading, example.name)
+            tally.add(labels, example.name)
+            n += 1
+            if not examples.lazy:
+                read.append((example, reading, labels))
+        assert kinds is not None
+        classes = tally.classes()
+        self.classes_, self.n_states_, self.kinds_ = classes.names, len(classes.names), kinds
+        self.template_ = self._template(kinds)
+        self.class_counts_ = np.array([tally.counts.get(k, 0) for k in classes.names.tolist()], np.int64)
+        weights, self._layouts = classes.weights(self.class_weight, tally.counts), Layouts(self.n_states_)
+        if examples.lazy:
+            return Stream(examples, lambda example: self._example(example, classes, weights), n)
+        return [self._instance(*entry, classes, weights) for entry in read]
+
+    def _example(self, example: Example, classes: Classes, weights: Floats | None) -> Instance:
+        reading = self._read(example.x, example.name)
+        check_kinds(reading.kinds, self.kinds_, example.name, "instance 0")
+        return self._instance(example, reading, self._labels(example.y, reading, example.name), classes, weights)
+
+    def _instance(
+        self, example: Example, reading: Reading, labels: np.ndarray, classes: Classes, weights: Floats | None
+    ) -> Instance:
+        codes = classes.codes(labels, example.name)
+        each = None if weights is None else np.where(codes == HIDDEN, 0.0, weights[codes])
+        return Instance(
+            self._layouts.of(reading), reading.inputs, codes, example.weight, each, example.name
+        )  # fmt: skip
+
+    def _check_options(self) -> None:
+        """Raise for options out of range, before any work."""
+        whole = {"max_iters": 0, "n_sweeps": 0, "patience": 1}
+        for name, least in whole.items():
+            value = getattr(self, name)
+            check_option(is_number(value, whole=True) and value >= least, name, f"an integer >= {least}", value)
+        for name in ("l2", "l1", "tol", "inference_tol"):
+            value = getattr(self, name)
+            check_option(is_number(value) and 0 <= value < np.inf, name, "a number of at least 0", value)
+        states = self.n_states
+        check_option(
+            states is None or (is_number(states, whole=True) and states >= 2), "n_states", "an integer >= 2", states
+        )
+        held = self.validation
+        check_option(held is None or (is_number(held) and 0 < held < 1), "validation", "between 0 and 1", held)
+        check_option(is_word(self.decode, DECODERS), "decode", f"one of {', '.join(DECODERS)}", self.decode)
+
+    # -- answers ------------------------------------------------------------------------------------------------
+    def model(self, x: Any) -> FactorGraph:
+        """Return the factor graph of one input, with the fitted potentials."""
+        self._check_fitted()
+        return self._graph(x, "the input")[0]
+
+    def predict(self, X: Any, decode: str | None = None) -> list[np.ndarray]:
+        """Return the labels of each input, in the shape of its variables; see ``decode`` of the class."""
+        how = self.decode if decode is None else decode
+        check_option(is_word(how, DECODERS), "decode", f"one of {', '.join(DECODERS)}", how)
+
+        def found(graph: FactorGraph, reading: Reading) -> np.ndarray:
+            if how == "map":
+                return self._named(map_states(self._method, graph)).reshape(reading.shape)
+            by = likeliest_states if how == "mpm" else expected_states
+            return self._named(by(self._marginals(graph), self.n_states_)).reshape(reading.shape)
+
+        return self._each(X, found)
+
+    def predict_marginals(self, X: Any) -> list[Floats]:
+        """Return the marginals of each input's variables, in the shape of the variables and a last axis of states."""
+        return self._each(X, lambda graph, reading: self._marginals(graph).reshape(*reading.shape, self.n_states_))
+
+    def sample(self, X: Any, n: int = 1, method: Any = "auto") -> list[np.ndarray]:
+        """Draw ``n`` joint labellings of each input, ``(n, *shape)``; exactly where that is affordable."""
+
+        def drawn(graph: FactorGraph, reading: Reading) -> np.ndarray:
+            found = sample(graph, n, method, seed=self.seed, threads=1).samples
+            return self._named(found).reshape(n, *reading.shape)
+
+        return self._each(X, drawn)
+
+    def score(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of labelled variables whose label is predicted; instances may be weighted."""
+        self._check_fitted()
+        examples = list(Examples(X, Y, sample_weight))
+        found = self.predict([example.x for example in examples], "map" if self.decode == "map" else "mpm")
+        right = total = 0.0
+        for example, labels in zip(examples, found, strict=True):
+            reading = self._read(example.x, example.name)
+            truth = self._codes(example.y, reading, example.name)
+            seen = truth != HIDDEN
+            hits = np.asarray(self._named(np.maximum(truth, 0)) == labels.ravel())
+            right += example.weight * int((hits & seen).sum())
+            total += example.weight * int(seen.sum())
+        if not total > 0:
+            raise ModelError("every label is hidden; there is nothing to compare predictions with")
+        return float(right / total)
+
+    # -- parts of answers ---------------------------------------------------------------------------------------
+    def _codes(self, y: Any, reading: Reading, name: str) -> Ints:
+        return Classes(self.classes_).codes(self._labels(y, reading, name), name)
+
+    def _named(self, codes: np.ndarray) -> np.ndarray:
+        """Return states as labels: words where the labels were words."""
+        return codes if codes.dtype.kind == "f" or self.classes_.dtype.kind == "i" else self.classes_[codes]
+
+    def _marginals(self, graph: FactorGraph) -> Floats:
+        """Return ``mu_var (n_states,)`` by the inference of the fit."""
+        return marginals(self.loss_, self._method, self.inference_tol, graph)
+
+    def _graph(self, x: Any, name: str) -> tuple[FactorGraph, Reading]:
+        reading = self._read(x, name)
+        check_kinds(reading.kinds, self.kinds_, name, "the fitted model")
+        theta = self.template_.theta(self.weights_, reading.inputs)
+        return FactorGraph.build(self._layouts.of(reading), theta), reading
+
+    def _each(self, X: Any, answer: Callable[[FactorGraph, Reading], T]) -> list[T]:
+        """Answer for each input, several side by side if asked; the answers do not depend on how many."""
+        self._check_fitted()
+
+        def one(entry: tuple[str, Any]) -> T:
+            return answer(*self._graph(entry[1], entry[0]))
+
+        named: Iterator[tuple[str, Any]] = inputs_of(X)
+        if self._threads == 1:
+            return [one(entry) for entry in named]
+        with ThreadPoolExecutor(self._threads) as pool:
+            return list(pool.map(one, named))
+
+    @property
+    def _method(self) -> Method:
+        return method_of(self.inference)
+
+    @property
+    def _threads(self) -> int:
+        check_option(self.n_jobs is None or (is_number(self.n_jobs, whole=True) and self.n_jobs != 0), "n_jobs",
+                     "None or an integer other than 0", self.n_jobs)  # fmt: skip
+        return int(effective_n_jobs(self.n_jobs))
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self, "weights_")

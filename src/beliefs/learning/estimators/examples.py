@@ -1,0 +1,120 @@
+"""Examples to learn from: two lists, or pairs that are loaded one by one, as often as they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from beliefs.errors import ModelError
+from beliefs.learning.instances import Instance
+from beliefs.typing import Floats
+
+__all__ = ["Example", "Examples", "Stream", "inputs_of"]
+
+
+class Example(NamedTuple):
+    """One input with its labels, its weight, and what messages call it."""
+
+    name: str
+    x: Any
+    y: Any
+    weight: float
+
+
+class Examples:
+    """All examples of one fit, in the same order at every pass.
+
+    Parameters
+    ----------
+    X : list of inputs; or, with ``Y=None``, (input, labels) pairs
+        A list of pairs, or any object that starts anew at every ``iter``, or a function that returns a fresh
+        generator: pairs are then loaded when they are needed and not kept, for data larger than memory.
+    Y : list of labels, optional
+    sample_weight : array_like (n_instances,), optional
+        How much each instance counts.
+    """
+
+    def __init__(self, X: Any, Y: Any = None, sample_weight: ArrayLike | None = None) -> None:
+        self.lazy = Y is None and not isinstance(X, list | tuple)
+        self._pairs: Callable[[], Iterable[Any]]
+        if Y is not None:
+            self._pairs = _paired(X, Y)
+        elif callable(X):
+            self._pairs = X
+        else:
+            self._pairs = _again(X)
+        self.weights = None if sample_weight is None else _weights(sample_weight)
+        n = len(X) if isinstance(X, Sized) else None
+        if n == 0:
+            raise ModelError("there is no instance; give at least one")
+        if n is not None and self.weights is not None and len(self.weights) != n:
+            raise ModelError(f"sample_weight has {len(self.weights)} entries for {n} instances")
+
+    def __iter__(self) -> Iterator[Example]:
+        count = 0
+        for count, pair in enumerate(self._pairs(), 1):
+            name = f"instance {count - 1}"
+            if not (isinstance(pair, tuple) and len(pair) == 2):
+                raise ModelError(f"{name}: expected a pair (input, labels), found {type(pair).__name__}")
+            if self.weights is not None and count > len(self.weights):
+                raise ModelError(f"sample_weight has {len(self.weights)} entries, and there are more instances")
+            yield Example(name, *pair, 1.0 if self.weights is None else float(self.weights[count - 1]))
+        if count == 0:
+            raise ModelError("there is no instance; a generator is exhausted after one pass, so give the function")
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Instances made from examples whenever they are asked for, and not kept."""
+
+    examples: Examples
+    make: Callable[[Example], Instance]
+    n_instances: int
+
+    def __len__(self) -> int:
+        return self.n_instances
+
+    def __iter__(self) -> Iterator[Instance]:
+        return map(self.make, self.examples)
+
+
+def inputs_of(X: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the inputs to predict for, with what messages call them."""
+    if isinstance(X, str) or not (callable(X) or isinstance(X, Iterable)):
+        raise ModelError(f"X must be a list of instances, found {type(X).__name__}; a single one goes in a list")
+    for number, x in enumerate(X() if callable(X) else X):
+        yield f"instance {number}", x
+
+
+def _paired(X: Any, Y: Any) -> Callable[[], Iterable[tuple[Any, Any]]]:
+    for values, what in ((X, "X"), (Y, "Y")):
+        if isinstance(values, str) or not (isinstance(values, Sized) and isinstance(values, Iterable)):
+            raise ModelError(
+                f"{what} must be a list with one entry per instance, found {type(values).__name__}; "
+                "more data than memory goes as pairs (input, labels) without Y"
+            )
+    if len(X) != len(Y):
+        raise ModelError(f"X has {len(X)} instances and Y has {len(Y)}; each input needs its labels")
+    return lambda: zip(X, Y, strict=True)
+
+
+def _again(X: Any) -> Callable[[], Iterable[Any]]:
+    if isinstance(X, str) or not isinstance(X, Iterable):
+        raise ModelError(f"X must be a list of instances (and Y of labels), found {type(X).__name__}")
+    if iter(X) is X:
+        raise ModelError(
+            "X is a generator, which can be gone through only once, and fitting needs several passes; give the "
+            "function that makes it, or an object whose __iter__ starts anew"
+        )
+    return lambda: X
+
+
+def _weights(values: ArrayLike) -> Floats:
+    weights = np.asarray(values, np.float64)
+    if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ModelError("sample_weight must be one number of at least 0 per instance, not all of them 0")
+    return weights

@@ -1,0 +1,130 @@
+"""Labels: integers from 0, or words; -1 (for words None) where hidden; how often each occurs and what it weighs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from beliefs.errors import DataWarning, ModelError
+from beliefs.inference.base import is_number
+from beliefs.learning.instances import HIDDEN
+from beliefs.model.variable import suggestion
+from beliefs.typing import Floats, Ints
+
+__all__ = ["Classes", "Tally", "label_array"]
+
+_LISTED = 6  # classes named in a message
+
+
+def label_array(y: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
+    """Return labels flat in C order: int64, or words as objects; the shape must be that of the input's variables."""
+    array = np.asarray(y)
+    if array.shape != shape:
+        raise ModelError(f"{name}: labels must have shape {shape}, one per variable, found {array.shape}")
+    if array.size == 0:
+        return np.zeros(0, np.int64)
+    if array.dtype.kind in "iub":
+        return np.ascontiguousarray(array, np.int64).ravel()
+    if array.dtype.kind == "U":
+        return array.astype(object).ravel()
+    if array.dtype.kind == "O" and all(v is None or isinstance(v, str) for v in array.flat):
+        return array.ravel()
+    raise ModelError(f"{name}: labels must be integers (or words), found {array.dtype}; hidden ones are {HIDDEN}")
+
+
+@dataclass(eq=False)
+class Tally:
+    """How often each label occurs, collected in one pass over the data.
+
+    ``n_states`` is the number of states if it was asked for, and labels beyond it are refused at once.
+    """
+
+    n_states: int | None = None
+    counts: dict[Any, int] = field(default_factory=dict)
+    n_hidden: int = 0
+
+    def add(self, labels: np.ndarray, name: str) -> None:
+        """Count the labels of one instance."""
+        if labels.dtype == object:
+            words, number = np.unique([v for v in labels if v is not None], return_counts=True)
+            seen = dict(zip(words.tolist(), number.tolist(), strict=True))
+        else:
+            self._check_range(labels, name)
+            number = np.bincount(labels[labels >= 0]) if labels.size else np.zeros(0, np.int64)
+            seen = {int(k): int(number[k]) for k in np.flatnonzero(number)}
+        if self.counts and seen and isinstance(next(iter(seen)), str) != isinstance(next(iter(self.counts)), str):
+            raise ModelError(f"{name}: labels are words in some instances and integers in others; use one of them")
+        for label, n in seen.items():
+            self.counts[label] = self.counts.get(label, 0) + n
+        self.n_hidden += labels.size - sum(seen.values())
+
+    def _check_range(self, labels: Ints, name: str) -> None:
+        most = np.inf if self.n_states is None else self.n_states - 1
+        wrong = (labels < HIDDEN) | (labels > most)
+        if wrong.any():
+            v = int(np.argmax(wrong))
+            legal = "0, 1, ..." if self.n_states is None else f"0..{self.n_states - 1}"
+            raise ModelError(f"{name}: label {labels[v]} of variable {v}; labels are {legal}, or {HIDDEN} where hidden")
+
+    def classes(self) -> Classes:
+        """Return the classes found; one that never occurs is named in a warning."""
+        if not self.counts:
+            raise ModelError("every label is hidden; at least one variable of one instance needs a label")
+        if isinstance(next(iter(self.counts)), str):
+            names: np.ndarray = np.array(sorted(self.counts))
+            if self.n_states is not None and self.n_states != len(names):
+                raise ModelError(f"n_states is {self.n_states}, but {len(names)} different words occur as labels")
+        else:
+            names = np.arange(max(self.counts) + 1 if self.n_states is None else self.n_states)
+        if len(names) < 2:
+            raise ModelError(f"all labels are {names[0]!r}; there is nothing to tell apart (or say n_states)")
+        missing = [str(k) for k in names.tolist() if k not in self.counts]
+        if missing:
+            shown = ", ".join(missing[:_LISTED]) + (", ..." if len(missing) > _LISTED else "")
+            are = "class {} never occurs" if len(missing) == 1 else "classes {} never occur"
+            warnings.warn(
+                f"{are.format(shown)} among the labels; nothing is learned about it but to avoid it",
+                DataWarning,
+                stacklevel=4,
+            )
+        return Classes(names)
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """The states by their names: ``0..K-1``, or words in sorted order."""
+
+    names: np.ndarray
+
+    def codes(self, labels: np.ndarray, name: str) -> Ints:
+        """Return labels as state indices, -1 where hidden; what was never seen in training is refused."""
+        if labels.dtype != object and self.names.dtype.kind == "i":
+            Tally(len(self.names))._check_range(labels, name)
+            return labels
+        place = {word: k for k, word in enumerate(self.names.tolist())} | {None: HIDDEN}
+        for label in labels.tolist():
+            if label not in place:
+                hint = suggestion(str(label), [str(k) for k in self.names])
+                raise ModelError(f"{name}: {label!r} is not a class of the fitted model{hint}")
+        return np.array([place[label] for label in labels.tolist()], np.int64)
+
+    def weights(self, class_weight: Any, tally: Mapping[Any, int]) -> Floats | None:
+        """Return the weight of each class: None, ``"balanced"`` (inverse to frequency, mean 1) or a mapping."""
+        if class_weight is None:
+            return None
+        names = self.names.tolist()
+        if isinstance(class_weight, str) and class_weight == "balanced":
+            counts = np.array([tally.get(k, 0) for k in names], np.float64)
+            return np.where(counts > 0, counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1)), 0.0)
+        if not isinstance(class_weight, Mapping):
+            raise ModelError(f"class_weight must be None, 'balanced' or a mapping, found {class_weight!r}")
+        for key, value in class_weight.items():
+            if key not in names:
+                raise ModelError(f"class_weight names the class {key!r}; the classes are {', '.join(map(str, names))}")
+            if not (is_number(value) and 0 <= value < np.inf):
+                raise ModelError(f"class_weight of {key!r} must be a number of at least 0, found {value!r}")
+        return np.array([class_weight.get(k, 1.0) for k in names], np.float64)

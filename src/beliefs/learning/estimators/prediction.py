@@ -1,0 +1,56 @@
+"""Answers of a fitted model: the inference of the fit, asked once more.
+
+A loss that runs inference predicts with that inference, sweep for sweep; likelihoods with the method of their log Z;
+losses without inference (pseudo-likelihood, piecewise) with the estimator's method, run to convergence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from beliefs.inference.base import Method, Task
+from beliefs.inference.doors import maximize
+from beliefs.inference.registry import METHODS
+from beliefs.inference.text import parse_method
+from beliefs.learning.answers import answer, exact_method
+from beliefs.learning.losses.base import Loss
+from beliefs.learning.losses.likelihood import Likelihood
+from beliefs.model.graph import FactorGraph
+from beliefs.typing import Floats, Ints
+
+__all__ = ["expected_states", "likeliest_states", "map_states", "marginals", "method_of"]
+
+
+def method_of(inference: Any) -> Method:
+    """Return the method meant by a name, a text or a method; unknown ones list the known."""
+    return inference if isinstance(inference, Method) else parse_method(str(inference), METHODS)
+
+
+def marginals(loss: Loss, method: Method, tol: float, graph: FactorGraph) -> Floats:
+    """Return the marginals of the variables, ``(n_states,)``, by the inference of a loss."""
+    through = getattr(loss, "through", None)
+    if through is not None:
+        return np.array(through.run(graph).mu_var)
+    if isinstance(loss, Likelihood):
+        return answer(graph, exact_method(graph.layout), max_iters=1).mu_var
+    found = answer(graph, getattr(loss, "method", method), tol=getattr(loss, "tol", tol))
+    return found.mu_var
+
+
+def likeliest_states(mu_var: Floats, n_states: int) -> Ints:
+    """Return the state of largest marginal of each variable; ties go to the smallest index."""
+    states: Ints = mu_var.reshape(-1, n_states).argmax(axis=1)
+    return states
+
+
+def expected_states(mu_var: Floats, n_states: int) -> Floats:
+    """Return the mean of the state index of each variable."""
+    means: Floats = mu_var.reshape(-1, n_states) @ np.arange(n_states, dtype=np.float64)
+    return means
+
+
+def map_states(method: Method, graph: FactorGraph) -> Ints:
+    """Return the best joint state found, by the method if it maximises, else by what the door chooses."""
+    return np.array(maximize(graph, method if Task.MAXIMIZE in method.tasks else "auto", threads=1).assignment)
