@@ -119,7 +119,7 @@ class LogLinearTemplate(Template):
     >>> template = LogLinearTemplate([FactorType("pixel", 2, 3), FactorType("pair", 4)])
     >>> inputs = (Rows(2, np.array([[1.0, 0.0, 2.0], [1.0, 1.0, 0.0]])), Rows(1))
     >>> template.theta(np.arange(10.0), inputs)
-    array([4., 13.,  1.,  7.,  6.,  7.,  8.,  9.])
+    array([ 4., 13.,  1.,  7.,  6.,  7.,  8.,  9.])
     """
 
     def __init__(self, types: Sequence[FactorType]) -> None:
