@@ -1,0 +1,95 @@
+r"""Saddle point: the score of the best state against that of the labels.
+
+.. math:: L(\theta) = \max_x \theta \cdot f(x) - \theta \cdot f(\hat x), \qquad
+          \frac{dL}{d\theta} = f(x^*) - f(\hat x)
+
+The largest term in the place of log Z, a saddle-point approximation of the likelihood ([domke2013] section 4.1.3), and
+the loss of the structured perceptron [collins2002]. Convex, piecewise linear, at least 0, and 0 where the labels are a
+best state: also for theta = 0, so weights shrink to nothing under a ridge, and the scale of what is learnt means
+nothing. Where several states are best the gradient is one of many (ties go as the method breaks them).
+
+The labels themselves count as a candidate: where an approximate method finds nothing better, value and gradient are 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from beliefs.driver import Limits, Status, run
+from beliefs.errors import UnsupportedError
+from beliefs.inference.base import Decoding, Method, Problem, Task, check_option, is_number
+from beliefs.inference.budget import default_budget
+from beliefs.learning.answers import exact_method
+from beliefs.learning.instances import Instance
+from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.label_scores import label_score
+from beliefs.model.graph import FactorGraph
+from beliefs.typing import Floats, Ints
+
+__all__ = ["SaddlePoint"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaddlePoint(Loss):
+    """How much better than the labels the best state scores.
+
+    Parameters
+    ----------
+    method : Method, optional
+        Anything that answers ``maximize``; None: exact, by max-product on forests, else by a junction tree.
+    tol, max_iters : optional
+        When the method stops; None: its own defaults.
+    seed : int
+        For methods that draw random numbers.
+    """
+
+    method: Method | None = None
+    tol: float | None = None
+    max_iters: int | None = None
+    seed: int = 0
+
+    name: ClassVar[str] = "saddle_point"
+    by_variable: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ok = self.method is None or isinstance(self.method, Method)
+        check_option(ok, "method", "a method, such as TRW(), or None", self.method)
+        if self.method is not None and Task.MAXIMIZE not in self.method.tasks:
+            raise UnsupportedError(f"{self.method.name} does not answer maximize, which {self.name} is made of")
+        ok = self.tol is None or (is_number(self.tol) and self.tol >= 0)
+        check_option(ok, "tol", "None or a number of at least 0", self.tol)
+        ok = self.max_iters is None or (is_number(self.max_iters, whole=True) and self.max_iters >= 0)
+        check_option(ok, "max_iters", "None or an integer of at least 0", self.max_iters)
+        check_option(is_number(self.seed, whole=True) and self.seed >= 0, "seed", "an integer of at least 0", self.seed)
+
+    def part(self, theta: Floats, instance: Instance) -> Part:
+        """Return the difference of scores and of statistics."""
+        graph = instance.graph(theta)
+        label_score(graph, instance)
+        state, settled = self._best(graph)
+        best = Instance(instance.layout, None, state)
+        value = float((graph.theta[best.label_cells] - graph.theta[instance.label_cells]).sum())
+        if not value > 0:
+            return Part(0.0, np.zeros(theta.size), converged=settled)
+        return Part(value, best.statistics - instance.statistics, converged=settled)
+
+    def _best(self, graph: FactorGraph) -> tuple[Ints, bool]:
+        """Return the best state found, and whether the method met its tolerance."""
+        method = exact_method(graph.layout) if self.method is None else self.method
+        state = method.init(Problem(graph, Task.MAXIMIZE, max_bytes=default_budget(), seed=self.seed))
+        limits = Limits(
+            tol=method.default_tol if self.tol is None else self.tol,
+            max_iters=(method.default_max_iters if self.max_iters is None else self.max_iters)
+            if method.iterative
+            else 1,
+        )
+        done = run(lambda: method.step(state), lambda: method.value(state), limits, fixed_point=False)
+        found = method.finish(state)
+        assert isinstance(found, Decoding)
+        exact = found.log_value == found.upper
+        settled = not method.fixed_point or exact or done.status is Status.CONVERGED
+        return np.array(found.assignment, np.int64), settled
