@@ -7,6 +7,7 @@ left out (none as a rule), and the groups of chunks that may run side by side be
 ``flooding``    all messages at once, from those of the iteration before
 ``sequential``  factors in the order of their variables, forward, then backward. Large models are cut into strips of
                 neighbouring variables; factors inside strips go first, strip by strip, those between strips after them
+``forward``     the same order, forward only: every message once an iteration, the sweep of the learning papers
 ``color``       classes of factors that share no variable, class by class, forward, then backward
 ``tree``        breadth first: from the leaves to the roots, then back. Exact on forests
 ``chains``      only towards later variables, then only towards earlier ones: with counting numbers from a mixture of
@@ -34,7 +35,7 @@ from beliefs.typing import Ints
 
 __all__ = ["SCHEDULES", "Pass", "Schedule", "factors_breadth_first", "is_forest", "make_schedule"]
 
-SCHEDULES = ("auto", "flooding", "sequential", "color", "tree", "chains", "residual")
+SCHEDULES = ("auto", "flooding", "sequential", "forward", "color", "tree", "chains", "residual")
 
 _STRIP = 256  # least variables of a strip
 _WORK = 50_000  # least cells of a strip
@@ -82,8 +83,8 @@ class Schedule:
 
     @property
     def straight(self) -> bool:
-        """Whether the passes are one order, forward and backward, of whole factors."""
-        return self.name in ("sequential", "color", "tree")
+        """Whether the passes are one order of whole factors, forward, or forward and backward."""
+        return self.name in ("sequential", "forward", "color", "tree")
 
 
 def is_forest(layout: Layout) -> bool:
@@ -101,14 +102,15 @@ def factors_breadth_first(layout: Layout) -> Ints:
 def make_schedule(layout: Layout, name: str, order: Any = None) -> Schedule:
     """Return the schedule of that name, kept on the layout; ``order`` lists factors for a sequential one."""
     if order is not None:
-        if name not in ("auto", "sequential"):
-            raise ModelError(f"order goes with schedule='sequential', found schedule={name!r}")
-        return _forward_backward(layout, "sequential", _plain(_user_order(layout, order)))
+        if name not in ("auto", "sequential", "forward"):
+            raise ModelError(f"order goes with schedule='sequential' or 'forward', found schedule={name!r}")
+        walk = _plain(_user_order(layout, order))
+        return _forward(layout, walk) if name == "forward" else _forward_backward(layout, "sequential", walk)
     if name == "auto":
         name = "tree" if is_forest(layout) else "sequential"
     makers = {
-        "flooding": _flooding, "sequential": _sequential, "color": _color, "tree": _tree, "chains": _chains,
-        "residual": _residual,
+        "flooding": _flooding, "sequential": _sequential, "forward": _one_way, "color": _color, "tree": _tree,
+        "chains": _chains, "residual": _residual,
     }  # fmt: skip
     return layout.plan(("schedule", name), lambda: makers[name](layout))
 
@@ -150,6 +152,14 @@ def _plain(factors: Ints, groups: tuple[Ints, ...] | None = None) -> Pass:
 
 def _forward_backward(layout: Layout, name: str, forward: Pass) -> Schedule:
     return Schedule(name, (forward, forward.backward()), is_forest(layout))
+
+
+def _forward(layout: Layout, walk: Pass) -> Schedule:
+    return Schedule("forward", (walk,), is_forest(layout))
+
+
+def _one_way(layout: Layout) -> Schedule:
+    return _forward(layout, make_schedule(layout, "sequential").passes[0])
 
 
 def _flooding(layout: Layout) -> Schedule:

@@ -1,0 +1,138 @@
+r"""Truncated fitting: the loss is a function of the beliefs after a given number of sweeps, and so is its gradient.
+
+:math:`L(\theta) = Q(\mu^N(\theta))`, where :math:`\mu^N` are the beliefs of belief propagation, tree-reweighted or
+fractional message passing, or mean field, after exactly N iterations from a uniform start [domke2013]. The gradient is
+that of this function, by reverse-mode differentiation with kernels written by hand
+(:mod:`beliefs.kernels.back_messages`): converged or not, it is exact to rounding, and agrees with what will be used
+later, if predictions also run N iterations.
+
+Cost: the way back takes about twice the time of the way forward. Memory: the messages before every pass (an iteration
+of the schedules ``sequential``, ``color`` and ``tree`` has two passes, one of ``forward`` has one). With
+``checkpoints`` no more than that many are held, and passes in between are run again: same gradient to the last byte,
+more time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from beliefs.errors import BudgetError, UnsupportedError
+from beliefs.inference.base import Method, check_option, is_number, observed_point_masses
+from beliefs.inference.budget import default_budget, readable_bytes
+from beliefs.inference.messages.propagation import MessagePassing
+from beliefs.inference.messages.schedule import make_schedule
+from beliefs.inference.variational.mean_field import MeanField
+from beliefs.learning.gradients.base import Beliefs, Gradient
+from beliefs.learning.gradients.checkpoints import Recording, State
+from beliefs.learning.gradients.message_run import MessageRun, check_method, message_run, setting_of
+from beliefs.model.graph import FactorGraph
+from beliefs.model.layout import Layout
+from beliefs.typing import Floats
+
+__all__ = ["Truncated"]
+
+_TRIFLE = 50_000_000  # bytes that are always there
+
+
+class MessageBeliefs(Beliefs):
+    """Beliefs after a number of passes of message passing."""
+
+    def __init__(self, run: MessageRun, recording: Recording, last: State) -> None:
+        self.run, self.recording, self.last = run, recording, last
+        self.layout, self.mu_var, self.rho = run.setting.layout, run.mu_var, run.setting.rho
+        self._mu_factor: Floats | None = None
+
+    @property
+    def mu_factor(self) -> Floats:
+        """Every factor's own table, made when first asked for."""
+        if self._mu_factor is None:
+            self._mu_factor = self.run.mu_factor(self.last)
+        return self._mu_factor
+
+    def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:
+        self.run.begin_backward(self.last, bar_var, bar_factor)
+        for t, old, new in self.recording.backward(self.last):
+            self.run.back_pass(t, old, new)
+        return self.run.gradient()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truncated(Gradient):
+    """Back-propagation through a fixed number of iterations from a uniform start.
+
+    Parameters
+    ----------
+    method : Method
+        BP, TRW, FractionalBP or MeanField, without damping; the schedule is replayed backwards.
+    n_sweeps : int
+        Iterations of the method, as in ``infer(graph, method, max_iters=n_sweeps)``; 0 is allowed.
+    checkpoints : int, optional
+        How many copies of the messages are held at most; None: one for each pass.
+
+    Examples
+    --------
+    >>> import beliefs as bl
+    >>> grid = bl.datasets.make_ising_grid(4, seed=0)
+    >>> beliefs = Truncated(method=bl.TRW(), n_sweeps=3).run(grid)
+    >>> beliefs.pullback(bar_var=beliefs.mu_var).shape == grid.theta.shape
+    True
+    """
+
+    method: Method
+    n_sweeps: int = 10
+    checkpoints: int | None = None
+
+    name: ClassVar[str] = "truncated"
+
+    def __post_init__(self) -> None:
+        check_option(
+            is_number(self.n_sweeps, whole=True) and self.n_sweeps >= 0, "n_sweeps", "an integer >= 0", self.n_sweeps
+        )
+        given = self.checkpoints is not None
+        check_option(
+            not given or (is_number(self.checkpoints, whole=True) and int(self.checkpoints or 0) >= 1),
+            "checkpoints",
+            "an integer >= 1 or None",
+            self.checkpoints,
+        )
+        if isinstance(self.method, MessagePassing):
+            check_method(self.method)
+        elif not isinstance(self.method, MeanField):
+            raise UnsupportedError(
+                f"there is no way back through {self.method!r}; use bp, trw, fractional_bp or mean_field"
+            )
+
+    def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
+        """Run ``n_sweeps`` iterations from the uniform start, whatever came before."""
+        if isinstance(self.method, MeanField):
+            from beliefs.learning.gradients.mean_field import run_mean_field
+
+            return run_mean_field(self.method, self.n_sweeps, graph, self.checkpoints)
+        assert isinstance(self.method, MessagePassing)
+        self._check_budget(graph.layout)
+        setting = setting_of(self.method, graph)
+        run = message_run(graph, setting, observed_point_masses(graph))
+        n_passes = self.n_sweeps * run.passes_an_iteration
+        recording = Recording(run, n_passes, self._held(n_passes))
+        last = recording.forward()
+        run.beliefs()
+        return MessageBeliefs(run, recording, last)
+
+    def _held(self, n_passes: int) -> int:
+        return max(1, n_passes if self.checkpoints is None else min(self.checkpoints, n_passes))
+
+    def n_bytes(self, layout: Layout) -> int:
+        """Return the memory that copies of messages take for a graph of this layout; tables come on top of it."""
+        assert isinstance(self.method, MessagePassing)
+        schedule = make_schedule(layout, self.method.schedule, self.method.order)
+        n_passes = self.n_sweeps * len(schedule.passes)
+        return 8 * (self._held(n_passes) + 2) * int(layout.card[layout.scope_vars].sum())
+
+    def _check_budget(self, layout: Layout) -> None:
+        needed = self.n_bytes(layout)
+        if needed > _TRIFLE and needed > default_budget():
+            raise BudgetError(
+                f"{self.n_sweeps} sweeps need {readable_bytes(needed)} for copies of messages; "
+                f"the limit is {readable_bytes(default_budget())}. Use fewer sweeps, or checkpoints"
+            )

@@ -1,0 +1,170 @@
+"""Back-propagation through message passing: finite differences, a second implementation, and closed forms."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import beliefs as bl
+import reference
+from beliefs.learning.gradients.base import Beliefs
+from beliefs.learning.gradients.truncated import Truncated
+from families import family, grid_pairs, random_model, unary
+
+METHODS = [bl.BP(), bl.TRW(), bl.FractionalBP(rho=1.3), bl.BP(schedule="forward"), bl.TRW(schedule="color")]
+SIDES = unary(9) + grid_pairs(3, 3)
+
+
+def grid(states: int, scale: float = 0.7) -> bl.FactorGraph:
+    return random_model([states] * 9, SIDES, seed=states, scale=scale)
+
+
+def tied(states: int) -> bl.FactorGraph:
+    rng = np.random.default_rng(states)
+    return bl.FactorGraph.pairwise(rng.normal(size=(9, states)), grid_pairs(3, 3), rng.normal(size=(states, states)))
+
+
+def mixed() -> bl.FactorGraph:
+    return random_model([2, 3, 2, 4, 2], [*unary(5), (0, 1), (1, 2), (2, 3, 0), (4, 3), (0, 4)], seed=7)
+
+
+def weights(beliefs: Beliefs, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=beliefs.mu_var.size), rng.normal(size=beliefs.mu_factor.size)
+
+
+def value(way: Truncated, graph: bl.FactorGraph, theta: np.ndarray) -> float:
+    beliefs = way.run(graph.with_theta(theta))
+    var, factor = weights(beliefs)
+    return float(var @ beliefs.mu_var + factor @ beliefs.mu_factor)
+
+
+def gradient(way: Truncated, graph: bl.FactorGraph) -> np.ndarray:
+    beliefs = way.run(graph)
+    return beliefs.pullback(*weights(beliefs))
+
+
+def assert_is_derivative(way: Truncated, graph: bl.FactorGraph, tolerance: float = 1e-7, cells: int = 40) -> None:
+    """Central differences along single cells, some if there are many."""
+    found, step = gradient(way, graph), 1e-5
+    rng = np.random.default_rng(1)
+    finite = np.flatnonzero(graph.theta > -np.inf)
+    for k in rng.permutation(finite)[:cells]:
+        moved = np.zeros(graph.theta.size)
+        moved[k] = step
+        slope = (value(way, graph, graph.theta + moved) - value(way, graph, graph.theta - moved)) / (2 * step)
+        assert found[k] == pytest.approx(slope, abs=tolerance)
+    assert np.all(found[graph.theta == -np.inf] == 0.0)
+
+
+@pytest.mark.parametrize("n_sweeps", [0, 1, 3, 7])
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@pytest.mark.parametrize("states", [2, 3, 5, 8, 9])
+def test_gradient_is_that_of_the_truncated_beliefs(states: int, method: bl.Method, n_sweeps: int) -> None:
+    cells = 40 if states < 8 else 12
+    assert_is_derivative(Truncated(method=method, n_sweeps=n_sweeps), grid(states), cells=cells)
+
+
+@pytest.mark.parametrize("n_sweeps", [0, 1, 3, 7])
+@pytest.mark.parametrize("method", [bl.BP(), bl.TRW(), bl.FractionalBP(rho=0.7)], ids=repr)
+@pytest.mark.parametrize(
+    "graph", [mixed(), tied(2), tied(3), tied(9), family("hard_zeros")], ids=lambda g: f"{g.n_vars}"
+)
+def test_other_models(graph: bl.FactorGraph, method: bl.Method, n_sweeps: int) -> None:
+    assert_is_derivative(Truncated(method=method, n_sweeps=n_sweeps), graph, cells=25)
+
+
+@pytest.mark.parametrize(
+    "graph", [grid(2), grid(3), tied(3), mixed(), family("higher_order")], ids=lambda g: f"{g.n_vars}"
+)
+def test_clamped_graphs(graph: bl.FactorGraph) -> None:
+    clamped = graph.condition({0: 1, 1: 0, 4: 1})
+    assert_is_derivative(Truncated(method=bl.TRW(), n_sweeps=3), clamped, cells=25)
+    everything = graph.condition(dict.fromkeys(range(graph.n_vars), 0))
+    assert not gradient(Truncated(method=bl.TRW()), everything).any()
+
+
+@pytest.mark.parametrize("n_sweeps", [0, 1, 4])
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@pytest.mark.parametrize("name", ["grid", "higher_order", "tied_tables", "hard_zeros", "isolated_variables", "parity"])
+def test_beliefs_are_those_of_infer(name: str, method: bl.Method, n_sweeps: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        expected = bl.infer(family(name), method, max_iters=n_sweeps)
+    found = Truncated(method=method, n_sweeps=n_sweeps).run(family(name))
+    lay = family(name).layout
+    assert np.allclose(found.mu_var, expected.mu_var, rtol=0, atol=1e-12)
+    for f in range(lay.n_factors):
+        of_factor = found.mu_factor[lay.table_ptr[f] : lay.table_ptr[f + 1]]
+        assert np.allclose(of_factor, np.ravel(expected.factor_marginal(f)), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["tree", "higher_order_tree"])
+def test_trees_are_exact_after_one_iteration_and_so_is_their_gradient(name: str) -> None:
+    graph = family(name)
+    p = reference.probabilities(reference.joint_table(graph))
+    states = np.indices(p.shape).reshape(p.ndim, -1)
+    lay = graph.layout
+    columns = []  # indicators of all cells, one row a joint state
+    for f in range(lay.n_factors):
+        place = np.ravel_multi_index([states[v] for v in lay.scope(f)], lay.shape(f))
+        columns.append(np.arange(lay.factor_size[f])[None, :] == place[:, None])
+    indicators = np.concatenate(columns, axis=1).astype(float)
+    mean = p.ravel() @ indicators
+    covariance = (indicators * p.ravel()[:, None]).T @ indicators - np.outer(mean, mean)
+    beliefs = Truncated(method=bl.BP(), n_sweeps=1).run(graph)
+    assert np.allclose(beliefs.mu_factor, mean, rtol=0, atol=1e-12)
+    bar = np.random.default_rng(0).normal(size=mean.size)
+    assert np.allclose(beliefs.pullback(None, bar), covariance @ bar, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "graph", [grid(2), grid(3), grid(5), tied(9), mixed()], ids=lambda g: f"{g.n_vars}-{g.theta.size}"
+)
+def test_checkpoints_change_no_byte(graph: bl.FactorGraph) -> None:
+    whole = Truncated(method=bl.TRW(), n_sweeps=5)
+    expected = gradient(whole, graph)
+    for held in (1, 2, 3, 4, 7, 10, 99):
+        way = Truncated(method=bl.TRW(), n_sweeps=5, checkpoints=held)
+        beliefs = way.run(graph)
+        bars = weights(beliefs)
+        assert beliefs.pullback(*bars).tobytes() == expected.tobytes()
+        assert beliefs.pullback(*bars).tobytes() == expected.tobytes()
+        assert way.n_bytes(graph.layout) <= whole.n_bytes(graph.layout)
+
+
+@pytest.mark.parametrize("name", ["strong_couplings", "huge_range"])
+def test_extreme_potentials(name: str) -> None:
+    for method in METHODS:
+        found = gradient(Truncated(method=method, n_sweeps=4), family(name))
+        assert np.isfinite(found).all()
+
+
+def test_proved_zero_is_an_error() -> None:
+    impossible = bl.FactorGraph.from_tables([2, 2], [((0,), [1, 0]), ((0, 1), [[0, 0], [1, 1]])])
+    with pytest.raises(bl.ZeroProbabilityError):
+        Truncated(method=bl.BP(), n_sweeps=2).run(impossible)
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        (bl.BP(damping=0.1), "damping"),
+        (bl.BP(schedule="flooding"), "flooding"),
+        (bl.TRW(schedule="chains"), "chains"),
+        (bl.BP(schedule="residual"), "residual"),
+        (bl.TRW(rho="optimized"), "optimized"),
+        (bl.Gibbs(), "way back"),
+    ],
+)
+def test_what_cannot_be_walked_back_is_refused(method: bl.Method, said: str) -> None:
+    with pytest.raises(bl.UnsupportedError, match=said):
+        Truncated(method=method)
+
+
+@pytest.mark.parametrize(("field", "bad"), [("n_sweeps", -1), ("n_sweeps", 1.5), ("checkpoints", 0)])
+def test_options_out_of_range(field: str, bad: object) -> None:
+    with pytest.raises(bl.ModelError, match=field):
+        Truncated(method=bl.BP(), **{field: bad})  # type: ignore[arg-type]
