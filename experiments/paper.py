@@ -41,8 +41,10 @@ _STEPS = ("#f2b134", "#e2783a", "#c0392b", "#7b1e3a")  # from small steps to lar
 
 
 # -- the command line -------------------------------------------------------------------------------------------------
-def command_line(description: str | None, *, needs_data: bool) -> argparse.Namespace | None:
-    """Read the options; None, after one line that says why, where the data is not there.
+def command_line(
+    description: str | None, *, needs_data: bool, needs: str = "uai_index.csv"
+) -> argparse.Namespace | None:
+    """Read the options; None, after one line that says why, where the data (the file ``needs``) is not there.
 
     A quick run writes to ``experiments/local``, so that it does not replace the figures of a full one.
     """
@@ -54,7 +56,7 @@ def command_line(description: str | None, *, needs_data: bool) -> argparse.Names
     options.output = options.output or (HERE / "local" if options.quick else HERE)
     if needs_data:
         options.data = data_home(options.data, missing_ok=True)
-        if options.data is None or not (options.data / "uai_index.csv").is_file():
+        if options.data is None or not (options.data / needs).is_file():
             print("Skipped: the data folder is not there; name it with --data or the variable BELIEFS_DATA.")
             return None
     return options
@@ -116,6 +118,8 @@ def save(
 def _plain(value: Any) -> Any:
     if isinstance(value, Curve):
         return value.plain()
+    if isinstance(value, np.ndarray):
+        return np.round(value, 6).tolist()
     raise TypeError(f"{type(value).__name__} has no place in a JSON file")
 
 
