@@ -73,8 +73,8 @@ def read_bytes(path: StrPath) -> bytes:
         raise FormatError(f"the {_compression(path)} compression is corrupted ({error})", place) from None
 
 
-def write_bytes(path: StrPath, data: bytes) -> None:
-    """Write a file whole or not at all, compressed as its name says."""
+def write_bytes(path: StrPath, data: bytes, *, durable: bool = False) -> None:
+    """Write a file whole or not at all, compressed as its name says; ``durable`` waits until the disk has it."""
     place = os.path.realpath(os.fspath(path))  # a link keeps pointing to its file
     compress = _COMPRESS.get(_compression(path))
     content = data if compress is None else compress(data)
@@ -82,17 +82,20 @@ def write_bytes(path: StrPath, data: bytes) -> None:
         if os.path.exists(place) and not os.path.isfile(place):  # a pipe or a device is written to, not replaced
             Path(place).write_bytes(content)
         else:
-            _replace(place, content)
+            _replace(place, content, durable)
     except (OSError, ValueError) as error:
         raise FormatError(f"the file cannot be written ({_reason(error)})", os.fspath(path)) from None
 
 
-def _replace(place: str, content: bytes) -> None:
+def _replace(place: str, content: bytes, durable: bool) -> None:
     folder, name = os.path.split(place)
     temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(6)}")
     try:
         with open(temporary, "xb") as file:
             file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(temporary, place)
     except BaseException:
         if os.path.exists(temporary):

@@ -1,0 +1,237 @@
+"""The door of learning: minimise a loss over instances, whatever the optimiser.
+
+>>> import numpy as np
+>>> class Parabola:
+...     def value_and_grad(self, w, instances):
+...         return float(((w - instances[0]) ** 2).sum()), 2.0 * (w - instances[0])
+>>> result = fit(Parabola(), [np.array([1.0, -2.0])], np.zeros(2))
+>>> result.status.name, result.weights.round(6)
+('CONVERGED', array([ 1., -2.]))
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from beliefs.driver import Limits, Status
+from beliefs.errors import ConvergenceWarning, ModelError
+from beliefs.inference.base import check_option, is_number
+from beliefs.inference.text import parse
+from beliefs.io.files import StrPath
+from beliefs.learning.checkpoint import Checkpoint, fingerprint
+from beliefs.learning.instances import Instance
+from beliefs.learning.optimizers import OPTIMIZERS
+from beliefs.learning.optimizers.base import Optimizer, Outcome
+from beliefs.learning.optimizers.objective import Objective, read_once
+from beliefs.learning.progress import reporter
+from beliefs.learning.result import FitProgress, FitResult
+from beliefs.learning.watch import Watch
+from beliefs.typing import Floats
+
+__all__ = ["fit"]
+
+
+def fit(
+    loss: Any,
+    instances: Iterable[Instance],
+    weights: ArrayLike | None = None,
+    *,
+    optimizer: Optimizer | str = "lbfgs",
+    l1: ArrayLike = 0.0,
+    tol: float | None = None,
+    max_iters: int | None = None,
+    time_limit: float | None = None,
+    callback: Callable[[FitProgress], object] | None = None,
+    progress: bool = False,
+    checkpoint: StrPath | None = None,
+    checkpoint_every: float = 30.0,
+    seed: int | None = None,
+    free: ArrayLike | None = None,
+    bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    validation: Iterable[Instance] | Callable[[Floats], float] | None = None,
+    patience: int = 10,
+) -> FitResult:
+    """Minimise a loss over instances.
+
+    Parameters
+    ----------
+    loss : Loss
+        Anything with ``value_and_grad(w, instances)``; with ``evaluate(w, instances)`` flags are reported, too.
+    instances : iterable of Instance
+        A list, or an object that can be iterated again and again. Mini-batch optimisers also take a generator, for one
+        pass.
+    weights : array (n_weights,), optional
+        Where to start; zeros by default. Stages of a fit hand their weights on this way.
+    optimizer : Optimizer or str
+        ``"lbfgs"``, ``"sgd"``, ``"adam"``, with options: ``"adam(step=0.01, batch_size=8)"``.
+    l1 : float or array (n_weights,)
+        Penalty on absolute values, added to the loss per labelled variable.
+    tol : float, optional
+        On the largest entry of the gradient (1e-5); of mini-batch optimisers, on the relative change of the loss
+        between passes (0).
+    max_iters : int, optional
+        Iterations (1000) or passes over the data.
+    time_limit : float, optional
+        Seconds from the call.
+    callback : callable, optional
+        Called with a :class:`FitProgress` after each update; stops the fit by returning True.
+    progress : bool
+        Whether to show a line on standard error.
+    checkpoint : path, optional
+        An ``.npz`` file, written whole or not at all, every ``checkpoint_every`` seconds (0: after each update), at
+        the end, and before an exception or Ctrl-C leaves. If it exists the fit goes on from it.
+    seed : int, optional
+        For the order of mini-batches; None means 0.
+    free : array of bool (n_weights,), optional
+        Weights that may move.
+    bounds : (low, high), optional
+        Numbers or arrays.
+    validation : iterable of Instance, or callable, optional
+        Held-out instances, on which the loss is taken without its ridge, or a function of the weights. The fit stops
+        when it has not become smaller for ``patience`` iterations; the weights with the smallest are returned.
+
+    Notes
+    -----
+    A limit that was asked for is no reason for a warning; reaching the optimiser's own ``max_iters`` or a dead end is
+    (:class:`ConvergenceWarning`), and so is a loss that has lost its bound because of too few sweeps.
+    """
+    started = time.perf_counter()
+    method = _optimizer(optimizer)
+    limits = Limits(
+        tol=method.default_tol if tol is None else tol,
+        max_iters=_max_iters(method, instances, max_iters),
+        time_limit=math.inf if time_limit is None else time_limit,
+        started=started,
+    )
+    _check(loss, method, callback, checkpoint_every, seed, patience)
+    objective = Objective(loss, instances, _start(loss, weights), l1, free, bounds)
+    kept = None if checkpoint is None else Checkpoint(checkpoint, fingerprint(objective, method, seed or 0))
+    saved = None if kept is None else kept.load()
+    with reporter(progress, method, limits) as shown:
+        watch = Watch(
+            limits,
+            [c for c in (callback, shown) if c is not None],
+            _validator(validation, objective),
+            patience,
+            None if kept is None else kept.save,
+            checkpoint_every,
+            saved,
+        )
+        try:
+            outcome = method.minimize(objective, watch, None if saved is None else saved.point, seed or 0)
+        finally:
+            watch.write()
+    result = _result(objective, method, watch, outcome)
+    _warn(result, watch, asked=max_iters is not None)
+    return result
+
+
+def _optimizer(optimizer: Optimizer | str) -> Optimizer:
+    if isinstance(optimizer, Optimizer):
+        return optimizer
+    if not isinstance(optimizer, str):
+        raise ModelError(f"optimizer must be an Optimizer or its text, found {type(optimizer).__name__}")
+    return parse(optimizer, OPTIMIZERS, "optimizer")
+
+
+def _max_iters(method: Optimizer, instances: Any, asked: int | None) -> int:
+    """Return the iterations allowed: one where the instances can be read once, if the optimiser needs no more."""
+    if not isinstance(instances, Iterable):
+        raise ModelError(f"instances must be a list of instances, found {type(instances).__name__}")
+    once = read_once(instances)
+    if once and not (method.reads_once and (asked is None or asked <= 1)):
+        many = f"{asked} passes ask" if method.reads_once else f"{method.name} asks"
+        raise ModelError(
+            f"the instances come from a generator, which can be read once, and {many} for more: give a list, or an "
+            "object whose __iter__ starts anew, or use a mini-batch optimizer (sgd, adam) with max_iters=1"
+        )
+    return (1 if once else method.default_max_iters) if asked is None else asked
+
+
+def _check(loss: Any, method: Optimizer, callback: Any, checkpoint_every: Any, seed: Any, patience: Any) -> None:
+    if not (hasattr(loss, "value_and_grad") or hasattr(loss, "evaluate")):
+        raise ModelError(f"loss must have value_and_grad(weights, instances), found {type(loss).__name__}")
+    if getattr(loss, "stochastic", False) and not method.takes_estimates:
+        raise ModelError(
+            f"{loss.name} gives estimates of its value and gradient, on which the line search of {method.name} fails; "
+            'use optimizer="adam" or "sgd"'
+        )
+    check_option(callback is None or callable(callback), "callback", "a function", callback)
+    check_option(is_number(checkpoint_every) and checkpoint_every >= 0, "checkpoint_every", "seconds", checkpoint_every)
+    check_option(seed is None or is_number(seed, whole=True) and seed >= 0, "seed", "an integer of at least 0", seed)
+    check_option(is_number(patience, whole=True) and patience >= 1, "patience", "an integer of at least 1", patience)
+
+
+def _start(loss: Any, weights: ArrayLike | None) -> Floats:
+    """Return the starting weights, a copy."""
+    template = getattr(loss, "template", None)
+    if weights is None:
+        if template is None:
+            raise ModelError("the loss has no template that says how many weights there are; give the weights to start")
+        return np.zeros(template.n_weights)
+    start = np.array(weights, np.float64)
+    expected = start.size if template is None else template.n_weights
+    if start.shape != (expected,):
+        raise ModelError(f"weights must be {expected} numbers, found shape {start.shape}")
+    if not np.isfinite(start).all():
+        raise ModelError(f"weight {int(np.argmin(np.isfinite(start)))} to start from is not finite")
+    return start
+
+
+def _validator(validation: Any, objective: Objective) -> Callable[[Floats], float] | None:
+    """Return the function of the weights that early stopping watches."""
+    if validation is None or callable(validation):
+        return None if validation is None else lambda weights: float(validation(weights))
+    held_out = list(validation) if read_once(validation) else validation
+
+    def without_ridge(weights: Floats) -> float:
+        return objective.of(weights, held_out).value - objective.l2 * float(weights @ weights)
+
+    return without_ridge
+
+
+def _result(objective: Objective, method: Optimizer, watch: Watch, outcome: Outcome) -> FitResult:
+    point = outcome.point if watch.best is None else watch.best
+    return FitResult(
+        weights=np.array(point.weights),
+        loss=point.loss,
+        grad_norm=point.grad_norm,
+        validation=watch.best_validation,
+        trace=watch.trace(),
+        status=outcome.status,
+        reason=outcome.reason or _MEANING.get(outcome.status, outcome.status.advice),
+        n_iters=outcome.point.iteration,
+        n_evaluations=objective.n_evaluations,
+        n_diverged=outcome.point.n_diverged,
+        n_not_converged=outcome.point.n_not_converged,
+        seconds=watch.seconds,
+        optimizer=method,
+    )
+
+
+_MEANING = {
+    Status.CONVERGED: "the gradient fell below tol",
+    Status.MAX_ITERS: "max_iters was reached; raise max_iters, or loosen tol if the gradient is small enough for you",
+}
+
+
+def _warn(result: FitResult, watch: Watch, asked: bool) -> None:
+    """Warn of a fit that stopped short unasked, and of a loss without a bound."""
+    if result.n_diverged or watch.first_diverged is not None:
+        warnings.warn(
+            f"{result.n_diverged} instances give their labels a surrogate probability above one (first at iteration "
+            f"{watch.first_diverged or 0}): too few sweeps leave the loss without a bound; use more sweeps or a larger l2",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    short = result.status is Status.MAX_ITERS and not asked and result.optimizer.default_tol > 0
+    if short or result.status in (Status.OSCILLATING, Status.DIVERGED):
+        text = f"{result.optimizer}, gradient {result.grad_norm:.1e}: {result.reason}"
+        warnings.warn(text, ConvergenceWarning, stacklevel=3)

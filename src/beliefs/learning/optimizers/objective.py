@@ -1,0 +1,142 @@
+r"""What an optimiser minimises: a loss over instances, an optional l1 penalty, weights that may move and their bounds.
+
+.. math:: R(w) = L(w) + \sum_j \ell_j |w_j|, \qquad \text{low}_j \le w_j \le \text{high}_j
+
+with :math:`w_j` held at its start where it may not move. How far a point is from being stationary is the largest entry
+of the projected minimum-norm subgradient, zero exactly where no small move lowers R.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from beliefs.errors import ModelError
+from beliefs.learning.instances import Instance
+from beliefs.learning.losses.base import Evaluation
+from beliefs.typing import Bools, Floats
+
+__all__ = ["Objective", "read_once"]
+
+
+def read_once(instances: Iterable[Instance]) -> bool:
+    """Whether the instances can be gone through only once, as a generator's can."""
+    return iter(instances) is instances
+
+
+class Objective:
+    """A loss over instances, as a function of the weights.
+
+    Parameters
+    ----------
+    loss : object
+        Has ``evaluate(w, instances) -> Evaluation``, or ``value_and_grad(w, instances)`` at least.
+    instances : iterable of Instance
+    start : ndarray (n_weights,)
+    l1 : float or array (n_weights,)
+        Penalty on absolute values, on the scale of the loss.
+    free : array of bool (n_weights,), optional
+        Weights that may move; None: all.
+    bounds : pair of float or array, optional
+        Lowest and highest values of the weights; infinities where there are none.
+
+    Attributes
+    ----------
+    n_evaluations : int
+        How often the loss over all instances was asked for.
+    """
+
+    def __init__(
+        self,
+        loss: Any,
+        instances: Iterable[Instance],
+        start: Floats,
+        l1: ArrayLike = 0.0,
+        free: ArrayLike | None = None,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> None:
+        self.loss, self.instances, self.start = loss, instances, start
+        n = start.size
+        self.l1 = _per_weight(l1, n, "l1")
+        if not (np.isfinite(self.l1).all() and (self.l1 >= 0).all()):
+            raise ModelError(f"l1 must be finite and at least 0, found {float(self.l1.min()):g}")
+        self.free = _mask(free, n)
+        low, high = (-np.inf, np.inf) if bounds is None else _pair(bounds)
+        self.low, self.high = _per_weight(low, n, "the lower bounds"), _per_weight(high, n, "the upper bounds")
+        if not (self.low <= self.high).all():
+            raise ModelError("bounds must be a pair (low, high) with low at most high for every weight")
+        self.start = np.where(self.free, np.clip(start, self.low, self.high), start)
+        self.n_evaluations = 0
+
+    @property
+    def l2(self) -> float:
+        """The ridge inside the loss."""
+        return float(getattr(self.loss, "l2", 0.0))
+
+    @property
+    def bounded(self) -> bool:
+        """Whether any weight has a bound."""
+        return bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
+
+    def penalty(self, weights: Floats) -> float:
+        """Return the l1 term."""
+        return float(self.l1 @ np.abs(weights)) if self.l1.any() else 0.0
+
+    def of(self, weights: Floats, instances: Iterable[Instance]) -> Evaluation:
+        """Return the loss over some instances, without the l1 term."""
+        if hasattr(self.loss, "evaluate"):
+            found: Evaluation = self.loss.evaluate(weights, instances)
+            return found
+        value, grad = self.loss.value_and_grad(weights, instances)
+        return Evaluation(float(value), np.asarray(grad, np.float64), 0)
+
+    def evaluate(self, weights: Floats) -> Evaluation:
+        """Return the loss over all instances, without the l1 term; weights that may not move have gradient 0."""
+        self.n_evaluations += 1
+        found = self.of(weights, self.instances)
+        if found.grad.shape != weights.shape:
+            raise ModelError(f"the gradient has shape {found.grad.shape}, the weights have {weights.shape}")
+        return replace(found, grad=np.where(self.free, found.grad, 0.0))
+
+    def slope(self, weights: Floats, grad: Floats) -> Floats:
+        """Return the projected minimum-norm subgradient of the objective, ``(n_weights,)``."""
+        smooth = grad + self.l1 * np.sign(weights)
+        at_zero = np.sign(grad) * np.maximum(np.abs(grad) - self.l1, 0.0)
+        steep = np.where(weights == 0.0, at_zero, smooth)
+        blocked = (weights <= self.low) & (steep > 0) | (weights >= self.high) & (steep < 0)
+        return np.where(self.free & ~blocked, steep, 0.0)
+
+    def grad_norm(self, weights: Floats, grad: Floats) -> float:
+        """Return the largest entry of :meth:`slope`, the number that ``tol`` is compared with."""
+        return float(np.abs(self.slope(weights, grad)).max(initial=0.0))
+
+
+def _per_weight(values: ArrayLike, n: int, what: str) -> Floats:
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"{what} must be a number or one number a weight, found {values!r}") from None
+    if array.ndim and array.shape != (n,):
+        raise ModelError(f"{what} must be a number or {n} numbers, one a weight; found shape {array.shape}")
+    return np.broadcast_to(array, (n,))
+
+
+def _pair(bounds: Any) -> tuple[ArrayLike, ArrayLike]:
+    try:
+        low, high = bounds
+    except (TypeError, ValueError):
+        raise ModelError(f"bounds must be a pair (low, high), found {bounds!r}") from None
+    return low, high
+
+
+def _mask(free: ArrayLike | None, n: int) -> Bools:
+    if free is None:
+        return np.ones(n, np.bool_)
+    mask = np.asarray(free)
+    if mask.dtype != np.bool_ or mask.shape != (n,):
+        raise ModelError(f"free must be a mask of {n} booleans, found shape {mask.shape} of {mask.dtype}")
+    return mask

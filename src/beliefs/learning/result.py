@@ -1,0 +1,131 @@
+"""What a fit returns: weights, the loss at them, how it went and how it ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from beliefs.driver import Status
+from beliefs.errors import NotConvergedError
+from beliefs.learning.optimizers.base import Optimizer
+from beliefs.typing import Floats, Ints
+
+__all__ = ["FitProgress", "FitResult", "FitTrace"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitProgress:
+    """What a callback sees after each update of the weights.
+
+    Attributes
+    ----------
+    iteration : int
+        Iterations finished; of mini-batch optimisers, passes over the data.
+    step : int
+        Updates made.
+    loss, grad_norm : float
+        The objective and the largest entry of its gradient; running means of mini-batches.
+    validation : float
+        The last validation loss, inf before the first.
+    weights : ndarray
+        The present weights, read-only.
+    n_diverged : int
+        Instances whose loss has lost its bound; see :class:`beliefs.learning.losses.base.Part`.
+    """
+
+    iteration: int
+    step: int
+    seconds: float
+    loss: float
+    grad_norm: float
+    validation: float
+    weights: Floats
+    n_diverged: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitTrace:
+    """One row an iteration; never nan, and inf where a number was not computed."""
+
+    iteration: Ints
+    seconds: Floats
+    loss: Floats
+    grad_norm: Floats
+    validation: Floats
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[float, ...]]) -> FitTrace:
+        """Collect rows of the five columns."""
+        table = np.array(rows, np.float64).reshape(len(rows), len(fields(cls)))
+        table[np.isnan(table)] = math.inf
+        return cls(table[:, 0].astype(np.int64), *(table[:, c].copy() for c in range(1, 5)))
+
+    def rows(self) -> list[tuple[float, ...]]:
+        """Return the rows."""
+        return list(zip(*(getattr(self, f.name).tolist() for f in fields(self)), strict=True))
+
+    def __len__(self) -> int:
+        return len(self.iteration)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FitResult:
+    """Weights and how they were found.
+
+    Attributes
+    ----------
+    weights : ndarray (n_weights,)
+    loss : float
+        The objective at the weights, penalties included.
+    grad_norm : float
+        The largest entry of its gradient there (of the minimum-norm subgradient with ``l1``).
+    validation : float
+        The validation loss at the weights, inf without validation.
+    trace : FitTrace
+    status : Status
+    reason : str
+        What the status means here.
+    n_iters, n_evaluations : int
+        Iterations, and evaluations of the loss over all instances.
+    n_diverged, n_not_converged : int
+        Instances of the last evaluation whose loss has lost its bound, and whose inference stopped short.
+    """
+
+    weights: Floats
+    loss: float
+    grad_norm: float
+    validation: float
+    trace: FitTrace
+    status: Status
+    reason: str
+    n_iters: int
+    n_evaluations: int
+    n_diverged: int
+    n_not_converged: int
+    seconds: float
+    optimizer: Optimizer
+
+    @property
+    def converged(self) -> bool:
+        """Whether the slope met the tolerance."""
+        return self.status is Status.CONVERGED
+
+    def require_converged(self) -> FitResult:
+        """Return itself, or raise NotConvergedError with advice."""
+        if not self.converged:
+            raise NotConvergedError(f"{self.optimizer} stopped after {self.n_iters} iterations: {self.reason}")
+        return self
+
+    def __repr__(self) -> str:
+        held_out = f", validation {self.validation:.6g}" if math.isfinite(self.validation) else ""
+        flags = f", {self.n_diverged} diverged" if self.n_diverged else ""
+        flags += f", {self.n_not_converged} not converged" if self.n_not_converged else ""
+        iterations = f"{self.n_iters} iteration{'' if self.n_iters == 1 else 's'}"
+        return (
+            f"FitResult\n  optimizer  {self.optimizer}, {self.weights.size} weights\n"
+            f"  loss       {self.loss:.10g}, gradient {self.grad_norm:.2e}{held_out}{flags}\n"
+            f"  status     {self.status} after {iterations}, {self.seconds:.3g} s"
+        )

@@ -1,0 +1,132 @@
+"""The driver of a fit as its optimiser sees it: limits, trace, validation, callbacks and checkpoints.
+
+SciPy's loop calls it from its callback; the loops of the other optimisers are those of :func:`beliefs.driver.run`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from beliefs.driver import Limits, Status
+from beliefs.errors import ModelError
+from beliefs.learning.checkpoint import Saved
+from beliefs.learning.optimizers.base import Point, Stop
+from beliefs.learning.result import FitProgress, FitTrace
+from beliefs.typing import Floats
+
+__all__ = ["Watch"]
+
+Callback = Callable[[FitProgress], object]
+Saver = Callable[[Saved], None]
+
+
+class Watch:
+    """What happens between the steps of a fit.
+
+    Parameters
+    ----------
+    limits : Limits
+        The callbacks in it are ignored.
+    validate : callable, optional
+        From weights to a number that should become small.
+    patience : int
+        Iterations without a better validation loss after which to stop.
+    save, save_every : callable, float
+        Writes a checkpoint, at most once in so many seconds.
+    past : Saved, optional
+        The run that this one goes on from; its clock goes on, too.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        callbacks: Sequence[Callback] = (),
+        validate: Callable[[Floats], float] | None = None,
+        patience: int = 10,
+        save: Saver | None = None,
+        save_every: float = 30.0,
+        past: Saved | None = None,
+    ) -> None:
+        self.limits, self.callbacks, self.validate, self.patience = limits, tuple(callbacks), validate, patience
+        self.save, self.save_every, self.saved_at = save, save_every, limits.started
+        self.rows = [] if past is None else past.trace.rows()
+        self.earlier = 0.0 if past is None else past.seconds
+        self.point = None if past is None else past.point
+        self.best = None if past is None else past.best
+        self.best_validation = math.inf if past is None else past.best_validation
+        self.validation = math.inf
+        self.first_diverged: int | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Wall clock since the call, and of the run that this one goes on from."""
+        return time.perf_counter() - self.limits.started + self.earlier
+
+    # -- what optimisers call -------------------------------------------------------------------------------------
+    def iterate(self, point: Point) -> None:
+        """Take note of a finished iteration: validate, record, save, tell, and stop where that is due."""
+        if self.validate is not None:
+            self.validation = self.validate(point.weights)
+            if math.isnan(self.validation):
+                raise ModelError(f"the validation loss is nan at iteration {point.iteration}")
+            if self.best is None or self.validation < self.best_validation:
+                self.best, self.best_validation = point, self.validation
+        self.rows.append((point.iteration, self.seconds, point.loss, point.grad_norm, self.validation))
+        if point.n_diverged and self.first_diverged is None:
+            self.first_diverged = point.iteration
+        self.between(point)
+        if self.best is not None and point.iteration - self.best.iteration >= self.patience:
+            raise Stop(
+                Status.STOPPED,
+                f"the validation loss has not improved for {self.patience} iterations; "
+                f"the weights are those of iteration {self.best.iteration}",
+            )
+
+    def between(self, point: Point) -> None:
+        """Take note of an update: save, tell, and stop where that is due."""
+        self.point = point
+        if self.save is not None and time.perf_counter() - self.saved_at >= self.save_every:
+            self.write()
+        shown = self._shown(point)
+        answers = [_says_stop(callback(shown)) for callback in self.callbacks]  # all are told, also if one says stop
+        if any(answers):
+            raise Stop(Status.STOPPED, Status.STOPPED.advice)
+        self.check_time()
+
+    def check_time(self) -> None:
+        """Stop if the time is up."""
+        if time.perf_counter() - self.limits.started > self.limits.time_limit:
+            raise Stop(Status.TIME_LIMIT)
+
+    # -- what the door calls --------------------------------------------------------------------------------------
+    def write(self) -> None:
+        """Write a checkpoint of the last whole point, if there is a file for it and a point."""
+        if self.save is not None and self.point is not None:
+            self.save(Saved(self.point, self.trace(), self.seconds, self.best, self.best_validation))
+            self.saved_at = time.perf_counter()
+
+    def trace(self) -> FitTrace:
+        """Return what was recorded."""
+        return FitTrace.of(self.rows)
+
+    def _shown(self, point: Point) -> FitProgress:
+        weights = point.weights.view()
+        weights.setflags(write=False)
+        return FitProgress(
+            point.iteration,
+            point.step,
+            self.seconds,
+            point.loss,
+            point.grad_norm,
+            self.validation,
+            weights,
+            point.n_diverged,
+        )
+
+
+def _says_stop(answer: object) -> bool:
+    return answer is True or isinstance(answer, np.bool_) and bool(answer)
