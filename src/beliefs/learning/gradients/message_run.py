@@ -25,7 +25,7 @@ from beliefs.learning.gradients.checkpoints import Replayed, State
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
 
-__all__ = ["LogRun", "MessageRun", "check_method", "message_run", "setting_of"]
+__all__ = ["LogRun", "MessageRun", "check_method", "message_run", "reweighting_of", "setting_of"]
 
 REFRESH = 32  # iterations between which sums of messages are kept up by differences, as in ``infer``
 
@@ -52,11 +52,12 @@ def setting_of(method: MessagePassing, graph: FactorGraph) -> Setting:
         raise zero_probability(graph)
     schedule = make_schedule(lay, method.schedule, method.order)
     return Setting(
-        lay, graph.theta, np.ones(lay.n_vars, np.bool_), _reweighting(method, graph).rho, schedule, 0.0, True
+        lay, graph.theta, np.ones(lay.n_vars, np.bool_), reweighting_of(method, graph).rho, schedule, 0.0, True
     )
 
 
-def _reweighting(method: MessagePassing, graph: FactorGraph) -> Reweighting:
+def reweighting_of(method: MessagePassing, graph: FactorGraph) -> Reweighting:
+    """Return the counting numbers of a method, kept on the layout."""
     rho = getattr(method, "rho", None)
     key = rho if rho is None or isinstance(rho, (str, int, float)) else np.asarray(rho, np.float64).tobytes()
     return graph.layout.plan(
