@@ -1,5 +1,6 @@
 """Models to try things on: random generators (``make_*``), networks by name (``load_bn``), data that lies elsewhere."""
 
+from beliefs.datasets.denoising import black_and_white, load_pictures, make_noisy
 from beliefs.datasets.edges import chain_edges, complete_edges, delaunay_edges, grid_edges
 from beliefs.datasets.grids import make_distance_grid, make_grid, make_ising_grid, make_potts_grid
 from beliefs.datasets.home import data_home
@@ -14,6 +15,7 @@ from beliefs.datasets.uai import UaiInstance, load_uai, uai_instances
 
 __all__ = [
     "UaiInstance",
+    "black_and_white",
     "bn_names",
     "chain_edges",
     "complete_edges",
@@ -22,6 +24,7 @@ __all__ = [
     "grid_edges",
     "k_tree_edges",
     "load_bn",
+    "load_pictures",
     "load_uai",
     "make_chain",
     "make_complete",
@@ -33,6 +36,7 @@ __all__ = [
     "make_ising_grid",
     "make_k_tree",
     "make_ladder",
+    "make_noisy",
     "make_pairwise",
     "make_partial_k_tree",
     "make_potts_grid",
