@@ -144,7 +144,7 @@ def judged(errors: dict[str, np.ndarray], shifts: list[int], sizes: list[int]) -
         Claim(
             "Without mis-specification all three losses perform alike.",
             f"Mean absolute difference of the errors at shift 0 at most {100 * zero:.2f} % ({where}).",
-            zero < 0.01,
+            bool(zero < 0.01),
         ),
         Claim(
             "The more mis-specified, the worse all; the losses on marginals degrade less than the likelihood.",

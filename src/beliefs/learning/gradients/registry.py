@@ -37,9 +37,8 @@ def make_gradient(
         given["n_sweeps"] = n_sweeps
     if tol is not None:
         given["tol"] = tol
-    if text == "auto":
-        cls, values = _fitting(method, n_sweeps), {}
-    else:
+    cls, values = _fitting(method, n_sweeps), dict[str, Any]()
+    if text != "auto":
         cls, values = parse_named(text, GRADIENTS, "gradient", also=("auto",))
     known = {f.name for f in fields(cls)}
     return cls(**{name: value for name, value in given.items() if name in known} | values)
