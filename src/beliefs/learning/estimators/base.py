@@ -8,7 +8,7 @@ through approximate inference is only as good as the inference it was learned fo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
@@ -19,14 +19,17 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from beliefs.errors import ModelError
+from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Method, check_option, is_number, is_word
 from beliefs.inference.doors import sample
+from beliefs.io.files import StrPath
 from beliefs.learning.estimators.examples import Example, Examples, Stream, inputs_of
 from beliefs.learning.estimators.fitting import fitted, loss_of
 from beliefs.learning.estimators.inputs import Kind, Layouts, Reading, check_kinds
 from beliefs.learning.estimators.labels import Classes, Tally, label_array
 from beliefs.learning.estimators.prediction import expected_states, likeliest_states, map_states, marginals, method_of
+from beliefs.learning.estimators.storage import load, save
+from beliefs.learning.estimators.table import weight_table
 from beliefs.learning.instances import HIDDEN, Instance
 from beliefs.learning.losses.base import Loss
 from beliefs.model.features import FactorType, LogLinearTemplate, Template
@@ -50,11 +53,11 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         :mod:`beliefs.learning.losses`.
     inference : str or Method
         The method through which is fitted and predicted, such as ``"trw"`` or ``"mean_field"``.
-    n_sweeps : int
-        Sweeps of inference where the loss is defined by a number of them (``gradient="truncated"``).
+    n_sweeps : int, optional
+        Sweeps of inference in losses on marginals and truncated losses; None: until convergence.
     gradient : str
-        How losses on marginals are differentiated: ``"truncated"``, ``"at_convergence"``, ``"perturbation"``,
-        ``"implicit"`` or ``"exact"``; see :mod:`beliefs.learning.gradients`.
+        How losses on marginals are differentiated; ``"auto"`` goes back through the sweeps, or chooses what suits
+        converged or exact inference. See :mod:`beliefs.learning.gradients`.
     decode : {"mpm", "map", "mean"}
         What :meth:`predict` returns: the likeliest state of each variable, the likeliest joint state, or the
         expected state.
@@ -62,12 +65,13 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         Ridge and lasso, relative to the loss per labelled variable.
     optimizer : str
         ``"lbfgs"``, or ``"sgd"`` or ``"adam"`` for many instances.
-    max_iters : int
-        Iterations (passes over the data for ``"sgd"`` and ``"adam"``) at most.
-    tol : float
-        Largest entry of the gradient at which to stop.
-    inference_tol : float
-        Residual of inference where it is run to convergence.
+    max_iters : int, optional
+        Iterations (passes over the data for ``"sgd"`` and ``"adam"``) at most; None: the optimiser's own.
+    tol : float, optional
+        Largest entry of the gradient at which to stop; None: the optimiser's own.
+    inference_tol : float, optional
+        Residual of inference where it is run to convergence; None: the method's own, and 1e-5 for predictions of
+        models that were fitted without inference.
     class_weight : None, "balanced" or dict
         Weight of each class in losses that are sums over variables.
     n_states : int, optional
@@ -104,15 +108,15 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
 
     loss: Any = "clique_logistic"
     inference: Any = "trw"
-    n_sweeps: int = 10
-    gradient: str = "truncated"
+    n_sweeps: int | None = 10
+    gradient: Any = "auto"
     decode: str = "mpm"
     l2: float = 1e-3
     l1: float = 0.0
     optimizer: Any = "lbfgs"
-    max_iters: int = 1000
-    tol: float = 1e-5
-    inference_tol: float = 1e-5
+    max_iters: int | None = None
+    tol: float | None = None
+    inference_tol: float | None = None
     class_weight: Any = None
     n_states: int | None = None
     init: Any = "auto"
@@ -208,17 +212,14 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_options(self) -> None:
         """Raise for options out of range, before any work."""
-        whole = {"max_iters": 0, "n_sweeps": 0, "patience": 1}
-        for name, least in whole.items():
+        for name, least in (("max_iters", 0), ("n_sweeps", 0), ("patience", 1), ("n_states", 2)):
             value = getattr(self, name)
-            check_option(is_number(value, whole=True) and value >= least, name, f"an integer >= {least}", value)
+            ok = (is_number(value, whole=True) and value >= least) or (value is None and name != "patience")
+            check_option(ok, name, f"an integer of at least {least}", value)
         for name in ("l2", "l1", "tol", "inference_tol"):
             value = getattr(self, name)
-            check_option(is_number(value) and 0 <= value < np.inf, name, "a number of at least 0", value)
-        states = self.n_states
-        check_option(
-            states is None or (is_number(states, whole=True) and states >= 2), "n_states", "an integer >= 2", states
-        )
+            ok = (is_number(value) and 0 <= value < np.inf) or (value is None and name.endswith("tol"))
+            check_option(ok, name, "a number of at least 0", value)
         held = self.validation
         check_option(held is None or (is_number(held) and 0 < held < 1), "validation", "between 0 and 1", held)
         check_option(is_word(self.decode, DECODERS), "decode", f"one of {', '.join(DECODERS)}", self.decode)
@@ -271,6 +272,30 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         if not total > 0:
             raise ModelError("every label is hidden; there is nothing to compare predictions with")
         return float(right / total)
+
+    # -- the model itself ---------------------------------------------------------------------------------------
+    def describe(self, feature_names: Sequence[str] | None = None, limit: int = 30) -> str:
+        """Return the learned weights as a table: features by states, and states by states for edges."""
+        self._check_fitted()
+        if not isinstance(self.template_, LogLinearTemplate):
+            raise UnsupportedError("only log-linear models have a table of weights; read weights_")
+        return weight_table(self.template_, self.weights_, [str(k) for k in self.classes_], feature_names, limit)
+
+    def save(self, path: StrPath) -> None:
+        """Write the fitted model to an ``.npz`` file, whole or not at all, without pickles."""
+        self._check_fitted()
+        save(self, path)
+
+    @classmethod
+    def load(cls, path: StrPath, **functions: Any) -> Self:
+        """Read a fitted model of this class; arguments that are functions are given again, by name."""
+        found = load(path, {cls.__name__: lambda: cls}, **functions)
+        assert isinstance(found, cls)
+        return found
+
+    def _learned(self) -> dict[str, Any]:
+        """Return what else was learned and belongs into a file: attributes ending in ``_``, arrays or plain values."""
+        return {}
 
     # -- parts of answers ---------------------------------------------------------------------------------------
     def _codes(self, y: Any, reading: Reading, name: str) -> Ints:

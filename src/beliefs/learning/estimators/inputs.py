@@ -6,6 +6,8 @@ Every error names the instance and says what to do.
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,12 +18,14 @@ from beliefs.errors import ModelError
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Ints
 
-__all__ = ["Kind", "Layouts", "Reading", "check_kinds", "features", "scopes_of"]
+__all__ = ["Kind", "Layouts", "Made", "Reading", "check_kinds", "checked_features", "checked_scopes", "with_intercept"]
+
+_KEPT = 5_000_000  # variables and incidences of the layouts that are kept, some 100 MB
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One type of factors: how messages call its features, variables of a factor, features of a factor.
+    """One type of factors: how messages call them, variables of a factor, features of a factor.
 
     ``tied``: there are no features but the constant, and all factors of the type share one table.
     """
@@ -63,17 +67,35 @@ class Reading:
 
 
 class Layouts:
-    """One layout for each structure met, so that plans made for one instance serve all of its kind."""
+    """One layout for each structure met, so that plans made for one instance serve all of its kind.
+
+    The least recently used are let go when all together are large.
+    """
 
     def __init__(self, n_states: int) -> None:
         self.n_states = n_states
-        self._made: dict[Hashable, Layout] = {}
+        self._made: OrderedDict[Hashable, Layout] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
 
     def of(self, reading: Reading) -> Layout:
         """Return the layout of an input: its variables have one cardinality, its factors come type after type."""
-        if reading.key not in self._made:
-            self._made[reading.key] = self._layout(reading)
-        return self._made[reading.key]
+        with self._lock:
+            found = self._made.get(reading.key)
+            if found is None:
+                found = self._made[reading.key] = self._layout(reading)
+                self._size += found.n_edges + found.n_vars
+                while self._size > _KEPT and len(self._made) > 1:
+                    _, old = self._made.popitem(last=False)
+                    self._size -= old.n_edges + old.n_vars
+            self._made.move_to_end(reading.key)
+            return found
+
+    def __getstate__(self) -> int:
+        return self.n_states  # layouts are made again where they are needed
+
+    def __setstate__(self, n_states: int) -> None:
+        self.__init__(n_states)  # type: ignore[misc]
 
     def _layout(self, reading: Reading) -> Layout:
         scopes = reading.scopes()
@@ -92,7 +114,7 @@ class Layouts:
 
 
 # -- features -----------------------------------------------------------------------------------------------------
-def features(values: Any, n_rows: int | None, name: str, what: str) -> Any:
+def checked_features(values: Any, n_rows: int | None, name: str, what: str) -> Any:
     """Return features as rows ``(n_rows, width)``: sparse rows as CSR, anything else as an array of its own type.
 
     Numbers must be finite; nothing is copied that need not be.
@@ -114,28 +136,58 @@ def _place(rows: Any, bad: Bools) -> str:
     return "" if bad.ndim != 2 else " in row {}, feature {}".format(*(int(at[0]) for at in np.nonzero(bad)))
 
 
+@dataclass(frozen=True, eq=False)
+class Made:
+    """Features ``(n_rows, width)`` that a function makes whenever they are needed."""
+
+    shape: tuple[int, int]
+    make: Callable[[], Any]
+
+    def __call__(self) -> Any:
+        """Make them."""
+        return self.make()
+
+
+def with_intercept(rows: Any) -> Any:
+    """Return features with a last one that is 1; what is not float64 gets it when it is used, and stays small."""
+    n, width = rows.shape
+    ones = np.ones((n, 1))
+    if hasattr(rows, "tocsr"):
+        from scipy.sparse import csr_array, hstack
+
+        return csr_array(hstack([rows, ones]))
+    if isinstance(rows, Made):
+        return Made((n, width + 1), lambda: np.concatenate([rows(), ones], axis=1, dtype=np.float64))
+    if rows.dtype == np.float64:
+        return np.concatenate([rows, ones], axis=1)
+    return Made((n, width + 1), lambda: np.concatenate([rows, ones], axis=1, dtype=np.float64))
+
+
 def check_kinds(found: Sequence[Kind], expected: Sequence[Kind], name: str, model: str) -> None:
     """Raise unless an input has the types and widths of ``model`` (the fitted model, or the first instance)."""
     if len(found) != len(expected):
-        raise ModelError(
-            f"{name} has {len(found)} types of factors, {model} has {len(expected)}; all must have the same"
-        )
+        raise ModelError(f"{name} has {len(found)} types of factors, {model} has {len(expected)}; all must be alike")
     for mine, other in zip(found, expected, strict=True):
         if mine.arity != other.arity:
-            raise ModelError(f"{name}: {mine.name} join {mine.arity} variables, in {model} {other.arity}")
+            raise ModelError(f"{name}: {mine.name} join {mine.arity} variables, those of {model} {other.arity}")
         if mine.tied != other.tied:
             with_features, without = (model, name) if mine.tied else (name, model)
             raise ModelError(f"{mine.name} have features in {with_features} and none in {without}; give all or none")
         if mine.width != other.width:
             raise ModelError(
-                f"{name}: {mine.name} have {mine.width} features, in {model} {other.width}; "
-                "all instances need the same features in the same order"
+                f"{name}: {mine.name} have {mine.width} features, those of {model} {other.width}; "
+                "all inputs need the same features in the same order"
             )
 
 
 # -- scopes -------------------------------------------------------------------------------------------------------
-def scopes_of(values: Any, n_vars: int, name: str, what: str = "edges", arity: int | None = 2) -> Ints:
-    """Return the scopes of one type of factors as ints ``(m, arity)``: in range, without loops, each set once."""
+def checked_scopes(
+    values: Any, n_vars: int, name: str, what: str = "edges", arity: int | None = 2, repeated: bool = False
+) -> Ints:
+    """Return the scopes of one type of factors as ints ``(m, arity)``: in range, without loops, each set once.
+
+    ``repeated``: a set may occur again, because types are yet to be told apart.
+    """
     array = np.asarray(values)
     if array.size == 0:
         array = np.zeros((0, arity or (array.shape[-1] if array.ndim == 2 else 1)), np.int64)
@@ -150,7 +202,8 @@ def scopes_of(values: Any, n_vars: int, name: str, what: str = "edges", arity: i
         raise ModelError(
             f"{name}: {what}[{e}] is {_shown(scopes[e])}, but the variables are 0..{n_vars - 1}; count from 0"
         )
-    _check_sets(scopes, name, what)
+    if not repeated:
+        _check_sets(scopes, name, what)
     return scopes
 
 

@@ -22,21 +22,24 @@ from beliefs.typing import Floats, Ints
 
 __all__ = ["expected_states", "likeliest_states", "map_states", "marginals", "method_of"]
 
+_TOL = 1e-5  # residual of inference for models that were fitted without one ([domke2013] section 8)
+
 
 def method_of(inference: Any) -> Method:
     """Return the method meant by a name, a text or a method; unknown ones list the known."""
     return inference if isinstance(inference, Method) else parse_method(str(inference), METHODS)
 
 
-def marginals(loss: Loss, method: Method, tol: float, graph: FactorGraph) -> Floats:
+def marginals(loss: Loss, method: Method, tol: float | None, graph: FactorGraph) -> Floats:
     """Return the marginals of the variables, ``(n_states,)``, by the inference of a loss."""
     through = getattr(loss, "through", None)
     if through is not None:
         return np.array(through.run(graph).mu_var)
     if isinstance(loss, Likelihood):
         return answer(graph, exact_method(graph.layout), max_iters=1).mu_var
-    found = answer(graph, getattr(loss, "method", method), tol=getattr(loss, "tol", tol))
-    return found.mu_var
+    if hasattr(loss, "method"):
+        return answer(graph, loss.method, tol=getattr(loss, "tol", tol)).mu_var
+    return answer(graph, method, tol=_TOL if tol is None else tol).mu_var
 
 
 def likeliest_states(mu_var: Floats, n_states: int) -> Ints:

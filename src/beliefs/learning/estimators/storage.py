@@ -1,0 +1,159 @@
+"""Fitted estimators in files (``.npz``), without pickles: nothing is executed that the file says.
+
+A NumPy archive: ``header`` is UTF-8 JSON as bytes with ``format`` ("beliefs estimator"), ``version``, ``class``,
+``params`` (the constructor's arguments), ``needs`` (arguments that are functions and cannot be written: they are to be
+given to ``load`` again), ``classes``, ``kinds`` and ``state`` (what else the class has learned); the other members are
+arrays: ``weights``, ``class_counts``, and those that ``params`` and ``state`` refer to as ``{"array": name}``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from beliefs.errors import BeliefsError, FormatError, ModelError
+from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
+from beliefs.learning.estimators.inputs import Kind, Layouts
+
+if TYPE_CHECKING:
+    from beliefs.learning.estimators.base import CRF
+
+__all__ = ["VERSION", "load", "save"]
+
+VERSION = 1
+_FORMAT = "beliefs estimator"
+_NOT_THE_MODELS = ("callback", "progress", "checkpoint")  # of one run, not of the model
+Arrays = dict[str, np.ndarray]
+
+
+# -- writing ------------------------------------------------------------------------------------------------------
+def save(crf: CRF, path: StrPath) -> None:
+    """Write a fitted estimator, whole or not at all."""
+    arrays: Arrays = {"weights": crf.weights_, "class_counts": crf.class_counts_}
+    params, needs = {}, []
+    for name, value in crf.get_params(deep=False).items():
+        if name in _NOT_THE_MODELS:
+            continue
+        try:
+            params[name] = _written(value, f"param {name}", arrays)
+        except TypeError:
+            needs.append(name)
+    header = {
+        "format": _FORMAT,
+        "version": VERSION,
+        "class": type(crf).__name__,
+        "params": params,
+        "needs": needs,
+        "classes": crf.classes_.tolist(),
+        "kinds": [asdict(kind) for kind in crf.kinds_],
+        "state": {name: _written(value, f"state {name}", arrays) for name, value in crf._learned().items()},
+    }
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    data = io.BytesIO()
+    np.savez(data, allow_pickle=False, **arrays)
+    write_bytes(path, data.getvalue())
+
+
+def _written(value: Any, name: str, arrays: Arrays) -> Any:
+    """Return a value as JSON, arrays by reference; methods, losses and optimisers by their text; else TypeError."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiubU":
+        arrays[name] = value
+        return {"array": name}
+    if isinstance(value, list | tuple):
+        return [_written(v, f"{name} {k}", arrays) for k, v in enumerate(value)]
+    if isinstance(value, Mapping):
+        return {"mapping": [[_written(k, name, arrays), _written(v, name, arrays)] for k, v in value.items()]}
+    word, text = getattr(value, "name", None), repr(value)
+    if isinstance(word, str) and isinstance(value, type):
+        return word
+    if isinstance(word, str) and text.startswith(word) and "<" not in text:
+        return text
+    raise TypeError(name)
+
+
+# -- reading ------------------------------------------------------------------------------------------------------
+def load(path: StrPath, known: Mapping[str, Callable[[], type[CRF]]], **given: Any) -> CRF:
+    """Return the estimator in a file; ``known`` are the classes that it may be, ``given`` its functions."""
+    with named_errors(path):
+        arrays = _arrays(read_bytes(path))
+        header = _header(arrays.pop("header", None))
+        name = header["class"]
+        if name not in known:
+            raise FormatError(f"the file holds a {name}, expected {' or '.join(known)}")
+        missing = [word for word in header["needs"] if word not in given]
+        if missing:
+            raise FormatError(f"{', '.join(missing)} of the {name} is a function, which no file holds; give it to load")
+        try:
+            return _estimator(known[name](), header, arrays, given)
+        except FormatError:
+            raise
+        except (BeliefsError, AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+            raise FormatError(f"the file does not make a {name}: {' '.join(str(error).split())[:200]}") from None
+
+
+def _arrays(data: bytes) -> Arrays:
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except Exception as error:  # there is no common class for what garbage makes the unpacker raise
+        raise FormatError(f"not an .npz archive ({type(error).__name__}: {str(error)[:80]})") from None
+
+
+def _header(raw: np.ndarray | None) -> dict[str, Any]:
+    try:
+        header = json.loads(raw.tobytes()) if raw is not None else None
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict) or header.get("format") != _FORMAT:
+        raise FormatError("the file holds no fitted estimator; write one with its save(path)")
+    if header.get("version") != VERSION:
+        raise FormatError(f"unknown version {header.get('version')!r}; this release reads version {VERSION}")
+    kinds = {"class": str, "params": dict, "needs": list, "classes": list, "kinds": list, "state": dict}
+    wrong = [name for name, kind in kinds.items() if not isinstance(header.get(name), kind)]
+    if wrong:
+        raise FormatError(f"the field {wrong[0]!r} of the header is missing or of a wrong type")
+    return header
+
+
+def _read(value: Any, arrays: Arrays) -> Any:
+    if isinstance(value, list):
+        return [_read(v, arrays) for v in value]
+    if isinstance(value, dict):
+        if "array" in value:
+            return arrays[value["array"]]
+        return {_read(k, arrays): _read(v, arrays) for k, v in value["mapping"]}
+    return value
+
+
+def _estimator(cls: type[CRF], header: dict[str, Any], arrays: Arrays, given: dict[str, Any]) -> CRF:
+    params = {name: _read(value, arrays) for name, value in header["params"].items()}
+    crf = cls(**(params | given))
+    crf._check_options()
+    crf.classes_ = np.array(header["classes"])
+    crf.n_states_ = len(crf.classes_)
+    crf.kinds_ = tuple(Kind(str(k["name"]), int(k["arity"]), int(k["width"]), bool(k["tied"])) for k in header["kinds"])
+    for name, value in header["state"].items():
+        if not name.endswith("_"):
+            raise ModelError(f"{name!r} is no name of something learned")
+        setattr(crf, name, _read(value, arrays))
+    crf.template_ = crf._template(crf.kinds_)
+    weights = np.array(arrays["weights"], np.float64)
+    if weights.shape != (crf.template_.n_weights,) or not np.isfinite(weights).all():
+        raise ModelError(f"expected {crf.template_.n_weights} finite weights, found {weights.shape}")
+    crf.class_counts_ = np.array(arrays["class_counts"], np.int64)
+    crf._layouts = Layouts(crf.n_states_)
+    crf.loss_ = crf._loss()
+    crf.weights_ = weights
+    return crf
