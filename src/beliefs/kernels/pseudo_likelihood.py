@@ -83,9 +83,9 @@ def add_conditional_errors(
     scope_ptr: Ints, scope_vars: Ints, state_ptr: Ints, stride: Ints, widest: int, labels: Ints, label_cells: Ints,
     errors: Floats, grad: Floats,
 ) -> None:  # fmt: skip
-    """Add each variable's errors to the cells that :func:`conditional_logits` reads, ``grad (n_cells,)``; its transpose.
+    """Add each variable's errors to the cells that :func:`conditional_logits` reads, ``grad (n_cells,)``.
 
-    Cost: the states of each edge.
+    Equivalent to the transpose of that kernel. Cost: the states of each edge.
     """
     for f in range(label_cells.size):
         first, last, cell = scope_ptr[f], scope_ptr[f + 1], label_cells[f]
