@@ -9,12 +9,16 @@ Four doors answer the four questions about a model; every number says whether it
 ('EXACT', array([0.4887, 0.5113]))
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from beliefs import datasets, io
 from beliefs.driver import Progress, Status, Trace
 from beliefs.errors import (
     BeliefsError,
     BudgetError,
     ConvergenceWarning,
+    DataWarning,
     FormatError,
     ModelError,
     NotConvergedError,
@@ -50,7 +54,22 @@ from beliefs.inference.variational.mean_field import MeanField
 from beliefs.io import read, read_evidence, read_query, write
 from beliefs.model import BayesianNetwork, Factor, FactorGraph, Layout, Variable
 
+if TYPE_CHECKING:
+    from beliefs import learning, metrics
+    from beliefs.learning.estimators.chain import ChainCRF
+    from beliefs.learning.estimators.graph import GraphCRF
+    from beliefs.learning.estimators.grid import GridCRF
+
 __version__ = "0.1.0"
+
+# What takes long to load and is not needed by every program: name -> module.
+_LATE = {
+    "ChainCRF": "beliefs.learning.estimators.chain",
+    "GraphCRF": "beliefs.learning.estimators.graph",
+    "GridCRF": "beliefs.learning.estimators.grid",
+    "learning": "beliefs.learning",
+    "metrics": "beliefs.metrics",
+}
 
 __all__ = [
     "BP",
@@ -62,7 +81,9 @@ __all__ = [
     "BeliefsError",
     "Bound",
     "BudgetError",
+    "ChainCRF",
     "ConvergenceWarning",
+    "DataWarning",
     "Elimination",
     "Enumeration",
     "Factor",
@@ -70,6 +91,8 @@ __all__ = [
     "FormatError",
     "FractionalBP",
     "Gibbs",
+    "GraphCRF",
+    "GridCRF",
     "InferenceResult",
     "JunctionTree",
     "Layout",
@@ -91,12 +114,28 @@ __all__ = [
     "datasets",
     "infer",
     "io",
+    "learning",
     "marginal_map",
     "maximize",
     "methods",
+    "metrics",
     "read",
     "read_evidence",
     "read_query",
     "sample",
     "write",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is loaded late, at its first use."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(_LATE[name])
+    found = module if name.islower() else getattr(module, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
