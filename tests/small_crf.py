@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -26,12 +27,24 @@ class Enumerated(Loss):
     hidden: ClassVar[bool] = True
 
     def part(self, theta: np.ndarray, instance: Instance) -> Part:
-        joint = reference.joint_table(instance.graph(theta))
-        seen = {v: int(x) for v, x in enumerate(instance.labels) if x >= 0}
-        clamped = reference.joint_table(instance.graph(theta), seen)
-        value = reference.log_z(joint) - reference.log_z(clamped)
-        grad = reference.mu(instance.graph(theta), joint) - reference.mu(instance.graph(theta), clamped)
-        return Part(value, grad)
+        states, statistics = enumerated(instance.layout.n_vars)
+        agrees = ((states == instance.labels) | (instance.labels < 0)).all(1)
+        scores = statistics @ theta
+        free, clamped = np.exp(scores - scores.max()), np.exp(scores[agrees] - scores.max())
+        grad = free @ statistics / free.sum() - clamped @ statistics[agrees] / clamped.sum()
+        return Part(float(np.log(free.sum()) - np.log(clamped.sum())), grad)
+
+
+@cache
+def enumerated(length: int) -> tuple[np.ndarray, np.ndarray]:
+    """All joint states of a chain, and their statistics: the scores are ``statistics @ theta``."""
+    states = np.array(reference.joint_states([2] * length))
+    n_cells = 2 * length + (4 if length > 1 else 0)
+    statistics = np.zeros((len(states), n_cells))
+    for row, x in zip(statistics, states):
+        row[2 * np.arange(length) + x] = 1.0
+        np.add.at(row, 2 * length + 2 * x[:-1] + x[1:], 1.0)
+    return states, statistics
 
 
 def chain(length: int, rng: np.random.Generator, name: str = "the instance") -> Instance:

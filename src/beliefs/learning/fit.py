@@ -227,7 +227,8 @@ def _warn(result: FitResult, watch: Watch, asked: bool) -> None:
     if result.n_diverged or watch.first_diverged is not None:
         warnings.warn(
             f"{result.n_diverged} instances give their labels a surrogate probability above one (first at iteration "
-            f"{watch.first_diverged or 0}): too few sweeps leave the loss without a bound; use more sweeps or a larger l2",
+            f"{watch.first_diverged or 0}): too few sweeps leave the loss without a bound; use more sweeps or a "
+            "larger l2",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -102,6 +102,10 @@ class Watch:
         if time.perf_counter() - self.limits.started > self.limits.time_limit:
             raise Stop(Status.TIME_LIMIT)
 
+    def back_to(self, point: Point) -> None:
+        """Forget what came after an earlier point, so that no checkpoint holds it."""
+        self.point = point
+
     # -- what the door calls --------------------------------------------------------------------------------------
     def write(self) -> None:
         """Write a checkpoint of the last whole point, if there is a file for it and a point."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import beliefs as bl
+import reference
 from beliefs.learning.fit import fit
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Evaluation, Part
@@ -18,6 +19,18 @@ from small_crf import TEMPLATE, Enumerated, chains
 
 LOSS = Enumerated(template=TEMPLATE, l2=1e-3)
 DATA = chains(6)
+
+
+def test_the_small_field_of_these_tests_is_right() -> None:
+    w = np.linspace(-1, 1, 10)
+    for instance in DATA:
+        graph = instance.graph(TEMPLATE.theta(w, instance.inputs))
+        seen = {v: int(x) for v, x in enumerate(instance.labels)}
+        part = LOSS.part(graph.theta, instance)
+        joint, clamped = reference.joint_table(graph), reference.joint_table(graph, seen)
+        assert part.value == pytest.approx(reference.log_z(joint) - reference.log_z(clamped), rel=1e-12)
+        expected = reference.mu(graph, joint) - reference.mu(graph, clamped)
+        np.testing.assert_allclose(part.grad_theta, expected, atol=1e-13)
 
 
 class Valley:
@@ -155,33 +168,33 @@ class Evaluated:
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (dict(loss=3), "loss must have value_and_grad"),
-        (dict(instances=3), "instances must be a list of instances, found int"),
-        (dict(instances=iter(DATA)), "generator, which can be read once, and lbfgs asks for more: give a list"),
-        (dict(loss=Valley()), "has no template .* give the weights"),
-        (dict(weights=np.zeros(9)), r"weights must be 10 numbers, found shape \(9,\)"),
-        (dict(weights=[np.nan] * 10), "weight 0 to start from is not finite"),
-        (dict(optimizer="newton"), r"no optimizer 'newton' \(known: lbfgs"),
-        (dict(optimizer="lbfgs(memry=3)"), "lbfgs has no option 'memry'"),
-        (dict(optimizer="lbfgs(3)"), "options of lbfgs are written field=value"),
-        (dict(optimizer="("), "an optimizer is written name"),
-        (dict(optimizer=3), "optimizer must be an Optimizer or its text, found int"),
-        (dict(l1=-1.0), "l1 must be finite and at least 0, found -1"),
-        (dict(l1=np.zeros(3)), r"l1 must be a number or 10 numbers, one a weight; found shape \(3,\)"),
-        (dict(l1="much"), "l1 must be a number"),
-        (dict(free=np.ones(10)), r"free must be a mask of 10 booleans, found shape \(10,\) of float64"),
-        (dict(bounds=3), r"bounds must be a pair \(low, high\), found 3"),
-        (dict(bounds=(1, -1)), "low at most high"),
-        (dict(tol=-1.0), "tol must be at least 0"),
-        (dict(max_iters=-1), "max_iters must be at least 0"),
-        (dict(time_limit=-1), "time_limit must be at least 0"),
-        (dict(callback=3), "callback must be a function, found 3"),
-        (dict(patience=0), "patience must be an integer of at least 1"),
-        (dict(seed=-1), "seed must be an integer of at least 0"),
-        (dict(checkpoint_every=-1), "checkpoint_every must be seconds"),
-        (dict(validation=lambda w: np.nan), "the validation loss is nan at iteration 0"),
-        (dict(loss=Evaluated(), weights=np.zeros(2)), r"the gradient has shape \(3,\), the weights have \(2,\)"),
-        (dict(instances=[]), "no variable of any instance has a label"),
+        ({"loss": 3}, "loss must have value_and_grad"),
+        ({"instances": 3}, "instances must be a list of instances, found int"),
+        ({"instances": iter(DATA)}, "generator, which can be read once, and lbfgs asks for more: give a list"),
+        ({"loss": Valley()}, "has no template .* give the weights"),
+        ({"weights": np.zeros(9)}, r"weights must be 10 numbers, found shape \(9,\)"),
+        ({"weights": [np.nan] * 10}, "weight 0 to start from is not finite"),
+        ({"optimizer": "newton"}, r"no optimizer 'newton' \(known: lbfgs"),
+        ({"optimizer": "lbfgs(memry=3)"}, "lbfgs has no option 'memry'"),
+        ({"optimizer": "lbfgs(3)"}, "options of lbfgs are written field=value"),
+        ({"optimizer": "("}, "an optimizer is written name"),
+        ({"optimizer": 3}, "optimizer must be an Optimizer or its text, found int"),
+        ({"l1": -1.0}, "l1 must be finite and at least 0, found -1"),
+        ({"l1": np.zeros(3)}, r"l1 must be a number or 10 numbers, one a weight; found shape \(3,\)"),
+        ({"l1": "much"}, "l1 must be a number"),
+        ({"free": np.ones(10)}, r"free must be a mask of 10 booleans, found shape \(10,\) of float64"),
+        ({"bounds": 3}, r"bounds must be a pair \(low, high\), found 3"),
+        ({"bounds": (1, -1)}, "low at most high"),
+        ({"tol": -1.0}, "tol must be at least 0"),
+        ({"max_iters": -1}, "max_iters must be at least 0"),
+        ({"time_limit": -1}, "time_limit must be at least 0"),
+        ({"callback": 3}, "callback must be a function, found 3"),
+        ({"patience": 0}, "patience must be an integer of at least 1"),
+        ({"seed": -1}, "seed must be an integer of at least 0"),
+        ({"checkpoint_every": -1}, "checkpoint_every must be seconds"),
+        ({"validation": lambda w: np.nan}, "the validation loss is nan at iteration 0"),
+        ({"loss": Evaluated(), "weights": np.zeros(2)}, r"the gradient has shape \(3,\), the weights have \(2,\)"),
+        ({"instances": []}, "no variable of any instance has a label"),
     ],
     ids=lambda a: str(a)[:60] if isinstance(a, str) else "",
 )

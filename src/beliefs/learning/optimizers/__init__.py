@@ -1,9 +1,11 @@
 """Optimisers: frozen dataclasses of options, also written as text (``"adam(step=0.01)"``)."""
 
+from beliefs.learning.optimizers.adam import Adam
 from beliefs.learning.optimizers.base import Optimizer
 from beliefs.learning.optimizers.lbfgs import LBFGS
+from beliefs.learning.optimizers.sgd import SGD
 
-__all__ = ["LBFGS", "OPTIMIZERS", "Optimizer"]
+__all__ = ["LBFGS", "OPTIMIZERS", "SGD", "Adam", "Optimizer"]
 
-OPTIMIZERS: tuple[type[Optimizer], ...] = (LBFGS,)
+OPTIMIZERS: tuple[type[Optimizer], ...] = (LBFGS, SGD, Adam)
 """All optimisers, by their names in text."""

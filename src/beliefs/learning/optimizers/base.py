@@ -91,6 +91,9 @@ class Watched(Protocol):
     def check_time(self) -> None:
         """Raise :class:`Stop` if the time is up."""
 
+    def back_to(self, point: Point) -> None:
+        """Forget what came after an earlier point."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer(ABC):

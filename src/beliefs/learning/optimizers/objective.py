@@ -87,12 +87,13 @@ class Objective:
         return float(self.l1 @ np.abs(weights)) if self.l1.any() else 0.0
 
     def of(self, weights: Floats, instances: Iterable[Instance]) -> Evaluation:
-        """Return the loss over some instances, without the l1 term."""
-        if hasattr(self.loss, "evaluate"):
-            found: Evaluation = self.loss.evaluate(weights, instances)
-            return found
-        value, grad = self.loss.value_and_grad(weights, instances)
-        return Evaluation(float(value), np.asarray(grad, np.float64), 0)
+        """Return the loss over some instances, without the l1 term; overflow is an answer, for the optimiser to see."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if hasattr(self.loss, "evaluate"):
+                found: Evaluation = self.loss.evaluate(weights, instances)
+                return found
+            value, grad = self.loss.value_and_grad(weights, instances)
+            return Evaluation(float(value), np.asarray(grad, np.float64), 0)
 
     def evaluate(self, weights: Floats) -> Evaluation:
         """Return the loss over all instances, without the l1 term; weights that may not move have gradient 0."""
