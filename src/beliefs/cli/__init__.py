@@ -11,6 +11,7 @@ import click
 
 from beliefs import __version__
 from beliefs.cli.files import convert_command
+from beliefs.cli.fit import fit_command, predict_command
 from beliefs.cli.info import info_command
 from beliefs.cli.methods import methods_command
 from beliefs.cli.program import Program
@@ -49,6 +50,8 @@ for command in (
     maximize_command,
     marginal_map_command,
     sample_command,
+    fit_command,
+    predict_command,
     convert_command,
     methods_command,
     warmup_command,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from beliefs.errors import ModelError
 from beliefs.inference.base import Method, Task
 from beliefs.inference.doors import maximize
 from beliefs.inference.registry import METHODS
@@ -27,7 +28,16 @@ _TOL = 1e-5  # residual of inference for models that were fitted without one ([d
 
 def method_of(inference: Any) -> Method:
     """Return the method meant by a name, a text or a method; unknown ones list the known."""
-    return inference if isinstance(inference, Method) else parse_method(str(inference), METHODS)
+    if isinstance(inference, Method):
+        return inference
+    if not isinstance(inference, str):
+        raise ModelError(f"inference must be a Method or its text, found {type(inference).__name__}")
+    if inference.strip() == "auto":
+        raise ModelError(
+            "inference must be one method for all graphs, in fitting and in prediction, such as trw, mean_field or "
+            "junction_tree; auto would choose anew for each"
+        )
+    return parse_method(inference, METHODS)
 
 
 def marginals(loss: Loss, method: Method, tol: float | None, graph: FactorGraph) -> Floats:

@@ -1,0 +1,137 @@
+"""Data sets in ``.npz`` files, as ``fit`` and ``predict`` read them, and predictions as they are written.
+
+Either all instances in one array, ``X`` and ``Y`` with a first axis of instances, or one array each, ``X_0``, ``Y_0``,
+``X_1``, ``Y_1``, ...; ``Y`` is needed for fitting only. What else an instance has comes under its name in the same way:
+
+=========  ==================================  ============  ===================================================
+model      ``X`` of one instance               ``Y``         further arrays
+=========  ==================================  ============  ===================================================
+grid       ``(H, W)`` or ``(H, W, D)``         ``(H, W)``    ``horizontal``, ``vertical``, ``down``, ``up``
+chain      ``(T, D)``                          ``(T,)``
+graph      ``(n, D)``                          ``(n,)``      ``edges (m, 2)``, ``edge_features``, ``edge_types``
+=========  ==================================  ============  ===================================================
+
+``edges (m, 2)`` without a number are those of every instance.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from beliefs.errors import FormatError
+from beliefs.io.files import read_bytes
+
+__all__ = ["FURTHER", "DataSet", "archive_bytes", "read_data"]
+
+FURTHER: dict[str, tuple[str, ...]] = {
+    "grid": ("horizontal", "vertical", "down", "up"),
+    "chain": (),
+    "graph": ("edges", "edge_features", "edge_types"),
+}
+"""The arrays of an instance beside ``X`` and ``Y``, by model."""
+
+_SHARED_AXES = {"edges": 2, "edge_types": 1}  # axes of what one instance has and all may share
+_NUMBERED = re.compile(r"X_(0|[1-9][0-9]*)")
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """Inputs as the estimators take them, labels if there are any, and whether they came in one array."""
+
+    inputs: list[Any]
+    labels: list[Any] | None
+    stacked: bool
+
+
+def read_data(path: str, model: str) -> DataSet:
+    """Read a data set for a model; what does not fit is a FormatError that names the array."""
+    arrays = _arrays(path)
+    stacked = "X" in arrays
+    numbers = sorted(int(match[1]) for name in arrays if (match := _NUMBERED.fullmatch(name)))
+    if stacked == bool(numbers):
+        raise FormatError("instances come as one array X, or as X_0, X_1, ...; found " + _listed(arrays), path)
+    count = _length(arrays["X"], "X", path) if stacked else len(numbers)
+    if not stacked and numbers != list(range(count)):
+        missing = next(k for k in range(count) if k not in numbers)
+        raise FormatError(f"X_{missing} is missing, and there is X_{numbers[-1]}", path)
+    if count == 0:
+        raise FormatError("there is no instance in X", path)
+    _check_names(arrays, model, path)
+    columns = {
+        name: _column(arrays, name, count, path) for name in ("X", "Y", *FURTHER[model]) if _is_there(arrays, name)
+    }
+    further = [columns.get(name) for name in FURTHER[model]]
+    inputs = [_input(model, columns["X"][k], [None if c is None else c[k] for c in further]) for k in range(count)]
+    return DataSet(inputs, columns.get("Y"), stacked)
+
+
+def _arrays(path: str) -> dict[str, np.ndarray]:
+    data = read_bytes(path)
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except Exception as error:  # there is no common class for what garbage makes the unpacker raise
+        reason = " ".join(str(error).split())[:80]
+        raise FormatError(f"not an .npz archive of plain arrays ({type(error).__name__}: {reason})", path) from None
+
+
+def _length(array: np.ndarray, name: str, path: str) -> int:
+    if array.ndim == 0:
+        raise FormatError(f"{name} is a single number; its first axis must be instances", path)
+    return len(array)
+
+
+def _is_there(arrays: dict[str, np.ndarray], name: str) -> bool:
+    return name in arrays or any(re.fullmatch(rf"{name}_[0-9]+", other) for other in arrays)
+
+
+def _check_names(arrays: dict[str, np.ndarray], model: str, path: str) -> None:
+    known = ("X", "Y", *FURTHER[model])
+    for name in arrays:
+        if re.sub(r"_[0-9]+$", "", name) not in known:
+            raise FormatError(f"the array {name!r} is unknown for --model {model}; known are {', '.join(known)}", path)
+
+
+def _column(arrays: dict[str, np.ndarray], name: str, count: int, path: str) -> list[np.ndarray]:
+    """Return what each instance has under a name."""
+    if name not in arrays:
+        missing = [k for k in range(count) if f"{name}_{k}" not in arrays]
+        if missing:
+            raise FormatError(f"{name}_{missing[0]} is missing", path)
+        return [arrays[f"{name}_{k}"] for k in range(count)]
+    array = arrays[name]
+    if array.ndim == _SHARED_AXES.get(name, -1):
+        return [array] * count
+    if _length(array, name, path) != count:
+        raise FormatError(f"{name} has {len(array)} instances, X has {count}", path)
+    return list(array)
+
+
+def _input(model: str, x: np.ndarray, further: Sequence[np.ndarray | None]) -> Any:
+    if model == "graph":
+        return (x, *further)
+    given = [array for array in further if array is not None]
+    return (x, *given) if given else x
+
+
+def _listed(arrays: dict[str, np.ndarray]) -> str:
+    return ", ".join(sorted(arrays)[:6]) or "no array"
+
+
+def archive_bytes(columns: dict[str, list[np.ndarray]], stacked: bool) -> bytes:
+    """Return an archive with what each instance has, in one array if it came so and the shapes allow it."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, values in columns.items():
+        if stacked and len({value.shape for value in values}) == 1:
+            arrays[name] = np.stack(values)
+        else:
+            arrays |= {f"{name}_{k}": value for k, value in enumerate(values)}
+    data = io.BytesIO()
+    np.savez(data, allow_pickle=False, **arrays)
+    return data.getvalue()

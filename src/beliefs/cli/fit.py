@@ -1,0 +1,168 @@
+"""The commands that learn: ``fit`` makes a model of data, ``predict`` asks it about new inputs."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from beliefs.cli.data import archive_bytes, read_data
+from beliefs.cli.documents import json_text
+from beliefs.cli.options import json_flag
+from beliefs.cli.stopping import Stoppable
+from beliefs.cli.table import show_facts
+from beliefs.driver import Status
+from beliefs.errors import FormatError, ModelError
+from beliefs.io.files import write_bytes
+from beliefs.model.variable import suggestion
+
+__all__ = ["fit_command", "predict_command"]
+
+MODELS = ("grid", "chain", "graph")
+_progress = click.option("--progress/--no-progress", default=None, help="Show progress; by default on a terminal.")
+_threads = click.option(
+    "--threads", type=int, default=1, show_default=True, help="Instances side by side; -1: all cores."
+)
+_output = click.option("--output", "-o", required=True, metavar="FILE.npz", help="File to write.")
+
+
+@click.command("fit")
+@click.argument("data", metavar="DATA.npz")
+@click.option("--model", "-m", type=click.Choice(MODELS), required=True, help="What the instances are.")
+@_output
+@click.option("--loss", metavar="LOSS", help='Such as clique_logistic or "smoothed_classification(alpha=15)".')
+@click.option("--inference", metavar="METHOD", help='Such as trw, mean_field or "bp(damping=0.3)".')
+@click.option("--n-sweeps", type=int, metavar="N", help="Sweeps of inference.")
+@click.option("--l2", type=float, help="Ridge, relative to the loss per labelled variable.")
+@click.option("--l1", type=float, help="Lasso, likewise.")
+@click.option("--optimizer", metavar="OPTIMIZER", help='lbfgs, or such as "adam(step=0.01)" for many instances.')
+@click.option("--max-iters", type=int, metavar="N", help="Iterations after which to stop.")
+@click.option("--tol", type=float, help="Gradient at which to stop.")
+@click.option("--n-states", type=int, metavar="K", help="States; by default as many as the labels need.")
+@click.option("--init", metavar="WORD", help="Where to start: zeros, independent, or a loss to be fitted first.")
+@click.option("--validation", type=float, metavar="SHARE", help="Share of the instances held out to stop early.")
+@click.option("--checkpoint", metavar="FILE.npz", help="Kept up to date; a fit that was killed goes on from it.")
+@click.option("--seed", type=int, help="Seed of all random choices.")
+@click.option("--option", "-O", "more", multiple=True, metavar="NAME=VALUE", help="Any other option of the model.")
+@_threads
+@_progress
+@json_flag
+def fit_command(
+    data: str, model: str, output: str, more: tuple[str, ...], threads: int, progress: bool | None, as_json: bool,
+    **options: Any,
+) -> None:  # fmt: skip
+    """Fit a conditional random field to the instances in DATA.npz.
+
+    The file has arrays X and Y with a first axis of instances, or X_0, Y_0, X_1, Y_1, ...; labels are integers from 0,
+    -1 where hidden. Graphs also have edges and edge_features.
+    """
+    _check_output(output)
+    cls = _estimator(model)
+    chosen = {name: value for name, value in options.items() if value is not None} | _further(more, cls)
+    examples = read_data(data, model)
+    if examples.labels is None:
+        raise FormatError("there are no labels Y to fit to", data)
+    labels = examples.labels
+    shown = sys.stderr.isatty() if progress is None else progress
+
+    def asked(stop: Callable[[Any], bool]) -> Any:
+        crf = cls(**chosen, n_jobs=threads, progress=shown, callback=stop)
+        return crf.fit(examples.inputs, labels)
+
+    run = Stoppable(asked)
+    crf = run.run()
+    crf.save(output)
+    result = crf.result_
+    facts = {
+        "model": cls.__name__,
+        "loss": result.loss,
+        "status": result.status.name,
+        "reason": result.reason,
+        "n_iters": result.n_iters,
+        "seconds": result.seconds,
+        "n_weights": int(crf.weights_.size),
+        "n_states": int(crf.n_states_),
+        "n_instances": len(labels),
+        "accuracy": crf.score(examples.inputs, labels) if result.status is not Status.STOPPED else None,
+        "output": output,
+    }
+    _tell(facts, as_json)
+    if run.received:
+        raise click.exceptions.Exit(run.exit_code)
+
+
+@click.command("predict")
+@click.argument("model", metavar="MODEL.npz")
+@click.argument("data", metavar="DATA.npz")
+@_output
+@click.option("--decode", type=click.Choice(("mpm", "map", "mean")), help="By default what the model was made for.")
+@click.option("--marginals", is_flag=True, help="Write the marginals as well.")
+@_threads
+@json_flag
+def predict_command(
+    model: str, data: str, output: str, decode: str | None, marginals: bool, threads: int, as_json: bool
+) -> None:
+    """Predict the labels of the inputs in DATA.npz by a model that fit has written.
+
+    The file that is written has Y, or Y_0, Y_1, ... as the inputs have; with --marginals also marginals. Where DATA.npz
+    has labels, the share that is predicted is told.
+    """
+    _check_output(output)
+    from beliefs.learning.estimators.registry import ESTIMATORS, load_estimator
+
+    crf = load_estimator(model)
+    crf.set_params(n_jobs=threads)
+    examples = read_data(data, next(word for word, name in ESTIMATORS.items() if name == type(crf).__name__))
+    columns = {"Y": crf.predict(examples.inputs, decode)}
+    if marginals:
+        columns["marginals"] = crf.predict_marginals(examples.inputs)
+    score = None if examples.labels is None else crf.score(examples.inputs, examples.labels)
+    write_bytes(output, archive_bytes(columns, examples.stacked))
+    _tell({"n_instances": len(examples.inputs), "accuracy": score, "output": output}, as_json)
+
+
+def _estimator(model: str) -> Any:
+    from beliefs.learning.estimators.registry import estimator
+
+    return estimator(model)
+
+
+def _check_output(path: str) -> None:
+    """Refuse what cannot be written before any work."""
+    folder = os.path.dirname(path) or "."
+    if not path.lower().endswith(".npz"):
+        raise FormatError("the file to write must end in .npz", path)
+    if not os.path.isdir(folder):
+        raise FormatError(f"the folder {folder} does not exist", path)
+    if os.path.isdir(path):
+        raise FormatError("a folder is there", path)
+
+
+def _further(more: tuple[str, ...], cls: Any) -> dict[str, Any]:
+    """Return options written NAME=VALUE; values are numbers, True, False, None or words."""
+    known, found = cls._get_param_names(), {}
+    for text in more:
+        name, sign, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not sign:
+            raise ModelError(f"--option is written NAME=VALUE, found {text!r}")
+        if name not in known:
+            hint = suggestion(name, known) or f"; it has {', '.join(known)}"
+            raise ModelError(f"{cls.__name__} has no option {name!r}{hint}")
+        try:
+            found[name] = ast.literal_eval(value.strip())
+        except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+            found[name] = value.strip()
+    return found
+
+
+def _tell(facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json_text(facts), nl=False)
+        return
+    shown = {name: value for name, value in facts.items() if value is not None}
+    show_facts([(name, f"{value:.6g}" if isinstance(value, float) else str(value)) for name, value in shown.items()])
