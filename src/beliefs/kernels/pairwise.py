@@ -61,10 +61,8 @@ _AHEAD = 512  # doubles, 4 kB: how far ahead tables are asked for
 
 
 @inlined_kernel
-def both_products(
-    states: int, width: int, at: int, psi: Any, mask: Any, cu: Any, cv: Any, to_u: Any, to_v: Any
-) -> None:
-    """Write ``to_u = T @ cv`` and ``to_v = cu @ T`` for ``T = psi[at:].reshape(K, K)``, scaled to mean one.
+def plain_products(states: int, width: int, at: int, psi: Any, cu: Any, cv: Any, to_u: Any, to_v: Any) -> None:
+    """Write ``to_u = T @ cv`` and ``to_v = cu @ T``; their padding gets nonsense, finite.
 
     Four rows at a time: each of their entries is read once and used twice. Rows beyond the last are the last again,
     with weight zero. Nothing is written one by one that is then read four at a time: that stalls.
@@ -84,8 +82,6 @@ def both_products(
                 onto = add4(onto, load4(to_v, y))
             store4(to_v, y, add4(onto, multiply_add4(t3, c3, multiply4(t2, c2))))
         store4(to_u, x, totals4(s0, s1, s2, s3))
-    scale_to_mean_one(states, width, mask, to_u)
-    scale_to_mean_one(states, width, mask, to_v)
 
 
 @inlined_kernel
@@ -99,6 +95,16 @@ def scale_to_mean_one(states: int, width: int, mask: Any, message: Any) -> None:
         kept = load4(mask, x)
         scaled = multiply4(multiply4(load4(message, x), kept), scale)
         store4(message, x, add4(scaled, subtract4(one, kept)))
+
+
+@inlined_kernel
+def both_products(
+    states: int, width: int, at: int, psi: Any, mask: Any, cu: Any, cv: Any, to_u: Any, to_v: Any
+) -> None:
+    """Write ``to_u = T @ cv`` and ``to_v = cu @ T`` for ``T = psi[at:].reshape(K, K)``, scaled to mean one."""
+    plain_products(states, width, at, psi, cu, cv, to_u, to_v)
+    scale_to_mean_one(states, width, mask, to_u)
+    scale_to_mean_one(states, width, mask, to_v)
 
 
 @inlined_kernel

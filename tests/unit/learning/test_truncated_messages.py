@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import beliefs as bl
 import reference
+from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.learning.gradients.base import Beliefs
-from beliefs.learning.gradients.truncated import Truncated
+from beliefs.learning.gradients.checkpoints import Recording
+from beliefs.learning.gradients.forms import message_run
+from beliefs.learning.gradients.message_run import setting_of
+from beliefs.learning.gradients.pairwise_run import PairwiseRun
+from beliefs.learning.gradients.truncated import MessageBeliefs, Truncated
 from families import family, grid_pairs, random_model, unary
 
 METHODS = [bl.BP(), bl.TRW(), bl.FractionalBP(rho=1.3), bl.BP(schedule="forward"), bl.TRW(schedule="color")]
@@ -99,6 +105,37 @@ def test_beliefs_are_those_of_infer(name: str, method: bl.Method, n_sweeps: int)
     for f in range(lay.n_factors):
         of_factor = found.mu_factor[lay.table_ptr[f] : lay.table_ptr[f + 1]]
         assert np.allclose(of_factor, np.ravel(expected.factor_marginal(f)), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("states", [2, 3, 4, 5, 8, 9, 21])
+@pytest.mark.parametrize("method", [*METHODS, bl.TRW(rho=0.55)], ids=repr)
+@pytest.mark.parametrize("make", [grid, tied])
+def test_fast_and_general_forms_agree(make: Callable[[int], bl.FactorGraph], method: bl.Method, states: int) -> None:
+    graph, found = make(states), []
+    assert isinstance(method, MessagePassing)
+    for fast in (True, False):
+        run = message_run(graph, setting_of(method, graph), np.zeros(graph.layout.n_states), fast=fast)
+        assert isinstance(run, PairwiseRun) == fast
+        recording = Recording(run, 9, 9)
+        last = recording.forward()
+        run.beliefs()
+        beliefs = MessageBeliefs(run, recording, last)
+        found.append(np.concatenate([beliefs.mu_var, beliefs.mu_factor, beliefs.pullback(*weights(beliefs))]))
+    assert np.allclose(found[0], found[1], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [10.0, 30.0, 60.0])
+@pytest.mark.parametrize("states", [2, 3, 9])
+def test_the_fast_form_bears_strong_couplings(states: int, scale: float) -> None:
+    graph = grid(states, scale)
+    found = []
+    for fast in (True, False):
+        run = message_run(graph, setting_of(bl.TRW(), graph), np.zeros(graph.layout.n_states), fast=fast)
+        recording = Recording(run, 6, 6)
+        beliefs = MessageBeliefs(run, recording, recording.forward())
+        run.beliefs()
+        found.append(beliefs.pullback(*weights(beliefs)))
+    assert np.allclose(found[0], found[1], rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["tree", "higher_order_tree"])

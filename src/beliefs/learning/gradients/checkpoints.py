@@ -67,7 +67,7 @@ class Recording:
             if at < self.n_passes:
                 self.spine.append((at, self.run.save(whole)))
         self.complete = True
-        return self.run.save(whole)
+        return self.run.save(True)
 
     def backward(self, last: State) -> Iterator[tuple[int, Floats, Floats]]:
         """Yield each pass, the last first, with the messages before and after it."""

@@ -23,7 +23,8 @@ from beliefs.inference.base import Method, check_option, is_number, observed_poi
 from beliefs.inference.messages.propagation import MessagePassing, Start
 from beliefs.inference.variational.mean_field import MeanField
 from beliefs.learning.gradients.base import Beliefs, Gradient
-from beliefs.learning.gradients.message_run import MessageRun, check_method, message_run, reweighting_of, setting_of
+from beliefs.learning.gradients.forms import message_run
+from beliefs.learning.gradients.message_run import MessageRun, check_method, reweighting_of, setting_of
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
 

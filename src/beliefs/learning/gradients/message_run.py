@@ -25,7 +25,7 @@ from beliefs.learning.gradients.checkpoints import Replayed, State
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
 
-__all__ = ["LogRun", "MessageRun", "check_method", "message_run", "reweighting_of", "setting_of"]
+__all__ = ["LogRun", "MessageRun", "check_method", "reweighting_of", "setting_of"]
 
 REFRESH = 32  # iterations between which sums of messages are kept up by differences, as in ``infer``
 
@@ -200,13 +200,3 @@ def log_factor_beliefs(
     if energy == -np.inf:
         raise zero_probability(graph)
     return mu_factor
-
-
-def message_run(graph: FactorGraph, setting: Setting, mu_var: Floats, messages: Floats | None = None) -> MessageRun:
-    """Hold the messages (None: they say nothing yet) in the fastest form that there is a way back through."""
-    tier = LogTier.make(setting, messages)
-    if tier is None:
-        raise zero_probability(graph)
-    run = LogRun(graph, setting, tier, mu_var)
-    run.beliefs()
-    return run

@@ -25,7 +25,8 @@ from beliefs.inference.messages.schedule import make_schedule
 from beliefs.inference.variational.mean_field import MeanField
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.checkpoints import Recording, State
-from beliefs.learning.gradients.message_run import MessageRun, check_method, message_run, setting_of
+from beliefs.learning.gradients.forms import message_run
+from beliefs.learning.gradients.message_run import MessageRun, check_method, setting_of
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats

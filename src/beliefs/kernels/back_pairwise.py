@@ -1,0 +1,189 @@
+r"""The way back through :mod:`beliefs.kernels.pairwise`: one read of a table serves the adjoints of both messages.
+
+Let :math:`c` be the cavities an edge's messages were sent from, :math:`m` the new messages (mean one),
+:math:`s_u m_u = \psi c_v` before scaling, and :math:`g` the adjoints of log messages, which sum to zero because a
+common factor of a message says nothing. With :math:`q = g / (s\, m)` the cavities get
+
+.. math:: R_u = c_u \, (\psi\, q_v), \qquad R_v = c_v \, (\psi^\top q_u), \qquad
+          \bar\psi \mathrel{+}= c_u q_v^\top + q_u c_v^\top,
+
+the gradient in :math:`\theta_e` being :math:`\psi_e \bar\psi_e / \rho_e` at the end. The scales s are not known, and to
+find them by a product of their own would double the work. So the product is taken of :math:`g_v / m_v + \kappa c_v`:
+its second part is :math:`\kappa s_u m_u`, and since :math:`c_u \cdot \psi (g_v / m_v) = 0`, a dot product with
+:math:`c_u` tells the parts, and the scale, apart. That also keeps :math:`\sum R_u = 0` from drifting. :math:`\kappa` is
+of the size of what g is the difference of, so that g sums to zero by comparison even where it is all rounding.
+
+Rows are as in the forward kernels; adjoints (``total`` of variables, ``kept`` of messages, see
+:mod:`beliefs.kernels.back_messages`) have zero in their padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from beliefs.kernels._jit import inlined_kernel, linear_kernel
+from beliefs.kernels.machine import address, get, put, stack_memory
+from beliefs.kernels.pairwise import LARGEST_STATES, ask_for, logs_and_powers, plain_products
+from beliefs.kernels.simd import (
+    add4,
+    divide4,
+    fill4,
+    load4,
+    maximum4,
+    multiply4,
+    multiply_add4,
+    root4,
+    store4,
+    subtract4,
+    total4,
+)
+from beliefs.typing import Floats, Ints
+
+__all__ = ["back_sweep"]
+
+_ROOM = LARGEST_STATES + 40
+_BOTH = 2 * _ROOM
+_AHEAD = 512  # doubles: how far ahead tables are asked for
+_LEAST = 1e-30  # so that kappa is not zero
+
+
+@inlined_kernel
+def add_outer(states: int, width: int, at: int, grad: Any, cu: Any, qv: Any, qu: Any, cv: Any) -> None:
+    """Add ``outer(cu, qv) + outer(qu, cv)`` to ``grad[at:].reshape(K, K)``.
+
+    Vectors are zero in their padding, so what is read and written beyond the end of a row stays what it is.
+    """
+    for x in range(states):
+        row, a, b = at + x * states, fill4(get(cu, x)), fill4(get(qu, x))
+        for y in range(0, width, 4):
+            value = multiply_add4(a, load4(qv, y), load4(grad, row + y))
+            store4(grad, row + y, multiply_add4(b, load4(cv, y), value))
+
+
+@cache
+def back_sweep(constant: int) -> Callable[..., None]:
+    """Return the way back for rows of ``constant`` entries, known to the compiler; 0 for any."""
+
+    @linear_kernel
+    def sweep(
+        u: Ints,
+        v: Ints,
+        at: Ints,
+        psi: Floats,
+        rho: Floats,
+        begin: int,
+        end: int,
+        stride: int,
+        states: int,
+        old: Floats,
+        new: Floats,
+        product: Floats,
+        total: Floats,
+        kept: Floats,
+        grad: Floats,
+        ranks: Floats,
+        slot: int,
+        depth: int,
+    ) -> None:
+        """Go back over edges ``begin, begin + stride, ...`` up to ``end``, in the order opposite to the sweep's.
+
+        ``old`` and ``new`` are the messages before and after the pass; ``product`` becomes what it was before it;
+        ``rho`` may be empty: ones. The gradient of tables is added to ``grad`` (like ``psi``), or if ``depth > 0`` its
+        factors ``cu, qv, qu, cv`` go to ``ranks (edges, depth, 4, width)``, for :func:`add_ranks`. Cost: 4 K^2 flops
+        an edge, as forward, and as many for ``grad``.
+        """
+        width = constant if constant > 0 else (states + 3) // 4 * 4
+        padded = (2 * width + 15) // 16 * 16
+        cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
+        qu, qv = stack_memory(_ROOM), stack_memory(_ROOM)
+        lu, lv = stack_memory(_ROOM), stack_memory(_ROOM)
+        yu, yv = stack_memory(_ROOM), stack_memory(_ROOM)
+        ratios, logs, powers = stack_memory(_BOTH), stack_memory(_BOTH), stack_memory(_BOTH)
+        for x in range(padded):
+            put(ratios, x, 1.0)
+        tables, beliefs, before, after = address(psi), address(product), address(old), address(new)
+        sums, own, out, stored = address(total), address(kept), address(grad), address(ranks)
+        own_tables, plain = at.size == 0, rho.size == 0
+        ahead = max(1, _AHEAD // (states * states)) * stride
+        zero = fill4(0.0)
+        for e in range(begin, end, stride):
+            pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
+            mv = mu + width
+            table = e * states * states if own_tables else at[e]
+            if own_tables:
+                ask_for(tables, e + ahead, u.size, states * states)
+            power = 1.0 if plain else rho[e]
+            weight = fill4(power)
+            if power == 1.0:
+                for x in range(0, width, 4):
+                    store4(cu, x, divide4(load4(beliefs, pu + x), load4(after, mu + x)))
+                    store4(cv, x, divide4(load4(beliefs, pv + x), load4(after, mv + x)))
+            elif power == 0.5:  # p / new^(1/2) = c old^(1/2)
+                for x in range(0, width, 4):
+                    root_u = root4(multiply4(load4(after, mu + x), load4(before, mu + x)))
+                    root_v = root4(multiply4(load4(after, mv + x), load4(before, mv + x)))
+                    store4(cu, x, divide4(load4(beliefs, pu + x), root_u))
+                    store4(cv, x, divide4(load4(beliefs, pv + x), root_v))
+            else:
+                for x in range(0, width, 4):
+                    store4(ratios, x, divide4(load4(before, mu + x), load4(after, mu + x)))
+                    store4(ratios, width + x, divide4(load4(before, mv + x), load4(after, mv + x)))
+                logs_and_powers(padded, power, 1.0, ratios, logs, powers)
+                for x in range(0, width, 4):
+                    back_u = multiply4(load4(beliefs, pu + x), load4(powers, x))
+                    back_v = multiply4(load4(beliefs, pv + x), load4(powers, width + x))
+                    store4(cu, x, divide4(back_u, load4(before, mu + x)))
+                    store4(cv, x, divide4(back_v, load4(before, mv + x)))
+            mass_u, mass_v, size_u, size_v = zero, zero, zero, zero
+            for x in range(0, width, 4):
+                c, d, m, n = load4(cu, x), load4(cv, x), load4(after, mu + x), load4(after, mv + x)
+                store4(beliefs, pu + x, multiply4(c, load4(before, mu + x)))
+                store4(beliefs, pv + x, multiply4(d, load4(before, mv + x)))
+                k, j = load4(own, mu + x), load4(own, mv + x)
+                g = multiply_add4(weight, load4(sums, pu + x), k)
+                h = multiply_add4(weight, load4(sums, pv + x), j)
+                mass_u, mass_v = multiply_add4(c, m, mass_u), multiply_add4(d, n, mass_v)
+                size_u = add4(size_u, add4(maximum4(g, subtract4(zero, g)), maximum4(k, subtract4(zero, k))))
+                size_v = add4(size_v, add4(maximum4(h, subtract4(zero, h)), maximum4(j, subtract4(zero, j))))
+                store4(qu, x, divide4(g, m))
+                store4(qv, x, divide4(h, n))
+            all_u, all_v = total4(mass_u), total4(mass_v)
+            kappa_u = (total4(size_u) + _LEAST) / all_u
+            kappa_v = (total4(size_v) + _LEAST) / all_v
+            share_u, share_v = fill4(kappa_u), fill4(kappa_v)
+            for x in range(0, width, 4):
+                store4(lu, x, multiply_add4(share_u, load4(cu, x), load4(qu, x)))
+                store4(lv, x, multiply_add4(share_v, load4(cv, x), load4(qv, x)))
+            plain_products(states, width, table, tables, lu, lv, yu, yv)
+            mass_u, mass_v = zero, zero
+            for x in range(0, width, 4):
+                mass_u = multiply_add4(load4(cu, x), load4(yu, x), mass_u)
+                mass_v = multiply_add4(load4(cv, x), load4(yv, x), mass_v)
+            part_u, part_v = total4(mass_u) / all_u, total4(mass_v) / all_v
+            over_u, over_v = fill4(kappa_v / part_u), fill4(kappa_u / part_v)  # 1 / s
+            shift_u, shift_v = fill4(part_u), fill4(part_v)
+            for x in range(0, width, 4):
+                c, d = load4(cu, x), load4(cv, x)
+                y = subtract4(load4(yu, x), multiply4(shift_u, load4(after, mu + x)))
+                z = subtract4(load4(yv, x), multiply4(shift_v, load4(after, mv + x)))
+                r, t = multiply4(multiply4(c, y), over_v), multiply4(multiply4(d, z), over_u)
+                a, b = load4(sums, pu + x), load4(sums, pv + x)
+                store4(own, mu + x, subtract4(zero, multiply_add4(weight, a, r)))
+                store4(own, mv + x, subtract4(zero, multiply_add4(weight, b, t)))
+                store4(sums, pu + x, add4(a, r))
+                store4(sums, pv + x, add4(b, t))
+                store4(qu, x, multiply4(load4(qu, x), over_u))
+                store4(qv, x, multiply4(load4(qv, x), over_v))
+            if depth == 0:
+                add_outer(states, width, table, out, cu, qv, qu, cv)
+            else:
+                place = (e * depth + slot) * 4 * width
+                for x in range(0, width, 4):
+                    store4(stored, place + x, load4(cu, x))
+                    store4(stored, place + width + x, load4(qv, x))
+                    store4(stored, place + 2 * width + x, load4(qu, x))
+                    store4(stored, place + 3 * width + x, load4(cv, x))
+
+    return sweep

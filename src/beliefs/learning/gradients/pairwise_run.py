@@ -1,0 +1,109 @@
+"""The fast form of a run that can be walked back: pairwise models of one cardinality without hard zeros."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beliefs.inference.messages.pairwise_tier import PairwiseTier
+from beliefs.kernels.back_binary import binary_back_sweep
+from beliefs.kernels.back_messages import add_unary
+from beliefs.kernels.back_pair_beliefs import (
+    back_pair_beliefs,
+    back_row_beliefs,
+    largest_held_adjoint,
+    pair_beliefs,
+    table_gradients,
+)
+from beliefs.kernels.back_pairwise import back_sweep
+from beliefs.kernels.pairwise import CONSTANT_WIDTHS
+from beliefs.kernels.pairwise_setup import multiply_up
+from beliefs.learning.gradients.checkpoints import State
+from beliefs.learning.gradients.message_run import MessageRun
+from beliefs.typing import Floats
+
+__all__ = ["PairwiseRun"]
+
+
+class PairwiseRun(MessageRun):
+    """Messages as plain numbers; see :mod:`beliefs.kernels.back_pairwise` and :mod:`beliefs.kernels.back_binary`."""
+
+    tier: PairwiseTier
+
+    def save(self, whole: bool) -> State:
+        """Copy the messages, and their products."""
+        return State(self.tier.messages.copy(), (self.tier.product.copy(),) if whole else None)
+
+    def load(self, state: State) -> None:
+        """Go back to a whole state."""
+        assert state.rest is not None
+        self.tier.messages[:], self.tier.product[:] = state.messages, state.rest[0]
+
+    def mu_factor(self, state: State) -> Floats:
+        """Return every factor's belief at a state: of one variable, the variable's."""
+        lay, edges, tier = self.setting.layout, self.tier.edges, self.tier
+        assert state.rest is not None
+        mu_factor = np.ones(int(lay.table_ptr[-1]))
+        alone = np.flatnonzero(np.diff(lay.scope_ptr) == 1)
+        states = np.arange(edges.states)
+        of_var = self.mu_var.reshape(-1, edges.states)[lay.scope_vars[lay.scope_ptr[alone]]]
+        mu_factor[lay.table_ptr[alone][:, None] + states] = of_var
+        pair_beliefs(
+            edges.u, edges.v, tier.at, tier.psi, edges.factors, lay.table_ptr, edges.states, edges.width,
+            state.rest[0], state.messages, mu_factor,
+        )  # fmt: skip
+        return mu_factor
+
+    def begin_backward(self, state: State, bar_var: Floats, bar_factor: Floats | None) -> None:
+        """Go back through the beliefs."""
+        lay, edges, tier = self.setting.layout, self.tier.edges, self.tier
+        assert state.rest is not None
+        self.product = state.rest[0].copy()
+        self.total, self.kept = np.zeros(tier.product.size), np.zeros(tier.messages.size)
+        self.bar_psi, self.grad = np.zeros(tier.psi.size), np.zeros(lay.n_cells)
+        back_row_beliefs(edges.states, edges.width, self.mu_var, bar_var, self.total)
+        if bar_factor is not None:
+            back_pair_beliefs(
+                edges.u, edges.v, edges.factors, lay.table_ptr, lay.cell_ptr, tier.rho, edges.states, edges.width,
+                self.mu_factor(state), bar_factor, self.total, self.kept, self.grad,
+            )  # fmt: skip
+
+    def back_pass(self, t: int, old: Floats, new: Floats) -> None:
+        """Go back over the edges in the opposite order."""
+        tier, edges = self.tier, self.tier.edges
+        if self.is_refreshed(t + 1):
+            self.product[:] = tier.unary
+            multiply_up(edges.u, edges.v, tier.rho, edges.width, False, new, self.product)
+        reverse = self.setting.schedule.passes[t % self.passes_an_iteration].reverse
+        span = (0, edges.u.size, 1) if reverse else (edges.u.size - 1, -1, -1)
+        if edges.width == 1:
+            binary_back_sweep(
+                edges.u, edges.v, tier.at, tier.psi, tier.rho, *span, old, new, self.product, self.total, self.kept,
+                self.bar_psi,
+            )  # fmt: skip
+            return
+        back_sweep(edges.width if edges.width in CONSTANT_WIDTHS else 0)(
+            edges.u, edges.v, tier.at, tier.psi, tier.rho, *span, edges.states, old, new, self.product, self.total,
+            self.kept, self.bar_psi, np.zeros(0), 0, 0,
+        )  # fmt: skip
+
+    def largest_adjoint(self, messages: Floats) -> float:
+        """Return how much of the gradient still waits at the messages."""
+        edges = self.tier.edges
+        return float(largest_held_adjoint(edges.u, edges.v, self.tier.rho, edges.width, self.total, self.kept))
+
+    def gradient(self) -> Floats:
+        """Add the tables' and the variables' adjoints."""
+        lay, edges, tier = self.setting.layout, self.tier.edges, self.tier
+        rho = self.setting.rho[edges.factors]
+        cells = lay.cell_ptr[edges.factors]
+        if edges.table.size:
+            rho_of = np.empty(edges.cells.size)
+            rho_of[edges.table] = rho
+            rho, cells = rho_of, edges.cells
+        table_gradients(cells, edges.states, tier.psi, rho, self.bar_psi, self.grad)
+        rows = self.total.reshape(lay.n_vars, edges.width)
+        total = np.hstack([-rows, rows]) if edges.width == 1 else np.ascontiguousarray(rows[:, : edges.states])
+        add_unary(
+            lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, self.setting.theta, total.reshape(-1), self.grad
+        )
+        return self.grad
