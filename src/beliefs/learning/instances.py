@@ -64,10 +64,16 @@ class Instance:
         """Return the factor graph with these log potentials; layouts and plans are shared."""
         return self._empty.with_theta(theta)
 
-    def clamped(self, theta: Floats) -> FactorGraph:
-        """Return the graph in which every labelled variable is observed as its label."""
+    @cached_property
+    def _empty_clamped(self) -> FactorGraph:
         seen = np.flatnonzero(self.labelled)
-        return self.graph(theta).condition(dict(zip(seen.tolist(), self.labels[seen].tolist(), strict=True)))
+        return self._empty.condition(dict(zip(seen.tolist(), self.labels[seen].tolist(), strict=True)))
+
+    def clamped(self, theta: Floats) -> FactorGraph:
+        """Return the graph in which every labelled variable is observed as its label; its structure is kept."""
+        empty = self._empty_clamped
+        assert empty.parent_cells is not None
+        return empty.with_theta(theta[empty.parent_cells])
 
     @cached_property
     def label_cells(self) -> Ints:
