@@ -14,7 +14,7 @@ import numpy as np
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["direction", "table_cells", "tied_sum"]
+__all__ = ["direction", "strides", "table_cells", "tied_sum"]
 
 
 def direction(layout: Layout, bar_var: Floats, bar_factor: Floats | None) -> Floats:
@@ -54,11 +54,11 @@ def _hosts(layout: Layout) -> tuple[Ints, Ints]:
     factor, variable = layout.edge_factor[chosen], layout.scope_vars[chosen]
     size = layout.factor_size[factor]
     within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-    state = within // np.repeat(_strides(layout)[chosen], size) % np.repeat(layout.card[variable], size)
+    state = within // np.repeat(strides(layout)[chosen], size) % np.repeat(layout.card[variable], size)
     return np.repeat(layout.table_ptr[factor], size) + within, np.repeat(layout.state_ptr[variable], size) + state
 
 
-def _strides(layout: Layout) -> Ints:
+def strides(layout: Layout) -> Ints:
     """Return how many cells apart two states of each edge's variable are in its factor's table, ``(n_edges,)``."""
     strides = np.ones(layout.n_edges, np.int64)
     place = layout.scope_ptr[1:][layout.edge_factor] - 1 - np.arange(layout.n_edges)  # axes to the right
