@@ -74,6 +74,11 @@ class Checkpoint:
 
     def load(self) -> Saved | None:
         """Return what the file holds, or None if there is no file; remove what a kill while writing left behind."""
+        folder = os.path.dirname(os.path.realpath(os.fspath(self.path)))
+        if not os.path.isdir(folder):
+            raise FormatError("no such folder; make it first", os.fspath(self.path))
+        if not os.access(folder, os.W_OK):
+            raise FormatError("the folder cannot be written to", os.fspath(self.path))
         _tidy(self.path)
         if not os.path.exists(self.path):
             return None
@@ -136,7 +141,7 @@ def _tidy(path: StrPath) -> None:
             if pattern.fullmatch(entry):
                 os.unlink(os.path.join(folder, entry))
     except OSError:
-        return  # no such folder yet, or not ours to tidy
+        return  # not ours to tidy
 
 
 # -- fingerprints ---------------------------------------------------------------------------------------------------

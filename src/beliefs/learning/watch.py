@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from beliefs.driver import Limits, Status
-from beliefs.errors import ModelError
+from beliefs.errors import FormatError, ModelError
 from beliefs.learning.checkpoint import Saved
 from beliefs.learning.optimizers.base import Point, Stop
 from beliefs.learning.result import FitProgress, FitTrace
@@ -108,10 +109,17 @@ class Watch:
 
     # -- what the door calls --------------------------------------------------------------------------------------
     def write(self) -> None:
-        """Write a checkpoint of the last whole point, if there is a file for it and a point."""
-        if self.save is not None and self.point is not None:
+        """Write a checkpoint of the last whole point, if there is a file for it and a point.
+
+        A disk that is full ends no fit: it is a warning, and the next turn tries again.
+        """
+        if self.save is None or self.point is None:
+            return
+        self.saved_at = time.perf_counter()
+        try:
             self.save(Saved(self.point, self.trace(), self.seconds, self.best, self.best_validation))
-            self.saved_at = time.perf_counter()
+        except FormatError as error:
+            warnings.warn(f"the checkpoint was not written: {error}", UserWarning, stacklevel=2)
 
     def trace(self) -> FitTrace:
         """Return what was recorded."""
