@@ -1,0 +1,180 @@
+r"""Exact answers about many chains at once: the disjoint union of all sequences, in fixed chunks on threads.
+
+A union has ``starts (n_chains+1,)``: chain s is tokens ``starts[s]:starts[s+1]``; unary log potentials are rows
+``(n_tokens, width)``, K of their entries used (:func:`rows_for`); all chains share one table ``(K, K)``. Every answer
+is the same to the last bit for any number of threads. Cost: K^2 a token. Potentials must be finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from beliefs.inference.parallel import side_by_side
+from beliefs.kernels.chain import LOW, WIDEST, chain_posteriors, chain_spans
+from beliefs.kernels.chain_log import best_labels, log_posteriors, sample_labels
+from beliefs.kernels.random import stream
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["Chunk", "Pairs", "Union", "rows_for", "width_for"]
+
+_CHUNK = 2048  # tokens: few enough to stay in the second cache from scores to posteriors
+
+
+def width_for(n_states: int) -> int:
+    """Return the number of states rounded up to a multiple of four."""
+    return -(-n_states // 4) * 4
+
+
+def rows_for(n_tokens: int, n_states: int) -> Floats:
+    """Return rows of zeros ``(n_tokens, width)``, padded so that the padding adds nothing."""
+    rows = np.zeros((n_tokens, width_for(n_states)))
+    rows[:, n_states:] = LOW
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The shared table in the forms that kernels read: logs, and exponentials with largest entry one, both ways."""
+
+    table: Floats
+    top: float
+    span: float
+    forward: Floats
+    backward: Floats
+
+    @classmethod
+    def build(cls, table: Floats) -> Pairs:
+        """Return the forms of a table ``(K, K)``."""
+        k, top = len(table), float(table.max())
+        forward, backward = np.zeros((k, width_for(k))), np.zeros((k, width_for(k)))
+        with np.errstate(invalid="ignore", over="ignore"):  # a table that is not finite gives a log Z that is not
+            forward[:, :k] = np.exp(table - top)
+            span = float(np.ptp(table))
+        backward[:, :k] = forward[:, :k].T
+        return cls(np.ascontiguousarray(table).reshape(-1), top, span, forward.reshape(-1), backward.reshape(-1))
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Neighbouring chains ``begin`` to ``end``, tokens ``first`` to ``last``."""
+
+    begin: int
+    end: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, eq=False)
+class Union:
+    """The structure of a union of chains."""
+
+    starts: Ints
+    n_states: int
+
+    @property
+    def n_chains(self) -> int:
+        """Number of chains."""
+        return int(self.starts.size) - 1
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens."""
+        return int(self.starts[-1])
+
+    @cached_property
+    def longest(self) -> int:
+        """Tokens of the longest chain."""
+        return int(np.diff(self.starts).max(initial=0))
+
+    @cached_property
+    def chunks(self) -> list[Chunk]:
+        """Chains cut into chunks of about equal size; they depend on the data alone."""
+        inner = np.searchsorted(self.starts, np.arange(_CHUNK, self.n_tokens, _CHUNK))
+        bounds = np.unique(np.concatenate([[0], inner, [self.n_chains]]))
+        return [
+            Chunk(int(a), int(b), int(self.starts[a]), int(self.starts[b]))
+            for a, b in zip(bounds[:-1], bounds[1:], strict=True)
+        ]
+
+    def each(self, task: Callable[[int, Chunk, Floats], None], threads: int) -> None:
+        """Run ``task(number, chunk, scratch)`` for all chunks; scratch is a thread's own."""
+        width = width_for(self.n_states)
+        room = (2 * self.longest + 2) * width + self.longest + 4 * width
+
+        def some(begin: int, end: int) -> int:
+            scratch = np.empty(room)
+            for number in range(begin, end):
+                task(number, self.chunks[number], scratch)
+            return 0
+
+        side_by_side(some, np.arange(len(self.chunks) + 1), threads)
+
+    # -- answers --------------------------------------------------------------------------------------------------
+    def spans(self, chunk: Chunk, rows: Floats, pairs: Pairs, wide: Bools) -> None:
+        """Mark the chains of a chunk whose potentials span too much for the linear domain."""
+        span = np.empty(self.n_chains) if chunk.end > chunk.begin else np.empty(0)
+        chain_spans(self.starts, chunk.begin, chunk.end, self.n_states, rows.shape[1], rows.reshape(-1), span)
+        here = slice(chunk.begin, chunk.end)
+        wide[here] = ~((span[here] <= WIDEST) & (pairs.span <= WIDEST))  # nan counts as wide
+
+    def posteriors(
+        self, chunk: Chunk, rows: Floats, pairs: Pairs, weight: Floats, wide: Bools, scratch: Floats, log_z: Floats
+    ) -> Floats:
+        """Replace the potentials of a chunk by weighted posteriors; return those of neighbours, summed ``(K, K)``."""
+        k, width, flat = self.n_states, rows.shape[1], rows.reshape(-1)
+        outer, total = np.zeros(k * width), np.zeros(k * width)
+        chain_posteriors(
+            self.starts, chunk.begin, chunk.end, k, width, pairs.forward, pairs.backward, weight, wide, flat, scratch,
+            log_z, outer,
+        )  # fmt: skip
+        here = slice(chunk.begin, chunk.end)
+        log_z[here] += pairs.top * (np.diff(self.starts[chunk.begin : chunk.end + 1]) - 1)
+        total += outer * pairs.forward
+        if wide[here].any():
+            log_posteriors(
+                self.starts, chunk.begin, chunk.end, k, width, pairs.table, weight, wide, flat, scratch, log_z, total
+            )
+        return total.reshape(k, width)[:, :k]
+
+    def marginals(self, rows: Floats, table: Floats, threads: int) -> tuple[Floats, Floats, Floats]:
+        """Replace ``rows`` by posteriors; return log Z of each chain, its posteriors and the sum of those of pairs."""
+        pairs, log_z = Pairs.build(table), np.zeros(self.n_chains)
+        weight, wide = np.ones(self.n_chains), np.zeros(self.n_chains, np.bool_)
+        sums = np.zeros((len(self.chunks), self.n_states, self.n_states))
+
+        def task(number: int, chunk: Chunk, scratch: Floats) -> None:
+            self.spans(chunk, rows, pairs, wide)
+            sums[number] = self.posteriors(chunk, rows, pairs, weight, wide, scratch, log_z)
+
+        self.each(task, threads)
+        return log_z, rows[:, : self.n_states], sums.sum(axis=0)
+
+    def best(self, rows: Floats, table: Floats, threads: int) -> tuple[Ints, Floats]:
+        """Return the best labels of all tokens, and each chain's score."""
+        labels, score = np.zeros(self.n_tokens, np.int64), np.zeros(self.n_chains)
+        flat, k, table = rows.reshape(-1), self.n_states, np.array(table, order="C").reshape(-1)
+
+        def task(number: int, chunk: Chunk, scratch: Floats) -> None:
+            before = np.empty(self.longest * k, np.int64)
+            best_labels(
+                self.starts, chunk.begin, chunk.end, k, rows.shape[1], table, flat, scratch, before, labels, score
+            )
+
+        self.each(task, threads)
+        return labels, score
+
+    def samples(self, rows: Floats, table: Floats, n: int, seed: int, threads: int) -> Ints:
+        """Return ``n`` labellings of all tokens, ``(n, n_tokens)``, drawn from the posterior."""
+        labels = np.zeros((n, self.n_tokens), np.int64)
+        flat, k, table = rows.reshape(-1), self.n_states, np.array(table, order="C").reshape(-1)
+        keys = np.array([stream(np.uint64(seed), s) for s in range(self.n_chains)], np.uint64)
+
+        def task(number: int, chunk: Chunk, scratch: Floats) -> None:
+            sample_labels(self.starts, chunk.begin, chunk.end, k, rows.shape[1], table, flat, keys, scratch, labels)
+
+        self.each(task, threads)
+        return labels
