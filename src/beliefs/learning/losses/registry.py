@@ -12,6 +12,7 @@ from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.gradients.registry import make_gradient
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.losses.base import Loss
+from beliefs.learning.losses.composite_likelihood import CompositeLikelihood, PatchPseudoLikelihood
 from beliefs.learning.losses.likelihood import Likelihood, SurrogateEM, SurrogateLikelihood
 from beliefs.learning.losses.marginal import (
     CliqueLogistic,
@@ -21,6 +22,10 @@ from beliefs.learning.losses.marginal import (
     UnivariateLogistic,
     UnivariateQuadratic,
 )
+from beliefs.learning.losses.piecewise import Piecewise
+from beliefs.learning.losses.pseudo_likelihood import PseudoLikelihood
+from beliefs.learning.losses.saddle_point import SaddlePoint
+from beliefs.learning.losses.sampled import ContrastiveDivergence, StochasticLikelihood
 from beliefs.learning.losses.truncated import TruncatedEM, TruncatedLikelihood
 from beliefs.model.features import Template
 
@@ -38,6 +43,13 @@ LOSSES: tuple[type[Loss], ...] = (
     CliqueQuadratic,
     SmoothedClassification,
     CliqueSmoothedClassification,
+    PseudoLikelihood,
+    PatchPseudoLikelihood,
+    CompositeLikelihood,
+    Piecewise,
+    SaddlePoint,
+    ContrastiveDivergence,
+    StochasticLikelihood,
 )
 """Every loss, in the order of the guide."""
 
