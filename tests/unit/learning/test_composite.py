@@ -100,6 +100,24 @@ def test_patches_slide_and_their_extremes_hold() -> None:
     assert two.value == pytest.approx(composite(graph, instance.labels.tolist(), windows), abs=1e-10)
 
 
+@pytest.mark.parametrize("name", ["chain", "higher_order", "isolated_variables", "grid"])
+def test_what_is_chosen_where_nothing_is_said(name: str) -> None:
+    graph = family(name)
+    instance, theta = labelled(graph, seed=9), np.array(graph.theta)
+    expected = {"grid": ("rows_and_columns", "blocks")}.get(name, ("acyclic", "factors"))
+    for kind, choice in zip((CompositeLikelihood, PatchPseudoLikelihood), expected, strict=True):
+        assert kind(template=TEMPLATE).part(theta, instance).value == composite_loss(choice).part(theta, instance).value
+    if name == "chain":  # one set of all variables
+        joint = reference.joint_table(graph)
+        value = CompositeLikelihood(template=TEMPLATE).part(theta, instance).value
+        assert value == pytest.approx(reference.log_z(joint) - joint[tuple(instance.labels)], abs=1e-10)
+
+
+def test_sets_of_factors() -> None:
+    graph = random_model([2] * 6, [(0,), (3, 1), (1, 3), (4, 2, 0), (4,)], seed=1)
+    assert as_sets(choose(graph.layout, "factors", 2, 1, "it")) == [(0, 2, 4), (1, 3), (5,)]
+
+
 def test_sets_of_a_grid() -> None:
     layout = grid(4, 5).layout
     pixels = np.arange(20).reshape(4, 5)
@@ -231,7 +249,7 @@ def test_bad_components_are_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"components": "diagonals"}, "components must be one of variables, rows"),
+        ({"components": "diagonals"}, "components must be one of auto, variables, rows"),
         ({"components": 3}, "components must be a word, a list of lists or a function"),
         ({"size": 0}, "size must be an integer of at least 1"),
         ({"size": 2, "step": 3}, "step must be None or an integer from 1 to size"),

@@ -1,15 +1,16 @@
 r"""Sets of variables for composite likelihoods: which labels are predicted together.
 
-====================  ==============================================================================================
-``variables``         each variable alone: pseudo-likelihood
+=====================  =============================================================================================
+``variables``          each variable alone: pseudo-likelihood
 ``rows``, ``columns``  of a grid: chains, if factors join neighbours
-``rows_and_columns``  criss-cross: every pixel in one row and one column
-``stripes``           bands of ``size`` rows, disjoint
-``blocks``            windows of ``size`` x ``size`` pixels, ``step`` apart: 1 slides, ``step = size`` tiles
-``acyclic``           few sets whose induced graphs are forests, and which cover every variable and every pair that
-                      shares a factor: each is grown greedily by variables with at most one neighbour in each of its
-                      trees ([gelfand2014] section 4.2.3)
-====================  ==============================================================================================
+``rows_and_columns``   criss-cross: every pixel in one row and one column
+``stripes``            bands of ``size`` rows, disjoint
+``blocks``             windows of ``size`` x ``size`` pixels, ``step`` apart: 1 slides, ``step = size`` tiles
+``factors``            the variables of each factor of two and more; a variable that is in none, alone
+``acyclic``            few sets whose induced graphs are forests, and which cover every variable and every pair that
+                       shares a factor: each is grown greedily by variables with at most one neighbour in each of
+                       its trees ([gelfand2014] section 4.2.3)
+=====================  =============================================================================================
 
 A grid is recognised by its factors: variables in raster order, all four neighbours joined, and nobody but the eight
 around a pixel.
@@ -29,7 +30,7 @@ from beliefs.typing import Ints
 
 __all__ = ["COMPONENTS", "checked", "choose", "grid_shape"]
 
-COMPONENTS = ("variables", "rows", "columns", "rows_and_columns", "stripes", "blocks", "acyclic")
+COMPONENTS = ("variables", "rows", "columns", "rows_and_columns", "stripes", "blocks", "factors", "acyclic")
 
 _WIDEST = 9  # variables of a factor of a grid: a window of 3 x 3
 
@@ -38,6 +39,8 @@ def choose(layout: Layout, choice: str, size: int, step: int, name: str) -> list
     """Return the components of that name; ``name`` is what messages call the instance."""
     if choice == "variables":
         return list(np.arange(layout.n_vars)[:, None])
+    if choice == "factors":
+        return _scopes(layout)
     if choice == "acyclic":
         return acyclic(layout)
     shape = grid_shape(layout)
@@ -54,6 +57,14 @@ def choose(layout: Layout, choice: str, size: int, step: int, name: str) -> list
         return [pixels[a:b].ravel() for a, b in _windows(shape[0], size, size)]
     rows, columns = list(pixels), list(np.ascontiguousarray(pixels.T))
     return {"rows": rows, "columns": columns, "rows_and_columns": rows + columns}[choice]
+
+
+def _scopes(layout: Layout) -> list[Ints]:
+    """Return the different scopes of two and more variables, and the variables in none of them."""
+    scopes = {tuple(sorted(layout.scope(f).tolist())) for f in np.flatnonzero(np.diff(layout.scope_ptr) > 1).tolist()}
+    found = [np.array(scope, np.int64) for scope in sorted(scopes)]
+    alone = np.setdiff1d(np.arange(layout.n_vars), np.concatenate([*found, np.zeros(0, np.int64)]))
+    return [*found, *alone[:, None]]
 
 
 def _windows(n: int, size: int, step: int) -> list[tuple[int, int]]:

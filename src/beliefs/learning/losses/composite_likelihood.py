@@ -30,7 +30,7 @@ from beliefs.inference.base import check_option, is_number
 from beliefs.learning.answers import answer, exact_method
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
-from beliefs.learning.losses.components import COMPONENTS, checked, choose
+from beliefs.learning.losses.components import COMPONENTS, checked, choose, grid_shape
 from beliefs.learning.losses.label_scores import label_score
 from beliefs.learning.losses.pseudo_likelihood import conditional_part
 from beliefs.learning.losses.unrolled import Unrolled
@@ -49,7 +49,8 @@ class CompositeLikelihood(Loss):
     ----------
     components : str, list of lists, or callable
         A choice of :mod:`beliefs.learning.losses.components`, the sets themselves (the same for all instances), or a
-        function that is given an :class:`Instance` and returns its sets.
+        function that is given an :class:`Instance` and returns its sets. ``"auto"``: ``"rows_and_columns"`` where the
+        factors are those of a grid, else ``"acyclic"``, which on a tree is the likelihood.
     size : int
         Rows of a stripe, or pixels on the side of a block.
     step : int, optional
@@ -69,9 +70,12 @@ class CompositeLikelihood(Loss):
     (0.4, array([ 0.1,  0.1,  0.1, -0.3]))
     """
 
-    components: str | Sets | Callable[[Instance], Sets] = "rows_and_columns"
+    components: str | Sets | Callable[[Instance], Sets] = "auto"
     size: int = 2
     step: int | None = None
+
+    of_grids: ClassVar[str] = "rows_and_columns"
+    of_others: ClassVar[str] = "acyclic"
 
     name: ClassVar[str] = "composite_likelihood"
     hidden: ClassVar[bool] = True
@@ -81,7 +85,8 @@ class CompositeLikelihood(Loss):
         super().__post_init__()
         chosen = self.components
         if isinstance(chosen, str):
-            check_option(chosen in COMPONENTS, "components", f"one of {', '.join(COMPONENTS)}, or sets", chosen)
+            words = ("auto", *COMPONENTS)
+            check_option(chosen in words, "components", f"one of {', '.join(words)}, or sets", chosen)
         elif not callable(chosen):
             check_option(isinstance(chosen, Sequence), "components", "a word, a list of lists or a function", chosen)
         check_option(is_number(self.size, whole=True) and self.size >= 1, "size", "an integer of at least 1", self.size)
@@ -112,6 +117,8 @@ class CompositeLikelihood(Loss):
 
     def _unroll(self, instance: Instance) -> Unrolled:
         layout, chosen = instance.layout, self.components
+        if chosen == "auto":
+            chosen = self.of_grids if min(grid_shape(layout) or (0,)) > 1 else self.of_others
         if isinstance(chosen, str):
             step = 1 if self.step is None else self.step
             sets = choose(layout, chosen, self.size, step, instance.name)
@@ -127,12 +134,13 @@ def _same(a: tuple[object, ...], b: tuple[object, ...]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class PatchPseudoLikelihood(CompositeLikelihood):
-    """Pseudo-likelihood of patches: by default sliding windows of ``size`` x ``size`` pixels of a grid.
+    """Pseudo-likelihood of patches: on grids sliding windows of ``size`` x ``size`` pixels.
 
-    Parameters as for :class:`CompositeLikelihood`; ``size=1`` is the pseudo-likelihood. Exact inference inside a window
-    costs about ``K ** (size + 1)`` per pixel of it.
+    Parameters as for :class:`CompositeLikelihood`, but ``"auto"`` is ``"blocks"`` where the factors are those of a
+    grid, else ``"factors"``. On grids ``size=1`` is the pseudo-likelihood. Exact inference inside a window costs about
+    ``K ** (size + 1)`` per pixel of it.
     """
 
-    components: str | Sets | Callable[[Instance], Sets] = "blocks"
-
     name: ClassVar[str] = "patch_pseudo_likelihood"
+    of_grids: ClassVar[str] = "blocks"
+    of_others: ClassVar[str] = "factors"
