@@ -1,0 +1,116 @@
+r"""The independent model: each variable predicted by itself, from the features of its own factors.
+
+.. math:: L = \sum_i \Bigl[ \log \sum_k e^{s_i(k)} - s_i(\hat x_i) \Bigr],
+   \qquad s_i = \sum_{f:\, \text{scope } \{i\}} \theta_f
+
+This is logistic regression, variable by variable ([domke2013] section 8), and convex. The weights of all other factors
+have no gradient and stay at zero, so its solution is where fits of models with edges begin. Hidden variables drop out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from beliefs.learning.fit import fit
+from beliefs.learning.instances import Instance
+from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.optimizers.objective import read_once
+from beliefs.learning.result import FitResult
+from beliefs.model.features import LogLinearTemplate, Rows, Template
+from beliefs.model.layout import Layout
+from beliefs.typing import Floats, Ints
+
+__all__ = ["Independent", "fit_independent"]
+
+
+def fit_independent(
+    template: Template, instances: Iterable[Instance], *, l2: float = 1e-4, threads: int | None = 1, **options: Any
+) -> FitResult:
+    """Fit the model without edges; its weights, zero for all factors of two or more variables, start other fits.
+
+    Parameters
+    ----------
+    l2 : float
+        The ridge; 1e-4 as in the source.
+    options
+        Those of :func:`~beliefs.learning.fit.fit`.
+    """
+    loss = Independent(template=template, l2=l2, threads=threads)
+    if isinstance(template, LogLinearTemplate):
+        instances = [_alone(template, i) for i in instances] if isinstance(instances, (list, tuple)) else instances
+        if not isinstance(instances, list) and not read_once(instances):
+            instances = _Alone(template, instances)
+    return fit(loss, instances, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Independent(Loss):
+    """Logistic loss of each labelled variable under its own factors alone."""
+
+    name: ClassVar[str] = "independent"
+    hidden: ClassVar[bool] = True
+
+    def part(self, theta: Floats, instance: Instance) -> Part:
+        """Return loss and gradient by one softmax a variable."""
+        lay = instance.layout
+        cells, states = lay.plan(("independent",), lambda: _own_cells(lay))
+        scores = np.bincount(states, theta[cells], lay.n_states)
+        first = lay.state_ptr[:-1]
+        scores -= np.repeat(np.maximum.reduceat(scores, first), lay.card)
+        weights = np.exp(scores)
+        totals = np.add.reduceat(weights, first)
+        seen = np.flatnonzero(instance.labelled)
+        counts = np.ones(lay.n_vars) if instance.label_weights is None else instance.label_weights
+        value = float(counts[seen] @ (np.log(totals[seen]) - scores[first[seen] + instance.labels[seen]]))
+        grad = weights / np.repeat(totals, lay.card)
+        grad[first[seen] + instance.labels[seen]] -= 1.0
+        grad *= np.repeat(np.where(instance.labelled, counts, 0.0), lay.card)
+        pulled: Floats = np.bincount(cells, grad[states], lay.n_cells).astype(np.float64)
+        return Part(value, pulled)
+
+
+def _own_cells(lay: Layout) -> tuple[Ints, Ints]:
+    """Return the cells of all factors of one variable, and the state that each belongs to."""
+    f = np.flatnonzero(np.diff(lay.scope_ptr) == 1)
+    v = lay.scope_vars[lay.scope_ptr[f]]
+    card = lay.card[v]
+    within = np.arange(int(card.sum())) - np.repeat(np.cumsum(card) - card, card)
+    return np.repeat(lay.cell_ptr[f], card) + within, np.repeat(lay.state_ptr[v], card) + within
+
+
+# -- without the edges, so that their features are not multiplied in vain --------------------------------------------
+@dataclass(frozen=True)
+class _Alone:
+    """Instances without their edges, made one by one."""
+
+    template: LogLinearTemplate
+    instances: Iterable[Instance]
+
+    def __iter__(self) -> Iterator[Instance]:
+        return (_alone(self.template, i) for i in self.instances)
+
+
+def _alone(template: LogLinearTemplate, instance: Instance) -> Instance:
+    """Return an instance with the factors of one variable only; as it is where types mix kinds of factors."""
+    lay, inputs = instance.layout, instance.inputs
+    numbers = [rows.n_factors for rows in inputs]
+    arity = np.diff(lay.scope_ptr)
+    if sum(numbers) != lay.n_factors:
+        return instance
+    ends = np.cumsum(numbers)
+    runs = [arity[end - n : end] for n, end in zip(numbers, ends)]
+    if any(run.size and (run == 1).any() and (run != 1).any() for run in runs):
+        return instance
+    kept = [rows if run.size and run[0] == 1 else Rows(0) for rows, run in zip(inputs, runs)]
+    own = arity == 1
+    scope = lay.scope_vars[lay.scope_ptr[:-1][own]]
+    _, starts = np.unique(lay.cell_ptr[own], return_inverse=True)
+    sizes = lay.factor_size[own]
+    first = np.zeros(starts.max(initial=-1) + 2, np.int64)
+    first[starts + 1] = sizes
+    layout = Layout.build(lay.card, np.arange(scope.size + 1), scope, np.cumsum(first)[starts])
+    return replace(instance, layout=layout, inputs=tuple(kept), kept={})
