@@ -24,14 +24,15 @@ from beliefs.typing import Bools, Floats, Ints
 
 __all__ = [
     "add_outer_products",
-    "add_pair_products",
+    "add_single_tables",
     "add_table_adjoints",
     "back_binary",
-    "back_pairwise",
     "back_variables",
+    "spread_binary",
 ]
 
 _ONE = np.uint64(1)
+_SMALL = 80  # cells: SIMD, or a call, would cost more than it saves
 
 
 @kernel
@@ -68,108 +69,37 @@ def back_binary(
     return largest
 
 
-@linear_kernel
-def back_pairwise(
-    order: Ints, held: bool, n: int, state_ptr: Ints, nbr_ptr: Ints, nbr: Ints, cell: Ints, is_first: Bools,
-    theta: Floats, after: Floats, shift: Floats, totals: Floats, steps: Floats, pool: Floats, a: Floats,
-) -> float:  # fmt: skip
-    """Undo one sweep over vertices of ``n`` states; return the largest change of ``totals`` if ``held``.
+@kernel
+def spread_binary(
+    nbr_ptr: Ints, state_ptr: Ints, cell: Ints, is_first: Bools, slope: Floats, totals: Floats, grad: Floats
+) -> None:
+    """Add what belongs to log-odds to the tables of binary pairs.
 
-    Equivalent, for each ``v``, to ``a = shift[v] + sum of T @ N[u] or N[u] @ T; nu = mu * (a - a @ mu)`` with
-    ``mu = after[v]``, and then ``shift[v] -= a; N[v] += nu; steps[v] = nu``, or ``N[v] = nu`` if ``held``. All but
-    ``pool`` and ``a`` (scratch, ``n``) are laid out like ``mu``. Entries with one table and side are pooled.
-    Cost: K^2 a table and side.
+    Equivalent, for each entry ``i`` of ``v`` with table ``G`` (transposed where ``v`` is second), to
+    ``G += [[-(N - w), -w], [N - w, w]]`` for ``w = slope[i]`` and ``N = totals[first state of v]``. Cost: four cells an
+    entry.
     """
-    largest, size = 0.0, np.uint64(n)
-    for t in range(order.size):
-        v = order[t]
-        own, i, end = np.uint64(state_ptr[v]), nbr_ptr[v], nbr_ptr[v + 1]
-        for x in range(size):
-            a[x] = shift[own + x]
-        while i < end:
-            at, side, u = cell[i], is_first[i], np.uint64(nbr[i])
-            for y in range(size):
-                pool[y] = totals[u + y]
-            i += 1
-            while i < end and cell[i] == at and is_first[i] == side:
-                u = np.uint64(nbr[i])
-                for y in range(size):
-                    pool[y] += totals[u + y]
-                i += 1
-            row = np.uint64(at)
-            for x in range(size):
-                if side:
-                    total = 0.0
-                    for y in range(size):
-                        total += theta[row + y] * pool[y]
-                    a[x] += total
-                else:
-                    w = pool[x]
-                    for y in range(size):
-                        a[y] += w * theta[row + y]
-                row += size
-        mean = 0.0
-        for x in range(size):
-            mean += a[x] * after[own + x]
-        for x in range(size):
-            nu = after[own + x] * (a[x] - mean)
-            if held:
-                largest = max(largest, abs(nu - totals[own + x]))
-                totals[own + x] = nu
-            else:
-                totals[own + x] += nu
-                shift[own + x] -= a[x]
-                steps[own + x] = nu
-    return largest
+    for v in range(nbr_ptr.size - 1):
+        for i in range(nbr_ptr[v], nbr_ptr[v + 1]):
+            at, second, rest = cell[i], slope[i], totals[state_ptr[v]] - slope[i]
+            own, other = (2, 1) if is_first[i] else (1, 2)
+            grad[at] -= rest
+            grad[at + other] -= second
+            grad[at + own] += rest
+            grad[at + 3] += second
 
 
-@linear_kernel
-def add_pair_products(
-    order: Ints, n: int, state_ptr: Ints, nbr_ptr: Ints, nbr: Ints, cell: Ints, is_first: Bools, early: Bools,
-    along: Bools, marks: Floats, steps: Floats, rows: Floats, pools: Floats, grad: Floats,
-) -> None:  # fmt: skip
-    """Add the gradients in the tables of pairs, over several sweeps at once: each table is then fetched once.
-
-    Equivalent, for each ``v`` in ``order``, entry and sweep ``s``, to ``G += np.outer(steps[s, v], mu[u])`` for the
-    table's part ``G`` of ``grad (n_cells,)``, transposed where ``v`` is its second variable. ``mu[u]`` is what the
-    update read: ``marks[s + 1]`` if ``u`` had its turn before ``v`` in that sweep, else ``marks[s]``. ``early`` says so
-    for sweeps with ``along[s]``, the opposite is true for the others. ``rows, pools (sweeps, n)`` are scratch. Cost:
-    sweeps times K^2 a table and side.
-    """
-    sweeps, size = steps.shape[0], np.uint64(n)
-    for t in range(order.size):
-        v = order[t]
-        own, i, end = np.uint64(state_ptr[v]), nbr_ptr[v], nbr_ptr[v + 1]
-        for s in range(sweeps):
-            for x in range(size):
-                rows[s, x] = steps[s, own + x]
-        while i < end:
-            at, side = cell[i], is_first[i]
-            for s in range(sweeps):
-                mark = s + 1 if early[i] == along[s] else s
-                u = np.uint64(nbr[i])
-                for x in range(size):
-                    pools[s, x] = marks[mark, u + x]
-            i += 1
-            while i < end and cell[i] == at and is_first[i] == side:
-                for s in range(sweeps):
-                    mark = s + 1 if early[i] == along[s] else s
-                    u = np.uint64(nbr[i])
-                    for x in range(size):
-                        pools[s, x] += marks[mark, u + x]
-                i += 1
-            row = np.uint64(at)
-            for x in range(size):
-                for s in range(sweeps):
-                    if side:
-                        w = rows[s, x]
-                        for y in range(size):
-                            grad[row + y] += w * pools[s, y]
-                    else:
-                        w = pools[s, x]
-                        for y in range(size):
-                            grad[row + y] += w * rows[s, y]
-                row += size
+@kernel
+def add_single_tables(
+    card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, state_ptr: Ints, totals: Floats, grad: Floats
+) -> None:
+    """Add ``G_f += totals[v]`` for every factor f of one variable v. Cost: their cells."""
+    for f in range(cell_ptr.size):
+        if scope_ptr[f + 1] - scope_ptr[f] == 1:
+            v = scope_vars[scope_ptr[f]]
+            at, own = np.uint64(cell_ptr[f]), np.uint64(state_ptr[v])
+            for x in range(np.uint64(card[v])):
+                grad[at + x] += totals[own + x]
 
 
 @linear_kernel
@@ -193,6 +123,54 @@ def _add_outer(
         for x in range(k):
             grad[cell + x] += w * mu[m + x]
         cell += k
+
+
+@kernel
+def _back_small(
+    edge: int, begin: int, end: int, held: bool, start: int, card: Ints, state_ptr: Ints, scope_vars: Ints,
+    theta: Floats, mu: Floats, bar: Floats, grad: Floats,
+) -> bool:  # fmt: skip
+    """Do for a small factor of two or three variables what calls would do: all in one pass; return whether it is one.
+
+    ``mu`` holds the adjoint at the variable of ``edge``. Cost: the cells.
+    """
+    v, other = scope_vars[edge], scope_vars[begin + 1 if edge == begin else begin]
+    n, own = np.uint64(card[v]), np.uint64(state_ptr[v])
+    k, m, at = np.uint64(card[other]), np.uint64(state_ptr[other]), np.uint64(start)
+    if end - begin == 2 and n * k <= _SMALL:
+        row, column = (k, _ONE) if edge == begin else (_ONE, n)
+        for x in range(n):
+            nu, cell = mu[own + x], at
+            for y in range(k):
+                bar[m + y] += nu * theta[cell]
+                if not held:
+                    grad[cell] += nu * mu[m + y]
+                cell += column
+            at += row
+        return True
+    third = scope_vars[end - 1 if edge < end - 1 else begin + 1]
+    j, far = np.uint64(card[third]), np.uint64(state_ptr[third])
+    if end - begin != 3 or n * k * j > _SMALL:
+        return False
+    row, column, deep = k * j, j, _ONE  # steps in the table for one state more: of the variable, the other, the third
+    if edge == begin + 1:
+        row, column = j, n * j
+    elif edge == begin + 2:
+        row, column, deep = _ONE, j * n, n
+    for x in range(n):
+        nu, line = mu[own + x], at
+        for y in range(k):
+            weight, total, cell = nu * mu[m + y], 0.0, line
+            for z in range(j):
+                total += theta[cell] * mu[far + z]
+                bar[far + z] += weight * theta[cell]
+                if not held:
+                    grad[cell] += weight * mu[far + z]
+                cell += deep
+            bar[m + y] += nu * total
+            line += column
+        at += row
+    return True
 
 
 @kernel
@@ -255,14 +233,15 @@ def back_variables(
             begin, end = scope_ptr[f], scope_ptr[f + 1]
             if end - begin == 1:
                 continue
-            for e in range(begin, end):
-                if e != edge:
-                    add_expectation(
-                        begin, end, e, cell_ptr[f], card, state_ptr, scope_vars, theta, mu, buffer,
-                        state_ptr[scope_vars[e]], bar,
-                    )  # fmt: skip
-            if not held:
-                _add_outer(begin, end, cell_ptr[f], card, state_ptr, scope_vars, mu, buffer, grad)
+            if not _back_small(edge, begin, end, held, cell_ptr[f], card, state_ptr, scope_vars, theta, mu, bar, grad):
+                for e in range(begin, end):
+                    if e != edge:
+                        add_expectation(
+                            begin, end, e, cell_ptr[f], card, state_ptr, scope_vars, theta, mu, buffer,
+                            state_ptr[scope_vars[e]], bar,
+                        )  # fmt: skip
+                if not held:
+                    _add_outer(begin, end, cell_ptr[f], card, state_ptr, scope_vars, mu, buffer, grad)
         for x in range(own, own + n):
             mu[x] = before[x]
     return largest

@@ -12,7 +12,6 @@ order until they settle. Cost of a sweep back: about that of two sweeps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +25,7 @@ from beliefs.inference.variational.mean_field import MeanField, Start
 from beliefs.inference.variational.naive import NaiveField
 from beliefs.kernels.back_mean_field import add_table_adjoints
 from beliefs.learning.gradients.base import Beliefs
+from beliefs.learning.gradients.checkpoints import Recording, Replayed, State
 from beliefs.learning.gradients.mean_field_adjoints import Adjoints, adjoints, room
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
@@ -44,15 +44,15 @@ def run_mean_field(method: MeanField, n_sweeps: int, graph: FactorGraph, checkpo
     method : MeanField
         With ``structure="none"`` and ``restarts=0``, else UnsupportedError.
     checkpoints : int, optional
-        The most marginals ``(n_states,)`` kept at a time beside the first and the last; None keeps all. With fewer,
-        sweeps are run again: once if there are twice the square root of ``n_sweeps``.
+        The most copies of the marginals ``(n_states,)`` kept at a time beside the last; None keeps one for each sweep.
+        With fewer, sweeps are run again; see :mod:`beliefs.learning.gradients.checkpoints`.
     """
     check_option(is_number(n_sweeps, whole=True) and n_sweeps >= 0, "n_sweeps", "an integer >= 0", n_sweeps)
     ok = checkpoints is None or (is_number(checkpoints, whole=True) and checkpoints >= 1)
     check_option(ok, "checkpoints", "None or an integer >= 1", checkpoints)
     field, run = _started(method, graph, None)
-    history = History(field, run.mu.copy(), int(n_sweeps), n_sweeps if checkpoints is None else int(checkpoints))
-    return TruncatedMeanField(field, history.sweep_all(run), history)
+    recording = Recording(Sweeps(field, run), n_sweeps, max(1, n_sweeps if checkpoints is None else checkpoints))
+    return TruncatedMeanField(field, recording)
 
 
 def converge_mean_field(
@@ -97,71 +97,23 @@ def _started(method: MeanField, graph: FactorGraph, warm: Start | None) -> tuple
     return field, run
 
 
-@dataclass(eq=False)
-class History:
-    """The marginals along a run, kept or made again: ``start`` is before the first of ``n_sweeps`` sweeps."""
+class Sweeps(Replayed):
+    """Numbered sweeps of one run, forward and backward in turn."""
 
-    field: NaiveField
-    start: Floats
-    n_sweeps: int
-    checkpoints: int
+    def __init__(self, field: NaiveField, run: Run) -> None:
+        self.field, self.run = field, run
 
-    def __post_init__(self) -> None:
-        self.marks: dict[int, Floats] = {0: self.start}
+    def run_pass(self, t: int) -> None:
+        """Update every variable once."""
+        self.field.sweep(self.run, forward=t % 2 == 0, threads=1)
 
-    def sweep_all(self, run: Run) -> Run:
-        """Do all sweeps, keeping marginals: all if there is room, else every so many sweeps, half of the room."""
-        inside = self.n_sweeps - 1
-        kept = inside if inside <= self.checkpoints else self.checkpoints // 2
-        self.left = self.checkpoints - kept
-        places = {round((k + 1) * self.n_sweeps / (kept + 1)) for k in range(kept)}
-        for s in range(self.n_sweeps):
-            if s in places:
-                self.marks[s] = run.mu.copy()
-            self.field.sweep(run, forward=s % 2 == 0, threads=1)
-        return run
+    def save(self, whole: bool) -> State:
+        """Copy the marginals: nothing else is needed."""
+        return State(self.run.mu.copy())
 
-    def undo_all(self, back: Adjoints, mu: Floats) -> None:
-        """Undo all sweeps, from stretch to stretch between the marginals kept."""
-        after, end, stretch = mu, self.n_sweeps, [mu]
-        for begin in sorted(self.marks, reverse=True):
-            if begin == end - 1:  # neighbours are undone together
-                stretch.insert(0, self.marks[begin])
-            else:
-                back.undo(stretch, end)
-                self._undo(back, begin, self.marks[begin], end, after, self.left)
-                stretch = [self.marks[begin]]
-            after, end = self.marks[begin], begin
-        back.undo(stretch, end)
-
-    def _undo(self, back: Adjoints, begin: int, first: Floats, end: int, last: Floats, free: int) -> None:
-        """Undo the sweeps ``begin..end`` with room for ``free`` marginals between the ``first`` and the ``last``."""
-        if end - begin - 1 <= free:
-            back.undo([first, *self._sweeps(begin, first, end), last], begin)
-        elif free == 0:
-            for s in range(end - 1, begin - 1, -1):
-                before = self._sweep_to(begin, first, s)
-                back.undo([before, last], s)
-                last = before
-        else:
-            middle = (begin + end) // 2
-            between = self._sweep_to(begin, first, middle)
-            self._undo(back, middle, between, end, last, free - 1)
-            self._undo(back, begin, first, middle, between, free - 1)
-
-    def _sweeps(self, begin: int, first: Floats, end: int) -> list[Floats]:
-        """Return the marginals after sweeps ``begin + 1 .. end - 1``."""
-        run, marks = self.field.begin(first.copy()), []
-        for s in range(begin, end - 1):
-            self.field.sweep(run, forward=s % 2 == 0, threads=1)
-            marks.append(run.mu.copy())
-        return marks
-
-    def _sweep_to(self, begin: int, first: Floats, end: int) -> Floats:
-        run = self.field.begin(first.copy())
-        for s in range(begin, end):
-            self.field.sweep(run, forward=s % 2 == 0, threads=1)
-        return run.mu
+    def load(self, state: State) -> None:
+        """Go on from earlier marginals."""
+        self.run = self.field.begin(state.messages)
 
 
 class MeanFieldBeliefs(Beliefs):
@@ -197,14 +149,14 @@ class MeanFieldBeliefs(Beliefs):
 class TruncatedMeanField(MeanFieldBeliefs):
     """Beliefs after a number of sweeps."""
 
-    def __init__(self, field: NaiveField, run: Run, history: History) -> None:
-        super().__init__(field, run)
-        self.history = history
+    def __init__(self, field: NaiveField, recording: Recording) -> None:
+        self.recording, self.final = recording, recording.forward()
+        super().__init__(field, field.begin(self.final.messages))
 
     def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:
         back = self._began(bar_var, bar_factor)
-        if self.history.n_sweeps:
-            self.history.undo_all(back, back.mu)
+        for t, before, after in self.recording.backward(self.final):
+            back.undo(t, before, after)
         return back.gradient(held=False)
 
 

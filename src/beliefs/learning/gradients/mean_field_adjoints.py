@@ -16,17 +16,23 @@ from beliefs.inference.variational.field import read_only
 from beliefs.inference.variational.naive import BinaryField, NaiveField, PairwiseField
 from beliefs.kernels.back_mean_field import (
     add_outer_products,
-    add_pair_products,
+    add_single_tables,
     back_binary,
-    back_pairwise,
     back_variables,
+    spread_binary,
 )
+from beliefs.kernels.back_mean_field_pairwise import (
+    SWEEPS_AT_ONCE,
+    add_pair_products,
+    add_ternary_products,
+    back_ternary,
+    pairwise_back,
+)
+from beliefs.kernels.mean_field_pairwise import CONSTANT_WIDTHS
 from beliefs.model.layout import Layout
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["Adjoints", "adjoints"]
-
-_AT_ONCE = 8  # sweeps whose products are added to a table at once: as many more marginals are held for it
 
 
 class Adjoints(ABC):
@@ -37,11 +43,10 @@ class Adjoints(ABC):
         self.mu, self.grad = mu, np.zeros(self.layout.n_cells)
         self._begin(bar)
 
-    def undo(self, marks: Sequence[Floats], first: int) -> None:
-        """Undo sweeps, last first: number ``first + s`` led from ``marks[s]`` to ``marks[s + 1]``."""
-        for s in range(len(marks) - 2, -1, -1):
-            for items in self._backwards(first + s):
-                self._undo(items, marks[s + 1], marks[s])
+    def undo(self, sweep: int, before: Floats, after: Floats) -> None:
+        """Undo one sweep, that led from the marginals ``before`` to those ``after``; the last one comes first."""
+        for items in self._backwards(sweep):
+            self._undo(items, before, after)
 
     def settle(self) -> float:
         """Take one step of the adjoint iteration with the marginals held; return the largest change."""
@@ -55,7 +60,7 @@ class Adjoints(ABC):
     def _begin(self, bar: Floats) -> None: ...
 
     @abstractmethod
-    def _undo(self, items: Ints, after: Floats, before: Floats) -> None: ...
+    def _undo(self, items: Ints, before: Floats, after: Floats) -> None: ...
 
     @abstractmethod
     def _settle(self, items: Ints) -> float: ...
@@ -70,12 +75,7 @@ class Adjoints(ABC):
     def _add_unary(self, totals: Floats) -> None:
         """Add the gradient of factors of one variable: the sum of its variable's adjoints."""
         lay = self.layout
-        alone = np.flatnonzero(np.diff(lay.scope_ptr) == 1)
-        owner = lay.scope_vars[lay.scope_ptr[alone]]
-        card = lay.card[owner]
-        within = np.arange(int(card.sum())) - np.repeat(np.cumsum(card) - card, card)
-        cells, states = np.repeat(lay.cell_ptr[alone], card) + within, np.repeat(lay.state_ptr[owner], card) + within
-        self.grad += np.bincount(cells, totals[states], lay.n_cells)
+        add_single_tables(lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, totals, self.grad)
 
 
 class GeneralAdjoints(Adjoints):
@@ -86,7 +86,7 @@ class GeneralAdjoints(Adjoints):
         self.bar, self.totals, self.now = bar.copy(), np.zeros(lay.n_states), self.mu.copy()
         self.buffer = np.empty(room(lay))
 
-    def _undo(self, items: Ints, after: Floats, before: Floats) -> None:
+    def _undo(self, items: Ints, before: Floats, after: Floats) -> None:
         self._back(items, before, held=False)
 
     def _settle(self, items: Ints) -> float:
@@ -119,20 +119,18 @@ class BinaryAdjoints(Adjoints):
     field: BinaryField
 
     def _begin(self, bar: Floats) -> None:
+        moving = self._moving()
         self.slope = np.zeros(self.field.coupling.size)
-        self.totals = np.where(self._firsts(), 0.0, self.mu)  # (N, q) of each variable that is updated
-        odds = np.zeros(self.layout.n_vars)
-        moving = np.flatnonzero(np.diff(self.layout.var_ptr) > 0)
-        start = self.layout.state_ptr[moving]
-        odds[moving] = bar[start + 1] - bar[start]
-        self.shift = odds
+        self.totals = self.mu.copy()  # (N, q) of each variable that is updated
+        self.totals[moving] = 0.0
+        self.shift = np.zeros(self.layout.n_vars)
+        self.shift[np.diff(self.layout.var_ptr) > 0] = bar[moving + 1] - bar[moving]
 
-    def _firsts(self) -> Floats:
-        first = np.zeros(self.layout.n_states)
-        first[self.layout.state_ptr[:-1]] = 1.0
-        return first
+    def _moving(self) -> Ints:
+        """The first states of variables that are updated."""
+        return self.layout.state_ptr[:-1][np.diff(self.layout.var_ptr) > 0]
 
-    def _undo(self, items: Ints, after: Floats, before: Floats) -> None:
+    def _undo(self, items: Ints, before: Floats, after: Floats) -> None:
         self._back(items, after, before, held=False)
 
     def _settle(self, items: Ints) -> float:
@@ -148,18 +146,15 @@ class BinaryAdjoints(Adjoints):
     def gradient(self, *, held: bool) -> Floats:
         """Spread what belongs to log-odds over the cells of pairs and of single variables."""
         lay, near = self.layout, self.field.near
-        moving = np.flatnonzero(np.diff(lay.var_ptr) > 0)
-        total = np.zeros(lay.n_vars)
-        total[moving] = self.totals[lay.state_ptr[moving]]
-        vertex = np.repeat(np.arange(lay.n_vars), np.diff(near.ptr))
-        slope = total[vertex] * self.mu[self.field.second] if held else self.slope
-        rest = total[vertex] - slope  # the part that met the neighbour's first state
-        own, other = np.where(near.is_first, 2, 1), np.where(near.is_first, 1, 2)
-        for offset, value in ((0, -rest), (other, -slope), (own, rest), (3, slope)):
-            self.grad += np.bincount(near.cell + offset, value, lay.n_cells)
+        moving = self._moving()
+        total = self.totals[moving]
+        slope = self.slope
+        if held:
+            own = self.totals[np.repeat(lay.state_ptr[:-1], np.diff(near.ptr))]
+            slope = own * self.mu[self.field.second]
+        spread_binary(near.ptr, lay.state_ptr, near.cell, near.is_first, slope, self.totals, self.grad)
         totals = np.zeros(lay.n_states)
-        start = lay.state_ptr[moving]
-        totals[start], totals[start + 1] = -total[moving], total[moving]
+        totals[moving], totals[moving + 1] = -total, total
         self._add_unary(totals)
         return self.grad
 
@@ -171,27 +166,39 @@ class PairwiseAdjoints(Adjoints):
 
     def _begin(self, bar: Floats) -> None:
         lay, n = self.layout, self.field.n_states
-        self.shift, self.totals, self.steps = bar.copy(), np.zeros(lay.n_states), np.zeros(lay.n_states)
-        self.pool, self.row = np.empty(n), np.empty(n)
+        self.shift, self.totals = bar.copy(), np.zeros(lay.n_states)
+        self.marks, self.steps = np.empty((SWEEPS_AT_ONCE + 1, lay.n_states)), np.empty((SWEEPS_AT_ONCE, lay.n_states))
+        self.place, self.first = SWEEPS_AT_ONCE, 0  # rows from here on are of sweeps not yet in the gradient
+        width = -(-n // 4) * 4
+        self.kernel = back_ternary if n == 3 else pairwise_back(width if width in CONSTANT_WIDTHS else 0)
+        orders = self.field.orders
+        self.early = lay.plan(("mean_field early", orders.parallel), self._early)
+
+    def _early(self) -> Bools:
+        """Tell for each entry whether the neighbour is updated before the vertex in a forward sweep."""
+        lay, near = self.layout, self.field.near
         place = np.empty(lay.n_vars, np.int64)
         moving = np.concatenate([np.zeros(0, np.int64), *self.field.orders.forward])
         place[moving] = np.arange(moving.size)
-        near = self.field.near
         vertex = np.repeat(np.arange(lay.n_vars), np.diff(near.ptr))
         neighbour = np.searchsorted(lay.state_ptr, near.nbr, "right") - 1
-        self.early = read_only(place[neighbour] < place[vertex])
+        return read_only(place[neighbour] < place[vertex])
 
-    def undo(self, marks: Sequence[Floats], first: int) -> None:
-        """Undo sweeps a few at a time, and add their products to the tables together."""
-        for end in range(len(marks), 1, -_AT_ONCE):
-            begin = max(0, end - 1 - _AT_ONCE)
-            steps = np.empty((end - 1 - begin, self.layout.n_states))
-            for s in range(end - 2, begin - 1, -1):
-                self.steps = steps[s - begin]
-                super().undo(marks[s : s + 2], first + s)
-            self._add_products(np.stack(marks[begin:end]), steps, first + begin)
+    def undo(self, sweep: int, before: Floats, after: Floats) -> None:
+        """Undo a sweep; the products of several are added to the tables together."""
+        if self.place == 0:
+            self._flush()
+        if self.place == SWEEPS_AT_ONCE:
+            self.marks[SWEEPS_AT_ONCE] = after
+        self.place, self.first = self.place - 1, sweep
+        self.marks[self.place] = before
+        super().undo(sweep, before, after)
 
-    def _undo(self, items: Ints, after: Floats, before: Floats) -> None:
+    def _flush(self) -> None:
+        self._add_products(self.marks[self.place :], self.steps[self.place :], self.first)
+        self.place = SWEEPS_AT_ONCE
+
+    def _undo(self, items: Ints, before: Floats, after: Floats) -> None:
         self._back(items, after, held=False)
 
     def _settle(self, items: Ints) -> float:
@@ -199,25 +206,27 @@ class PairwiseAdjoints(Adjoints):
 
     def _back(self, items: Ints, after: Floats, *, held: bool) -> float:
         field, near = self.field, self.field.near
-        return back_pairwise(
+        return self.kernel(
             items, held, field.n_states, self.layout.state_ptr, near.ptr, near.nbr, near.cell, near.is_first,
-            field.theta, after, self.shift, self.totals, self.steps, self.pool, self.row,
+            field.theta, after, self.shift, self.totals, self.steps[min(self.place, SWEEPS_AT_ONCE - 1)],
         )  # fmt: skip
 
     def _add_products(self, marks: Floats, steps: Floats, first: int) -> None:
         near, n = self.field.near, self.field.n_states
-        scratch = np.empty((2, len(steps), n))
+        add = add_ternary_products if n == 3 else add_pair_products
         along = (np.arange(first, first + len(steps)) % 2 == 0) | self.field.orders.parallel
         for items in self.field.orders.forward:
-            add_pair_products(
+            add(
                 items, n, self.layout.state_ptr, near.ptr, near.nbr, near.cell, near.is_first, self.early, along, marks,
-                steps, scratch[0], scratch[1], self.grad,
+                steps, self.grad,
             )  # fmt: skip
 
     def gradient(self, *, held: bool) -> Floats:
         """Return the gradient; products with held marginals are those of one sweep."""
         if held:
             self._add_products(np.stack([self.mu, self.mu]), self.totals[None].copy(), 0)
+        else:
+            self._flush()
         self._add_unary(self.totals)
         return self.grad
 
