@@ -79,6 +79,9 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
     init : str or array_like (n_weights,)
         Where to start: ``"zeros"``, ``"independent"`` (the model without edges, fitted first), the name of a loss to
         be fitted first, or weights; ``"auto"`` takes what the papers take for the loss.
+    schedule : str, optional
+        ``"doubling"`` begins with few instances and many iterations, then doubles the ones and halves the others;
+        see :class:`~beliefs.learning.schedules.Doubling`.
     warm_start : bool
         Whether a second ``fit`` goes on from the weights of the first.
     checkpoint : path, optional
@@ -91,7 +94,8 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
     seed : int, optional
         Seed of everything random; None means 0.
     callback : callable, optional
-        Called after each iteration; an answer of True stops.
+        Called with a :class:`~beliefs.learning.result.FitProgress` after each iteration, also of fits that only find
+        the start; an answer of True stops.
     progress : bool
         Whether to show loss, gradient and time left on standard error.
 
@@ -120,6 +124,7 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
     class_weight: Any = None
     n_states: int | None = None
     init: Any = "auto"
+    schedule: Any = None
     warm_start: bool = False
     checkpoint: Any = None
     validation: float | None = None

@@ -81,7 +81,7 @@ class Tally:
         else:
             names = np.arange(max(self.counts) + 1 if self.n_states is None else self.n_states)
         if len(names) < 2:
-            raise ModelError(f"all labels are {names[0]!r}; there is nothing to tell apart (or say n_states)")
+            raise ModelError(f"all labels are {names[0]}; there is nothing to tell apart (or say n_states)")
         missing = [str(k) for k in names.tolist() if k not in self.counts]
         if missing:
             shown = ", ".join(missing[:_LISTED]) + (", ..." if len(missing) > _LISTED else "")

@@ -1,0 +1,292 @@
+r"""Conditional random fields on linear chains: sequences of tokens, each with a label ([lafferty2001]).
+
+.. math:: p(y \mid x) \propto \exp \Bigl( \sum_t \sum_{a \in x_t} v_{ta} W_{a y_t} + \sum_t A_{y_t y_{t+1}} \Bigr)
+
+Fitted by exact likelihood unless another loss is asked for; answers are exact: posteriors by one pass forward and one
+backward over the union of all sequences, the best labelling by the algorithm of Viterbi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from beliefs.errors import ModelError
+from beliefs.inference.base import check_option, is_number, is_word
+from beliefs.inference.text import parse_named
+from beliefs.learning.chains.attributes import Vocabulary, are_attributes
+from beliefs.learning.chains.likelihood import ChainLikelihood
+from beliefs.learning.chains.scores import state_scores
+from beliefs.learning.chains.table import chain_table
+from beliefs.learning.chains.template import ChainTemplate, StatePairs, seen_pairs
+from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens, joined
+from beliefs.learning.chains.union import Union, rows_for
+from beliefs.learning.estimators.base import CRF, DECODERS
+from beliefs.learning.estimators.examples import Examples, Stream, inputs_of
+from beliefs.learning.estimators.inputs import Kind, Reading, check_kinds, checked_features
+from beliefs.learning.estimators.prediction import expected_states, likeliest_states
+from beliefs.learning.instances import Instance
+from beliefs.learning.losses.base import Loss
+from beliefs.learning.losses.likelihood import Likelihood
+from beliefs.learning.losses.registry import LOSSES
+from beliefs.model.features import Template
+from beliefs.typing import Floats, Ints
+
+__all__ = ["ChainCRF"]
+
+_WINDOW = 100_000  # tokens answered for at a time
+_FORMS = {"dense": "arrays (T, D)", "sparse": "scipy.sparse rows (T, D)", "names": "lists of attributes or dicts"}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ChainCRF(CRF):
+    """A conditional random field on sequences; for the other options see :class:`CRF`.
+
+    An input is one of
+
+    =================  ========================================================================================
+    an array           ``(T, D)`` features of T tokens
+    ``scipy.sparse``   ``(T, D)`` rows
+    a list of tokens   each a list of words (attributes of value 1) or a dict: ``{"w": "dog"}`` is the attribute
+                       ``w:dog``, ``{"length": 3}`` is ``length`` with value 3; see
+                       :mod:`beliefs.learning.chains.attributes`
+    =================  ========================================================================================
+
+    all of the same kind. Labels are ``(T,)`` integers, -1 where hidden, or words, None where hidden.
+
+    Parameters
+    ----------
+    all_pairs : bool
+        Whether every attribute has a weight for every label, or only for labels it was seen with in training.
+        Arrays that are not sparse always have all weights.
+    all_transitions : bool
+        Whether all pairs of labels have a weight, or only those that were seen.
+    boundaries : bool
+        Whether the labels of the first and the last token have weights of their own.
+    intercept : bool
+        Whether tokens of arrays have the constant 1 as a last feature; attributes by name are taken as they are.
+
+    Attributes
+    ----------
+    attributes_ : list of str
+        The attributes met in training, where they have names. Others are ignored in prediction.
+
+    Examples
+    --------
+    >>> X = [[["w=the"], ["w=dog"], ["w=barks"]], [["w=a"], ["w=cat"]], [["w=dog"], ["w=barks"]]]
+    >>> Y = [["DET", "NOUN", "VERB"], ["DET", "NOUN"], ["NOUN", "VERB"]]
+    >>> crf = ChainCRF(l2=0.01).fit(X, Y)
+    >>> crf.predict([[["w=a"], ["w=dog"], ["w=runs"]]])[0].tolist()
+    ['DET', 'NOUN', 'VERB']
+    """
+
+    loss: Any = "likelihood"
+    inference: Any = "bp"
+    n_sweeps: int | None = None
+    all_pairs: bool = False
+    all_transitions: bool = True
+    boundaries: bool = False
+    intercept: bool = True
+
+    # -- reading --------------------------------------------------------------------------------------------------
+    def _prepare(self, examples: Examples) -> None:
+        first = next(iter(examples))
+        self.form_ = _form(first.x)
+        self.attributes_: list[str] = []
+        self._vocabulary = Vocabulary()
+        self.pair_ptr_, self.pair_label_ = np.zeros(1, np.int64), np.zeros(0, np.int64)  # known when all is read
+        self.transitions_ = np.zeros(0, np.int64)
+
+    def _read(self, x: Any, name: str) -> Reading:
+        form = _form(x)
+        if form != self.form_:
+            raise ModelError(f"{name} is {_FORMS[form]}, the others are {_FORMS[self.form_]}; all must be alike")
+        tokens, width = self._tokens(x, name)
+        n = tokens.n_tokens
+        if n == 0:
+            raise ModelError(f"{name} is an empty sequence; leave it out")
+        kinds = [Kind("tokens", 1, width), Kind("transitions", 2, 1, True)]
+        at = np.arange(n)[:, None]
+        scopes = [at, np.concatenate([at[:-1], at[1:]], axis=1)]
+        if self.boundaries:
+            kinds += [Kind("first token", 1, 1, True), Kind("last token", 1, 1, True)]
+            scopes += [at[:1], at[-1:]]
+        return Reading((n,), tokens, tuple(kinds), lambda: scopes, n)
+
+    def _tokens(self, x: Any, name: str) -> tuple[Tokens, int]:
+        """Return the tokens of one input, and how many features they may have (0: as many as have names)."""
+        if self.form_ == "names":
+            return self._names().encoded(x, name), 0
+        rows = checked_features(x, None, name, "features")
+        if self.form_ == "dense":
+            kept = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+            return DenseTokens(kept, self.intercept), int(rows.shape[1]) + self.intercept
+        return _sparse(rows, self.intercept), int(rows.shape[1]) + self.intercept
+
+    def _names(self) -> Vocabulary:
+        if not hasattr(self, "_vocabulary"):  # read from a file
+            self._vocabulary = Vocabulary(self.attributes_)
+            self._vocabulary.open = False
+        return self._vocabulary
+
+    # -- fitting --------------------------------------------------------------------------------------------------
+    def _instances(self, examples: Examples) -> list[Instance] | Stream:
+        instances = super()._instances(examples)
+        self._vocabulary.open = False
+        self.attributes_ = self._vocabulary.names()
+        if self.form_ != "dense":
+            n = len(self.attributes_) if self.form_ == "names" else self.kinds_[0].width
+            if self.all_pairs:
+                pairs = StatePairs.every(n, self.n_states_)
+            else:
+                pairs = seen_pairs(((i.inputs, i.labels) for i in instances), n, self.n_states_)
+            self.pair_ptr_, self.pair_label_ = pairs.ptr, pairs.label
+        if not self.all_transitions:
+            self.transitions_ = _seen_transitions(instances, self.n_states_)
+        self.template_ = self._template(self.kinds_)
+        return instances
+
+    def _template(self, kinds: tuple[Kind, ...]) -> Template:
+        dense = self.form_ == "dense"
+        return ChainTemplate(
+            self.n_states_,
+            kinds[0].width if dense else 0,
+            None if dense else StatePairs(self.pair_ptr_, self.pair_label_),
+            None if self.all_transitions else self.transitions_,
+            self.boundaries,
+        )
+
+    def _loss(self) -> Loss:
+        exact = self.loss is Likelihood or (
+            isinstance(self.loss, str) and parse_named(self.loss, LOSSES, "loss")[0] is Likelihood
+        )
+        if not exact:
+            return super()._loss()
+        return ChainLikelihood(template=self.template_, l2=self.l2, threads=self._threads)
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        for name in ("all_pairs", "all_transitions", "boundaries", "intercept"):
+            check_option(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
+
+    def _learned(self) -> dict[str, Any]:
+        names = ("form_", "attributes_", "pair_ptr_", "pair_label_", "transitions_")
+        return {name: getattr(self, name) for name in names}
+
+    # -- answers --------------------------------------------------------------------------------------------------
+    def predict(self, X: Any, decode: str | None = None) -> list[np.ndarray]:
+        """Return the labels of each sequence; ``"map"`` by Viterbi, others from posteriors."""
+        how = self.decode if decode is None else decode
+        check_option(is_word(how, DECODERS), "decode", f"one of {', '.join(DECODERS)}", how)
+        if how != "map" and not self._exact:
+            return super().predict(X, how)
+        found: list[np.ndarray] = []
+        for union, rows, table in self._unions(X):
+            if how == "map":
+                states: np.ndarray = union.best(rows, table, self._threads)[0]
+            else:
+                by = likeliest_states if how == "mpm" else expected_states
+                states = by(union.marginals(rows, table, self._threads)[1], self.n_states_)
+            found += _split(self._named(states), union)
+        return found
+
+    def predict_marginals(self, X: Any) -> list[Floats]:
+        """Return the posteriors of each sequence's labels, ``(T, n_states)``."""
+        if not self._exact:
+            return super().predict_marginals(X)
+        found: list[Floats] = []
+        for union, rows, table in self._unions(X):
+            found += _split(union.marginals(rows, table, self._threads)[1].copy(), union)
+        return found
+
+    def sample(self, X: Any, n: int = 1, method: Any = "auto") -> list[np.ndarray]:
+        """Draw ``n`` labellings of each sequence, ``(n, T)``, independent and exact."""
+        if method != "auto":
+            return super().sample(X, n, method)
+        check_option(is_number(n, whole=True) and n >= 1, "n", "an integer of at least 1", n)
+        found: list[np.ndarray] = []
+        for number, (union, rows, table) in enumerate(self._unions(X)):
+            drawn = union.samples(rows, table, n, (self.seed or 0) + number * 2**32, self._threads)
+            found += [part.T for part in _split(self._named(drawn.T), union)]
+        return found
+
+    def describe(self, feature_names: Sequence[str] | None = None, limit: int = 30) -> str:
+        """Return the learned weights: transitions, then the attributes of largest weight for each label."""
+        self._check_fitted()
+        assert isinstance(self.template_, ChainTemplate)
+        names = self.attributes_ if self.form_ == "names" and feature_names is None else feature_names
+        return chain_table(self.template_, self.weights_, [str(k) for k in self.classes_], names, limit)
+
+    @property
+    def _exact(self) -> bool:
+        """Whether answers are those of exact inference: the loss is the likelihood, or runs no inference at all."""
+        self._check_fitted()
+        approximate = hasattr(self.loss_, "through") or hasattr(self.loss_, "method")
+        return isinstance(self.loss_, ChainLikelihood) or not approximate
+
+    def _unions(self, X: Any) -> Iterator[tuple[Union, Floats, Floats]]:
+        """Yield unions of sequences, their rows of unary potentials, and the table."""
+        self._check_fitted()
+        waiting: list[Tokens] = []
+        size = 0
+        for name, x in inputs_of(X):
+            reading = self._read(x, name)
+            check_kinds(reading.kinds, self.kinds_, name, "the fitted model")
+            waiting.append(reading.inputs)
+            size += reading.n_vars
+            if size >= _WINDOW:
+                yield self._scored(waiting)
+                waiting, size = [], 0
+        if waiting:
+            yield self._scored(waiting)
+
+    def _scored(self, sequences: list[Tokens]) -> tuple[Union, Floats, Floats]:
+        template, k = self.template_, self.n_states_
+        assert isinstance(template, ChainTemplate)
+        starts = np.concatenate([[0], np.cumsum([tokens.n_tokens for tokens in sequences])]).astype(np.int64)
+        union, rows, cut = Union(starts, k), rows_for(int(starts[-1]), k), template.cut(self.weights_)
+        scores = state_scores(template, joined(sequences), rows.shape[1])
+        scores.add(scores.prepare(cut.state), 0, union.n_tokens, rows)
+        rows[starts[:-1], :k] += cut.first
+        rows[starts[1:] - 1, :k] += cut.last
+        return union, rows, cut.table
+
+
+def _form(x: Any) -> str:
+    if hasattr(x, "tocsr"):
+        return "sparse"
+    return "names" if are_attributes(x) else "dense"
+
+
+def _sparse(rows: Any, intercept: bool) -> SparseTokens:
+    """Return CSR rows as attributes, a last one of 1 if asked for; explicit zeros are left out."""
+    n, width = rows.shape
+    token = np.repeat(np.arange(n), np.diff(rows.indptr))
+    value, attribute = np.asarray(rows.data, np.float64), np.asarray(rows.indices, np.int64)
+    kept = value != 0.0
+    token, value, attribute = token[kept], value[kept], attribute[kept]
+    if intercept:
+        token = np.concatenate([token, np.arange(n)])
+        value, attribute = np.concatenate([value, np.ones(n)]), np.concatenate([attribute, np.full(n, width)])
+        order = np.argsort(token, kind="stable")
+        token, value, attribute = token[order], value[order], attribute[order]
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(token, minlength=n))]).astype(np.int64)
+    return SparseTokens(ptr, attribute, np.zeros(0) if (value == 1.0).all() else value)
+
+
+def _seen_transitions(instances: Iterable[Instance], n_states: int) -> Ints:
+    """Return the pairs of neighbouring labels that occur, as entries of the table, ascending."""
+    seen = np.zeros(n_states * n_states, np.bool_)
+    for instance in instances:
+        before, after = instance.labels[:-1], instance.labels[1:]
+        known = (before >= 0) & (after >= 0)
+        seen[before[known] * n_states + after[known]] = True
+    return np.flatnonzero(seen)
+
+
+def _split(values: np.ndarray, union: Union) -> list[np.ndarray]:
+    """Return the tokens' values sequence by sequence."""
+    return np.split(values, union.starts[1:-1])
