@@ -36,11 +36,11 @@ from small_crf import TEMPLATE, Enumerated, chains
 
 class Slow(Enumerated):
     def evaluate(self, weights, instances):
-        time.sleep(0.01)
+        time.sleep(0.1)
         return super().evaluate(weights, instances)
 
 print("begun", flush=True)
-fit(Slow(template=TEMPLATE, l2=0.01), chains(12), optimizer=sys.argv[3], max_iters=300, tol=1e-9,
+fit(Slow(template=TEMPLATE, l2=0.01), chains(12), optimizer=sys.argv[3], max_iters=40, tol=1e-9,
     checkpoint=sys.argv[2], checkpoint_every=0)
 """
 
@@ -60,7 +60,7 @@ def test_a_killed_fit_goes_on_to_the_same_optimum(optimizer: str, tmp_path: Path
         process.kill()
         process.communicate()
     assert process.returncode == -signal.SIGKILL
-    options: dict[str, Any] = {"optimizer": optimizer, "max_iters": 300, "tol": 1e-9}
+    options: dict[str, Any] = {"optimizer": optimizer, "max_iters": 40, "tol": 1e-9}
     with np.load(path) as saved:
         done = len(saved["trace"])
     whole = fit(LOSS, DATA, **options)

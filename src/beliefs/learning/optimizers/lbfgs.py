@@ -105,14 +105,17 @@ class _Search:
         return np.concatenate([np.maximum(w, 0.0), np.maximum(-w, 0.0)]) if self.split else w.copy()
 
     def _outside(self, x: Floats) -> Floats:
-        weights = self.objective.start.copy()
         n = self.moving.size
-        weights[self.moving] = x[:n] - x[n:] if self.split else x
+        moved = x[:n] - x[n:] if self.split else x.copy()
+        if self.objective.all_free:
+            return moved
+        weights = self.objective.start.copy()
+        weights[self.moving] = moved
         return weights
 
     def _value_and_grad(self, x: Floats, found: Evaluation) -> tuple[float, Floats]:
         """Return the objective and its gradient in SciPy's coordinates."""
-        g = found.grad[self.moving]
+        g = found.grad if self.objective.all_free else found.grad[self.moving]
         if not self.split:
             return found.value, g
         l1 = self.objective.l1[self.moving]

@@ -48,6 +48,8 @@ class Objective:
     ----------
     n_evaluations : int
         How often the loss over all instances was asked for.
+    all_free, penalised, bounded : bool
+        Whether all weights may move, any has an l1 penalty, any has a bound.
     """
 
     def __init__(
@@ -70,6 +72,8 @@ class Objective:
         if not (self.low <= self.high).all():
             raise ModelError("bounds must be a pair (low, high) with low at most high for every weight")
         self.start = np.where(self.free, np.clip(start, self.low, self.high), start)
+        self.all_free, self.penalised = bool(self.free.all()), bool(self.l1.any())
+        self.bounded = bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
         self.n_evaluations = 0
 
     @property
@@ -77,14 +81,9 @@ class Objective:
         """The ridge inside the loss."""
         return float(getattr(self.loss, "l2", 0.0))
 
-    @property
-    def bounded(self) -> bool:
-        """Whether any weight has a bound."""
-        return bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
-
     def penalty(self, weights: Floats) -> float:
         """Return the l1 term."""
-        return float(self.l1 @ np.abs(weights)) if self.l1.any() else 0.0
+        return float(self.l1 @ np.abs(weights)) if self.penalised else 0.0
 
     def of(self, weights: Floats, instances: Iterable[Instance]) -> Evaluation:
         """Return the loss over some instances, without the l1 term; overflow is an answer, for the optimiser to see."""
@@ -96,15 +95,20 @@ class Objective:
             return Evaluation(float(value), np.asarray(grad, np.float64), 0)
 
     def evaluate(self, weights: Floats) -> Evaluation:
-        """Return the loss over all instances, without the l1 term; weights that may not move have gradient 0."""
+        """Return the loss over all instances, without the l1 term; weights that may not move have gradient 0.
+
+        The gradient is a copy, so that a loss may use its memory again.
+        """
         self.n_evaluations += 1
         found = self.of(weights, self.instances)
         if found.grad.shape != weights.shape:
             raise ModelError(f"the gradient has shape {found.grad.shape}, the weights have {weights.shape}")
-        return replace(found, grad=np.where(self.free, found.grad, 0.0))
+        return replace(found, grad=found.grad.copy() if self.all_free else np.where(self.free, found.grad, 0.0))
 
     def slope(self, weights: Floats, grad: Floats) -> Floats:
         """Return the projected minimum-norm subgradient of the objective, ``(n_weights,)``."""
+        if not (self.penalised or self.bounded):
+            return grad if self.all_free else np.where(self.free, grad, 0.0)
         smooth = grad + self.l1 * np.sign(weights)
         at_zero = np.sign(grad) * np.maximum(np.abs(grad) - self.l1, 0.0)
         steep = np.where(weights == 0.0, at_zero, smooth)

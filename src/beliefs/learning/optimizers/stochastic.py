@@ -231,11 +231,11 @@ class _Descent:
     def _proximal(self, weights: Floats, steps: Floats | float) -> Floats:
         """Apply the soft threshold of the l1 penalty and the bounds; weights that may not move stay."""
         objective = self.objective
-        if objective.l1.any():
+        if objective.penalised:
             weights = np.sign(weights) * np.maximum(np.abs(weights) - steps * objective.l1, 0.0)
         if objective.bounded:
             weights = np.clip(weights, objective.low, objective.high)
-        return np.where(objective.free, weights, objective.start)
+        return weights if objective.all_free else np.where(objective.free, weights, objective.start)
 
     # -- points ---------------------------------------------------------------------------------------------------
     def _shown(self) -> Floats:
