@@ -57,18 +57,16 @@ class StatePairs:
 
 
 def seen_pairs(examples: Iterable[tuple[SparseTokens, Ints]], n_attributes: int, n_states: int) -> StatePairs:
-    """Return the pairs that occur at tokens with a label; ``examples`` are (tokens, labels)."""
-    codes = _NO_INTS
-    waiting: list[Ints] = []
-    size = 0
+    """Return the pairs that occur at tokens with a label; ``examples`` are (tokens, labels).
+
+    Cost: the occurrences, and a byte for each pair that there could be.
+    """
+    seen = np.zeros(n_attributes * n_states, np.bool_)
     for tokens, labels in examples:
-        label = labels[tokens.token]
+        label = np.repeat(labels, np.diff(tokens.ptr))
         known = label >= 0
-        waiting.append(tokens.attribute[known] * n_states + label[known])
-        size += waiting[-1].size
-        if size > max(4_000_000, codes.size):  # so that memory stays near that of the pairs
-            codes, waiting, size = np.unique(np.concatenate([codes, *waiting])), [], 0
-    codes = np.unique(np.concatenate([codes, *waiting]))
+        seen[(tokens.attribute * n_states + label)[known]] = True
+    codes = np.flatnonzero(seen)
     counts = np.bincount(codes // n_states, minlength=n_attributes)
     return StatePairs(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), codes % n_states)
 
