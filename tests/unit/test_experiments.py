@@ -52,6 +52,17 @@ def test_quick_run_writes_a_figure_and_valid_bounds(tmp_path: Path) -> None:
             assert min(curve["bound"]) >= panel["truth"] - 1e-4  # six digits are kept
 
 
+def test_the_step_of_perturbation_has_an_optimum(tmp_path: Path) -> None:
+    run("perturbation_step.py", "--quick", "--output", str(tmp_path))
+    assert (tmp_path / "figures" / "perturbation_step.png").stat().st_size < 300_000
+    found = json.loads((tmp_path / "results" / "perturbation_step.json").read_text())
+    assert [claim["holds"] for claim in found["claims"][:2]] == [True, True]
+    for curves in found["relative errors"]["TRW"].values():
+        for errors in curves.values():
+            assert 0 < int(np.argmin(errors)) < len(errors) - 1
+            assert 10 * min(errors) < min(errors[0], errors[-1])
+
+
 @pytest.mark.parametrize("script", ["diagnostic_networks.py", "pedigree_bounds.py"])
 def test_absent_data_is_one_line(script: str, tmp_path: Path) -> None:
     said = run(script, "--data", str(tmp_path), "--output", str(tmp_path))
