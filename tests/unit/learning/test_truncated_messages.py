@@ -172,6 +172,17 @@ def test_checkpoints_change_no_byte(graph: bl.FactorGraph) -> None:
         assert way.n_bytes(graph.layout) <= whole.n_bytes(graph.layout)
 
 
+@pytest.mark.parametrize("graph", [grid(2), grid(3), mixed()], ids=lambda g: f"{g.n_vars}-{g.theta.size}")
+def test_memory_is_what_was_said(graph: bl.FactorGraph) -> None:
+    for held in (None, 3):
+        way = Truncated(method=bl.TRW(), n_sweeps=4, checkpoints=held)
+        beliefs = way.run(graph)
+        assert isinstance(beliefs, MessageBeliefs)
+        states = [state for _, state in beliefs.recording.spine] + [beliefs.last]
+        copies = sum(state.messages.nbytes for state in states)
+        assert way.n_bytes(graph.layout) == copies + beliefs.last.messages.nbytes  # and the present messages
+
+
 @pytest.mark.parametrize("name", ["strong_couplings", "huge_range"])
 def test_extreme_potentials(name: str) -> None:
     for method in METHODS:

@@ -80,9 +80,11 @@ class PairwiseTier(Tier):
         self.kernel = _kernel(edges, self.log_domain, powered)
         self.product = np.empty_like(unary)
         self.messages = np.full(2 * edges.u.size * edges.width, 0.0 if self.log_domain else 1.0)
-        if messages is not None:
-            form = (edges.states, edges.width, self.log_domain)
-            hold_messages(edges.factors, lay.scope_ptr, *form, messages, self.messages)
+        if messages is None:
+            self.product[:] = unary
+            return
+        form = (edges.states, edges.width, self.log_domain)
+        hold_messages(edges.factors, lay.scope_ptr, *form, messages, self.messages)
         self.refresh()
 
     @classmethod

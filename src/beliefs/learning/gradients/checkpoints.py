@@ -11,7 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import comb
+from weakref import finalize
 
+from beliefs.learning.gradients.shelf import put_back, take
 from beliefs.typing import Floats
 
 __all__ = ["Recording", "Replayed", "State"]
@@ -23,6 +25,15 @@ class State:
 
     messages: Floats
     rest: tuple[Floats, ...] | None = None
+
+    @classmethod
+    def copied(cls, messages: Floats, rest: tuple[Floats, ...] | None) -> State:
+        """Copy the messages to memory that goes back to the shelf when nobody has the state any more."""
+        room = take(messages.size)
+        room[:] = messages
+        state = cls(room, rest)
+        finalize(state, put_back, room)
+        return state
 
 
 class Replayed(ABC):
@@ -75,28 +86,28 @@ class Recording:
             self.run.load(self.spine[0][1])
             self.forward()
         self.complete = self.held >= self.n_passes
-        end, new = self.n_passes, last.messages
+        end, after = self.n_passes, last
         for place in range(len(self.spine) - 1, -1, -1):
             at, state = self.spine[place]
             if not self.complete and place > 0:
                 self.spine.pop()  # its memory is needed on the way back
-            yield from self._back(at, end, state, self.held - 1 - place, new)
-            end, new = at, state.messages
+            yield from self._back(at, end, state, self.held - 1 - place, after)
+            end, after = at, state
 
-    def _back(self, at: int, end: int, state: State, free: int, new: Floats) -> Iterator[tuple[int, Floats, Floats]]:
+    def _back(self, at: int, end: int, state: State, free: int, after: State) -> Iterator[tuple[int, Floats, Floats]]:
         """Yield passes ``at..end - 1`` backwards from the state before the first, with room for ``free`` states."""
         if end - at == 1:
-            yield at, state.messages, new
+            yield at, state.messages, after.messages
         elif end > at and free == 0:
             for t in range(end - 1, at - 1, -1):
-                old = state.messages if t == at else self._ahead(state, at, t, False).messages
-                yield t, old, new
-                new = old
+                before = state if t == at else self._ahead(state, at, t, False)
+                yield t, before.messages, after.messages
+                after = before
         elif end > at:
             middle = _split(at, end, free)
             ahead = self._ahead(state, at, middle, True)
-            yield from self._back(middle, end, ahead, free - 1, new)
-            yield from self._back(at, middle, state, free, ahead.messages)
+            yield from self._back(middle, end, ahead, free - 1, after)
+            yield from self._back(at, middle, state, free, ahead)
 
     def _ahead(self, state: State, at: int, to: int, whole: bool) -> State:
         self.run.load(state)

@@ -30,6 +30,8 @@ from beliefs.typing import Floats
 
 __all__ = ["AtConvergence"]
 
+NONE = np.zeros(0)
+
 
 class ConvergedBeliefs(Beliefs):
     """Beliefs at a fixed point of message passing."""
@@ -49,7 +51,8 @@ class ConvergedBeliefs(Beliefs):
 
     def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:
         run, held = self.run, self.last.messages
-        run.begin_backward(self.last, bar_var, bar_factor)
+        mu_factor, bar_factor = (NONE, NONE) if bar_factor is None else (self.mu_factor, bar_factor)
+        run.begin_backward(self.last, mu_factor, bar_var, bar_factor)
 
         def step() -> float:
             for index in range(run.passes_an_iteration - 1, -1, -1):

@@ -102,8 +102,8 @@ class MessageRun(Replayed):
         """Return every factor's belief at a state."""
 
     @abstractmethod
-    def begin_backward(self, state: State, bar_var: Floats, bar_factor: Floats | None) -> None:
-        """Set the adjoints of the beliefs at the last state."""
+    def begin_backward(self, state: State, mu_factor: Floats, bar_var: Floats, bar_factor: Floats) -> None:
+        """Set the adjoints of the beliefs at the last state; ``bar_factor`` and ``mu_factor`` may be empty."""
 
     @abstractmethod
     def back_pass(self, t: int, old: Floats, new: Floats) -> None:
@@ -115,7 +115,7 @@ class MessageRun(Replayed):
 
     @abstractmethod
     def gradient(self) -> Floats:
-        """Return the gradient in the log potentials, ``(n_cells,)``."""
+        """Return the gradient in the log potentials, ``(n_cells,)``; the way back is over."""
 
 
 class LogRun(MessageRun):
@@ -126,7 +126,7 @@ class LogRun(MessageRun):
     def save(self, whole: bool) -> State:
         """Copy the messages, and their sums."""
         rest = (self.tier.finite.copy(), self.tier.zeros.astype(np.float64)) if whole else None
-        return State(self.tier.messages.copy(), rest)
+        return State.copied(self.tier.messages, rest)
 
     def load(self, state: State) -> None:
         """Go back to a whole state."""
@@ -138,17 +138,15 @@ class LogRun(MessageRun):
         lay, logs = self.setting.layout, LogMessages.of(self.setting, state.messages)
         return log_factor_beliefs(self.graph, self.setting, logs, self.mu_var, np.empty(int(lay.table_ptr[-1])))
 
-    def begin_backward(self, state: State, bar_var: Floats, bar_factor: Floats | None) -> None:
+    def begin_backward(self, state: State, mu_factor: Floats, bar_var: Floats, bar_factor: Floats) -> None:
         """Go back through the beliefs, see :func:`beliefs.kernels.back_messages.back_beliefs`."""
         lay, n_messages = self.setting.layout, state.messages.size
         self.total, self.kept, self.grad = np.zeros(lay.n_states), np.zeros(n_messages), np.zeros(lay.n_cells)
         self.finite, self.zeros = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
         self.now = np.empty(n_messages)
-        none = np.zeros(0)
         back_beliefs(
             lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, message_offsets(lay),
-            self.setting.rho, self.mu_var, none if bar_factor is None else self.mu_factor(state), bar_var,
-            none if bar_factor is None else bar_factor, self.total, self.kept, self.grad,
+            self.setting.rho, self.mu_var, mu_factor, bar_var, bar_factor, self.total, self.kept, self.grad,
         )  # fmt: skip
 
     def back_pass(self, t: int, old: Floats, new: Floats) -> None:

@@ -19,6 +19,7 @@ from beliefs.kernels.pairwise import CONSTANT_WIDTHS
 from beliefs.kernels.pairwise_setup import multiply_up
 from beliefs.learning.gradients.checkpoints import State
 from beliefs.learning.gradients.message_run import MessageRun
+from beliefs.learning.gradients.shelf import put_back, take
 from beliefs.typing import Floats
 
 __all__ = ["PairwiseRun"]
@@ -31,7 +32,7 @@ class PairwiseRun(MessageRun):
 
     def save(self, whole: bool) -> State:
         """Copy the messages, and their products."""
-        return State(self.tier.messages.copy(), (self.tier.product.copy(),) if whole else None)
+        return State.copied(self.tier.messages, (self.tier.product.copy(),) if whole else None)
 
     def load(self, state: State) -> None:
         """Go back to a whole state."""
@@ -53,18 +54,18 @@ class PairwiseRun(MessageRun):
         )  # fmt: skip
         return mu_factor
 
-    def begin_backward(self, state: State, bar_var: Floats, bar_factor: Floats | None) -> None:
+    def begin_backward(self, state: State, mu_factor: Floats, bar_var: Floats, bar_factor: Floats) -> None:
         """Go back through the beliefs."""
         lay, edges, tier = self.setting.layout, self.tier.edges, self.tier
         assert state.rest is not None
-        self.product = state.rest[0].copy()
-        self.total, self.kept = np.zeros(tier.product.size), np.zeros(tier.messages.size)
-        self.bar_psi, self.grad = np.zeros(tier.psi.size), np.zeros(lay.n_cells)
+        self.total, self.kept, self.bar_psi = zeros(tier.product.size), zeros(tier.messages.size), zeros(tier.psi.size)
+        self.product, self.grad = take(tier.product.size), np.zeros(lay.n_cells)
+        self.product[:] = state.rest[0]
         back_row_beliefs(edges.states, edges.width, self.mu_var, bar_var, self.total)
-        if bar_factor is not None:
+        if bar_factor.size:
             back_pair_beliefs(
                 edges.u, edges.v, edges.factors, lay.table_ptr, lay.cell_ptr, tier.rho, edges.states, edges.width,
-                self.mu_factor(state), bar_factor, self.total, self.kept, self.grad,
+                mu_factor, bar_factor, self.total, self.kept, self.grad,
             )  # fmt: skip
 
     def back_pass(self, t: int, old: Floats, new: Floats) -> None:
@@ -83,7 +84,7 @@ class PairwiseRun(MessageRun):
             return
         back_sweep(edges.width if edges.width in CONSTANT_WIDTHS else 0)(
             edges.u, edges.v, tier.at, tier.psi, tier.rho, *span, edges.states, old, new, self.product, self.total,
-            self.kept, self.bar_psi, np.zeros(0), 0, 0,
+            self.kept, self.bar_psi,
         )  # fmt: skip
 
     def largest_adjoint(self, messages: Floats) -> float:
@@ -106,4 +107,14 @@ class PairwiseRun(MessageRun):
         add_unary(
             lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, self.setting.theta, total.reshape(-1), self.grad
         )
+        for memory in (self.product, self.total, self.kept, self.bar_psi):
+            put_back(memory)
+        del self.product, self.total, self.kept, self.bar_psi
         return self.grad
+
+
+def zeros(size: int) -> Floats:
+    """Return zeros in memory that may have been used before."""
+    array = take(size)
+    array[:] = 0.0
+    return array

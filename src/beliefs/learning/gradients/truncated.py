@@ -17,12 +17,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from beliefs.errors import BudgetError, UnsupportedError
 from beliefs.inference.base import Method, check_option, is_number, observed_point_masses
 from beliefs.inference.budget import default_budget, readable_bytes
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.schedule import make_schedule
 from beliefs.inference.variational.mean_field import MeanField
+from beliefs.kernels.pairwise import LARGEST_STATES
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.checkpoints import Recording, State
 from beliefs.learning.gradients.forms import message_run
@@ -34,6 +37,9 @@ from beliefs.typing import Floats
 __all__ = ["Truncated"]
 
 _TRIFLE = 50_000_000  # bytes that are always there
+
+
+NONE = np.zeros(0)
 
 
 class MessageBeliefs(Beliefs):
@@ -52,7 +58,8 @@ class MessageBeliefs(Beliefs):
         return self._mu_factor
 
     def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:
-        self.run.begin_backward(self.last, bar_var, bar_factor)
+        mu_factor, bar_factor = (NONE, NONE) if bar_factor is None else (self.mu_factor, bar_factor)
+        self.run.begin_backward(self.last, mu_factor, bar_var, bar_factor)
         for t, old, new in self.recording.backward(self.last):
             self.run.back_pass(t, old, new)
         return self.run.gradient()
@@ -125,10 +132,11 @@ class Truncated(Gradient):
 
     def n_bytes(self, layout: Layout) -> int:
         """Return the memory that copies of messages take for a graph of this layout; tables come on top of it."""
-        assert isinstance(self.method, MessagePassing)
+        if not isinstance(self.method, MessagePassing):  # marginals, one pass an iteration
+            return 8 * (self._held(self.n_sweeps) + 2) * layout.n_states
         schedule = make_schedule(layout, self.method.schedule, self.method.order)
         n_passes = self.n_sweeps * len(schedule.passes)
-        return 8 * (self._held(n_passes) + 2) * int(layout.card[layout.scope_vars].sum())
+        return 8 * (self._held(n_passes) + 2) * _message_entries(layout)
 
     def _check_budget(self, layout: Layout) -> None:
         needed = self.n_bytes(layout)
@@ -137,3 +145,11 @@ class Truncated(Gradient):
                 f"{self.n_sweeps} sweeps need {readable_bytes(needed)} for copies of messages; "
                 f"the limit is {readable_bytes(default_budget())}. Use fewer sweeps, or checkpoints"
             )
+
+
+def _message_entries(layout: Layout) -> int:
+    """Return the length of the array of messages: pairs of one cardinality are padded, or ratios if binary."""
+    arity, card = np.diff(layout.scope_ptr), layout.card
+    if layout.n_edges and arity.max() <= 2 and card.min() == card.max() and 2 <= card[0] <= LARGEST_STATES:
+        return int(2 * (arity == 2).sum() * (1 if card[0] == 2 else (card[0] + 3) // 4 * 4))
+    return int(card[layout.scope_vars].sum())

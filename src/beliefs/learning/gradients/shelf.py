@@ -1,0 +1,44 @@
+"""Working memory that is used again by the next instance.
+
+Memory that a process touches for the first time costs several times more than a sweep that writes to it, and large
+arrays go back to the system as soon as they are dropped. A fit walks forward and backward thousands of times over
+graphs of much the same size, so a few large arrays are kept here, up to a limit, for whoever comes next.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from beliefs.typing import Floats
+
+__all__ = ["LIMIT", "put_back", "take"]
+
+LIMIT = 2**29  # bytes kept at most
+_SMALL = 2**15  # doubles: what the allocator keeps by itself
+_WASTE = 4  # an array is not given to somebody who needs less than this part of it
+
+_lock = threading.Lock()
+_kept: list[Floats] = []
+
+
+def take(size: int) -> Floats:
+    """Return an array of ``size`` entries, any content: the smallest that is kept and large enough, or a new one."""
+    with _lock:
+        fitting = [k for k, array in enumerate(_kept) if size <= array.size <= _WASTE * size]
+        if fitting:
+            array = _kept.pop(min(fitting, key=lambda k: _kept[k].size))
+            return array[:size]
+    return np.empty(size)
+
+
+def put_back(array: Floats) -> None:
+    """Keep an array that was taken; nobody may use it any more. The oldest ones go if there is too much."""
+    whole = array.base if isinstance(array.base, np.ndarray) else array
+    if whole.size < _SMALL:
+        return
+    with _lock:
+        _kept.append(whole)
+        while sum(kept.nbytes for kept in _kept) > LIMIT:
+            _kept.pop(0)
