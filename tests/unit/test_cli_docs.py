@@ -6,6 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -30,6 +31,9 @@ def test_command_runs(page: str, line: str, tmp_path: Path, monkeypatch: pytest.
     bl.write(graph, "model.uai.gz")
     Path("model.uai.evid").write_text("1 0 1")
     Path("model.uai.query").write_text("2 1 3")
+    np.savez("data.npz", X=np.arange(24.0).reshape(2, 3, 4) % 5, Y=np.arange(24).reshape(2, 3, 4) % 2)
+    if " predict " in line:
+        CliRunner().invoke(commands, ["fit", "data.npz", "--model", "grid", "-o", "model.npz", "--max-iters", "2"])
     words = shlex.split(line, comments=True)
     start = words.index("beliefs")
     settings = dict(word.split("=", 1) for word in words[:start])

@@ -19,6 +19,7 @@ import beliefs as bl
         (bl.NotConvergedError, (bl.BeliefsError, RuntimeError)),
         (bl.UnsupportedError, (bl.BeliefsError, NotImplementedError)),
         (bl.ConvergenceWarning, (UserWarning,)),
+        (bl.DataWarning, (UserWarning,)),
     ],
 )
 def test_each_error_has_the_parents_that_callers_rely_on(error: type[Exception], parents: tuple[type, ...]) -> None:

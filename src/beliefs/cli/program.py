@@ -22,7 +22,7 @@ from typing import Any
 import click
 
 from beliefs.cli.first_use import explained_wait
-from beliefs.errors import BeliefsError, ConvergenceWarning
+from beliefs.errors import BeliefsError, ConvergenceWarning, DataWarning
 
 __all__ = ["INTERRUPTED", "Program"]
 
@@ -86,7 +86,8 @@ def _one_line_warnings() -> Iterator[None]:
         click.echo(f"beliefs: warning: {message}", err=True)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", ConvergenceWarning)
+        for kind in (ConvergenceWarning, DataWarning):
+            warnings.simplefilter("always", kind)
         warnings.showwarning = show
         yield
 

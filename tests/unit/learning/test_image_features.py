@@ -109,7 +109,9 @@ def test_edge_features_are_indicators_of_strength() -> None:
             edge = max(response[r, c], response[r, c + 1])
             expected = [1, *(norm > cuts[0]).tolist(), *(edge > cuts[1]).tolist()]
             assert made[0][r, c].tolist() == expected
-    shares = np.concatenate([m[..., 1:11].reshape(-1, 10) for p in pictures for m in recipe.make(p, DIRECTIONS[:2], cuts)])
+    shares = np.concatenate(
+        [m[..., 1:11].reshape(-1, 10) for p in pictures for m in recipe.make(p, DIRECTIONS[:2], cuts)]
+    )
     assert shares.mean(0) == pytest.approx(np.arange(0.95, 0, -0.1), abs=0.01)
 
 

@@ -59,7 +59,9 @@ def test_a_model_comes_back_whole(crf: CRF, data: Any, tmp_path: Path) -> None:
         assert same(found, crf, X)
         assert found.score(X, Y) == crf.score(X, Y)
         assert found.describe() == crf.describe()
-        kept = {name: value for name, value in crf.get_params().items() if not isinstance(value, bl.Method | np.ndarray)}
+        kept = {
+            name: value for name, value in crf.get_params().items() if not isinstance(value, bl.Method | np.ndarray)
+        }
         assert {name: found.get_params()[name] for name in kept} == kept
     assert list(tmp_path.iterdir()) == [tmp_path / "model.npz"]
 
