@@ -10,9 +10,10 @@ with :math:`c_t` such that :math:`\alpha_t` sums to one ([rabiner1989] section V
 sum of all :math:`\log c_t` and of what was subtracted. Because M is shared, pairs are summed as outer products of
 :math:`\alpha_{t-1}` and :math:`w_t` and multiplied by M once, by the caller.
 
-Where no row of u, and not A, spans more than :data:`WIDEST` nats, each entry of :math:`\alpha_t` is at least
-:math:`e^{-2 \cdot 300} / K` of the largest, so nothing that counts falls below the range of a double: the answers have
-full relative precision. Chains that span more are marked ``wide`` and left to :mod:`beliefs.kernels.chain_log`.
+Where no row of u, and not A, spans more than :data:`WIDEST` = 300 nats, :math:`\alpha_t` spans at most 600, because
+:math:`\alpha_{t-1} M` spans no more than A does; :math:`c_t \ge e^{-300}`, :math:`\beta_t \le e^{300}` and
+:math:`w_t \le e^{600}`. So everything is within the range of a double, and the answers have full relative precision.
+Chains that span more are marked ``wide`` and left to :mod:`beliefs.kernels.chain_log`.
 
 Arrays are flat. Rows have ``width`` entries, the number of states rounded up to a multiple of four; padding is ``LOW``
 in log potentials, and zero in all others.

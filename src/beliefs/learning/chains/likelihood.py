@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.errors import ModelError
+from beliefs.inference.base import Bound
 from beliefs.kernels.chain import LOW
 from beliefs.learning.chains.batch import ChainBatch, Clamped
 from beliefs.learning.chains.template import ChainTemplate, Parameters
@@ -71,9 +72,9 @@ class ChainLikelihood(Likelihood):
         if not count > 0:
             raise ModelError("no variable of any instance has a label; a loss needs labels to compare with")
         if not (np.isfinite(value) and np.isfinite(grad).all()):
-            return Evaluation(np.inf, np.zeros(weights.size), n)
+            return Evaluation(np.inf, np.zeros(weights.size), n, bound=Bound.EXACT)
         value, grad = value / count + self.l2 * float(weights @ weights), grad / count + 2.0 * self.l2 * weights
-        return Evaluation(value, grad, n)
+        return Evaluation(value, grad, n, bound=Bound.EXACT)
 
     def _batches(self, instances: Iterable[Instance] | ChainBatch) -> Iterator[ChainBatch]:
         if isinstance(instances, ChainBatch):

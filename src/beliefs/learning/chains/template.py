@@ -154,7 +154,7 @@ class ChainTemplate(Template):
     def add_pullback(self, weights: Floats, inputs: Tokens, grad_theta: Floats, out: Floats) -> None:
         """Add the gradient in the weights of one sequence."""
         n, k, m = inputs.n_tokens, self.n_states, self.n_state_weights
-        residual = np.ascontiguousarray(grad_theta[: n * k], np.float64)
+        residual = np.require(grad_theta[: n * k], np.float64, ["C", "W"])
         if isinstance(inputs, DenseTokens):
             out[:m].reshape(k, -1)[:] += residual.reshape(n, k).T @ inputs.rows(0, n)
         else:

@@ -37,6 +37,9 @@ from beliefs.typing import Floats, Ints
 
 __all__ = ["ChainCRF"]
 
+_KINDS = (
+    Kind("transitions", 2, 1, True), Kind("first token", 1, 1, True), Kind("last token", 1, 1, True),
+)  # fmt: skip
 _WINDOW = 100_000  # tokens answered for at a time
 _FORMS = {"dense": "arrays (T, D)", "sparse": "scipy.sparse rows (T, D)", "names": "lists of attributes or dicts"}
 
@@ -108,13 +111,8 @@ class ChainCRF(CRF):
         n = tokens.n_tokens
         if n == 0:
             raise ModelError(f"{name} is an empty sequence; leave it out")
-        kinds = [Kind("tokens", 1, width), Kind("transitions", 2, 1, True)]
-        at = np.arange(n)[:, None]
-        scopes = [at, np.concatenate([at[:-1], at[1:]], axis=1)]
-        if self.boundaries:
-            kinds += [Kind("first token", 1, 1, True), Kind("last token", 1, 1, True)]
-            scopes += [at[:1], at[-1:]]
-        return Reading((n,), tokens, tuple(kinds), lambda: scopes, n)
+        kinds = (Kind("tokens", 1, width), *_KINDS[: 3 if self.boundaries else 1])
+        return Reading((n,), tokens, kinds, lambda: _scopes(n, self.boundaries), n)
 
     def _tokens(self, x: Any, name: str) -> tuple[Tokens, int]:
         """Return the tokens of one input, and how many features they may have (0: as many as have names)."""
@@ -259,6 +257,12 @@ def _form(x: Any) -> str:
     if hasattr(x, "tocsr"):
         return "sparse"
     return "names" if are_attributes(x) else "dense"
+
+
+def _scopes(n: int, boundaries: bool) -> list[Ints]:
+    """Return the variables of the factors, type after type."""
+    at = np.arange(n)[:, None]
+    return [at, np.concatenate([at[:-1], at[1:]], axis=1), *([at[:1], at[-1:]] if boundaries else [])]
 
 
 def _sparse(rows: Any, intercept: bool) -> SparseTokens:
