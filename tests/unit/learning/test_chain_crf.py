@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 import beliefs as bl
 from beliefs.errors import ModelError
@@ -110,7 +113,7 @@ def test_forms_of_tokens() -> None:
     assert [names[a] for a in found.attribute[:7]] == ["w:dog", "length", "upper", "next:a", "next:b", "in:w:x", "in:n"]
     assert found.value.tolist() == [1, 3, 1, 1, 1, 1, 2.5, 1, 1, 1]
     assert found.ptr.tolist() == [0, 7, 10, 10]
-    vocabulary.open = False
+    vocabulary.close()
     later = vocabulary.encoded([{"w": "cat", "length": 1}, ("w:dog", "unheard")], "it")
     assert [names[a] for a in later.attribute] == ["length", "w:dog"]
     assert later.value.size == 0  # all of them 1
@@ -233,6 +236,17 @@ def test_weights_in_words() -> None:
     assert "first token" in text
     X, Y = arrays(8)
     assert "constant" in bl.ChainCRF(l2=0.05).fit(X, Y).describe(["a", "b", "c", "d"])
+
+
+def test_copies_and_searches() -> None:
+    X, Y = [*WORDS, *WORDS], [*TAGS, *TAGS]
+    crf = bl.ChainCRF(l2=0.02, max_iters=30)
+    search = GridSearchCV(crf, {"l2": [0.01, 100.0]}, cv=2).fit(X, Y)
+    assert search.best_params_ == {"l2": 0.01}
+    fresh = clone(search.best_estimator_)
+    assert not hasattr(fresh, "weights_")
+    copy = pickle.loads(pickle.dumps(search.best_estimator_))
+    assert [y.tolist() for y in copy.predict(WORDS)] == TAGS
 
 
 def test_many_labels_are_listed_by_weight() -> None:

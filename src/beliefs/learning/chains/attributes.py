@@ -52,11 +52,21 @@ class Vocabulary:
     While it is open, a new name gets the next number; once closed, unknown names are left out.
     """
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        self._number: defaultdict[str, int] = defaultdict()
-        self._number.default_factory = self._number.__len__
-        self._number.update((name, number) for number, name in enumerate(names))
-        self.open = True
+    def __init__(self) -> None:
+        growing: defaultdict[str, int] = defaultdict()
+        growing.default_factory = growing.__len__
+        self._number: dict[str, int] = growing
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Vocabulary:
+        """Return the closed vocabulary of these names."""
+        found = cls()
+        found._number = {name: number for number, name in enumerate(names)}
+        return found
+
+    def close(self) -> None:
+        """Take up no new names from now on."""
+        self._number = dict(self._number)
 
     def __len__(self) -> int:
         return len(self._number)
@@ -78,10 +88,9 @@ class Vocabulary:
 
     def _numbered(self, words: list[str], values: Floats | None, counts: Sequence[int]) -> SparseTokens:
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        if self.open:
-            numbers = np.fromiter(map(self._number.__getitem__, words), np.int64, len(words))
-            return _without(ptr, numbers, values, numbers < 0)
-        numbers = np.fromiter(map(self._number.get, words, repeat(-1)), np.int64, len(words))
+        growing = isinstance(self._number, defaultdict)
+        found = map(self._number.__getitem__, words) if growing else map(self._number.get, words, repeat(-1))
+        numbers = np.fromiter(found, np.int64, len(words))
         return _without(ptr, numbers, values, numbers < 0)
 
 

@@ -126,14 +126,13 @@ class ChainCRF(CRF):
 
     def _names(self) -> Vocabulary:
         if not hasattr(self, "_vocabulary"):  # read from a file
-            self._vocabulary = Vocabulary(self.attributes_)
-            self._vocabulary.open = False
+            self._vocabulary = Vocabulary.of(self.attributes_)
         return self._vocabulary
 
     # -- fitting --------------------------------------------------------------------------------------------------
     def _instances(self, examples: Examples) -> list[Instance] | Stream:
         instances = super()._instances(examples)
-        self._vocabulary.open = False
+        self._vocabulary.close()
         self.attributes_ = self._vocabulary.names()
         if self.form_ != "dense":
             n = len(self.attributes_) if self.form_ == "names" else self.kinds_[0].width
