@@ -135,6 +135,22 @@ def test_a_wrong_gradient_ends_after_a_fresh_start() -> None:
         result.require_converged()
 
 
+@pytest.mark.parametrize("amount", [1e-3, 1e-1])
+def test_no_iterate_is_higher_than_the_one_before(amount: float) -> None:
+    """Noise in value and gradient, as of inference that stops short of a fixed point: the loss never rises."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        c, scale = rng.normal(size=6), 10.0 ** rng.uniform(-1, 1, 6)
+        loss = Function(
+            lambda w, c=c, s=scale, rng=rng: s @ (w - c) ** 2 + amount * rng.random(),
+            lambda w, c=c, s=scale, rng=rng: 2 * s * (w - c) + amount * rng.normal(size=6),
+        )
+        with pytest.warns(bl.ConvergenceWarning, match="do not belong together"):
+            result = fit(loss, [], np.zeros(6))
+        assert result.status is bl.Status.OSCILLATING and (np.diff(result.trace.loss) <= 0).all()
+        assert result.loss == result.trace.loss[-1] and scale @ (result.weights - c) ** 2 < amount
+
+
 def test_a_fresh_start_goes_on_where_memory_misled() -> None:
     """A kink: the gradient jumps at 0, so line searches across it fail, yet the other weights still get home."""
 

@@ -18,6 +18,7 @@ inference that has not converged, end in failed line searches; estimates by samp
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -34,10 +35,10 @@ from beliefs.typing import Floats
 __all__ = ["LBFGS"]
 
 _ROUNDING = 10 * sys.float_info.epsilon  # relative decreases below this are no progress
-_STALLED = (
-    "two line searches in a row found no lower loss; the loss is as low as rounding allows, or its value and gradient "
-    "do not belong together (let inference converge further)"
-)
+
+
+class _Rise(Exception):
+    """A line search ended at a higher value, which SciPy's takes for an end where it cannot go on."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -148,13 +149,25 @@ class _Search:
             if self.point.iteration >= limits.max_iters:
                 return Outcome(Status.MAX_ITERS, self.point)
             before = self.value
-            self._scipy(limits.max_iters - self.point.iteration, limits.tol)
-            progress = before - self.value > _ROUNDING * max(abs(before), abs(self.value), 1e-300)
+            with suppress(_Rise):
+                self._scipy(limits.max_iters - self.point.iteration, limits.tol)
+            progress = before - self.value > _rounding(before, self.value)
             failures = 1 if progress else failures + 1
             stuck = self.point.grad_norm > limits.tol and self.point.iteration < limits.max_iters
             if stuck and failures >= 2:
-                return Outcome(Status.OSCILLATING, self.point, _STALLED)
+                return Outcome(Status.OSCILLATING, self.point, self._stalled())
             self._begin_at(self.found)
+
+    def _stalled(self) -> str:
+        """Say why no step lowers the loss."""
+        why = (
+            f"inference has not converged on {self.point.n_not_converged} instances, so value and gradient do not "
+            "belong together: add damping, for example trw(damping=0.5), or iterations"
+            if self.point.n_not_converged
+            else "the loss is as low as rounding allows, or its value and gradient do not belong together (a smaller "
+            "tolerance of inference may help)"
+        )
+        return f"two line searches in a row found no lower loss; {why}"
 
     def _scipy(self, max_iters: int, tol: float) -> None:
         from scipy.optimize import minimize
@@ -201,6 +214,9 @@ class _Search:
         found = next((f for y, f in reversed(self.recent) if np.array_equal(x, y)), None)
         weights = self._outside(x)
         found = self.objective.evaluate(weights) if found is None else found
+        value = self._value_and_grad(x, found)[0]
+        if not value <= self.value + _rounding(value, self.value):
+            raise _Rise
         self._accept(x, found)
         self.point = Point.of(self.objective, weights, found, self.point.iteration + 1)
         self.watch.iterate(self.point)
@@ -212,6 +228,10 @@ class _Search:
     def _accept(self, x: Floats, found: Evaluation) -> None:
         self.x, self.found = x, found
         self.value, self.grad = self._value_and_grad(x, found)
+
+
+def _rounding(a: float, b: float) -> float:
+    return _ROUNDING * max(abs(a), abs(b), 1e-300)
 
 
 def _finite(found: Evaluation) -> bool:
