@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import back_messages_reference
 import beliefs as bl
 import reference
 from beliefs.inference.messages.propagation import MessagePassing
@@ -122,6 +123,32 @@ def test_fast_and_general_forms_agree(make: Callable[[int], bl.FactorGraph], met
         beliefs = MessageBeliefs(run, recording, last)
         found.append(np.concatenate([beliefs.mu_var, beliefs.mu_factor, beliefs.pullback(*weights(beliefs))]))
     assert np.allclose(found[0], found[1], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", [*METHODS, bl.FractionalBP(rho=0.7)], ids=repr)
+@pytest.mark.parametrize(
+    "graph", [grid(2), grid(3), tied(5), mixed(), family("higher_order")], ids=lambda g: f"{g.n_vars}"
+)
+def test_second_implementation_agrees(graph: bl.FactorGraph, method: bl.Method) -> None:
+    """Probabilities, one adjoint a message, no running sums: :mod:`back_messages_reference`."""
+    assert isinstance(method, MessagePassing)
+    lay, setting = graph.layout, setting_of(method, graph)
+    found = Truncated(method=method, n_sweeps=3).run(graph)
+    orders = [list(walk.factors) for _ in range(3) for walk in setting.schedule.passes]
+    slow = back_messages_reference.Truncated(graph, setting.rho, orders)
+    assert np.allclose(found.mu_var, np.concatenate(slow.mu_var), rtol=0, atol=1e-13)
+    assert np.allclose(found.mu_factor, np.concatenate([t.ravel() for t in slow.mu_factor]), rtol=0, atol=1e-13)
+    var, factor = weights(found)
+    alone = np.repeat(np.diff(lay.scope_ptr) == 1, lay.factor_size)
+    factor[alone] = 0.0
+    parts = np.split(factor, lay.table_ptr[1:-1])
+    of_factors = slow.back(
+        np.split(var, lay.state_ptr[1:-1]), [part.reshape(lay.shape(f)) for f, part in enumerate(parts)]
+    )
+    expected = np.zeros(graph.theta.size)
+    for f, of_factor in enumerate(of_factors):
+        expected[lay.cells(f)] += of_factor.ravel()
+    assert np.allclose(found.pullback(var, factor), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [10.0, 30.0, 60.0])

@@ -16,7 +16,8 @@ from beliefs.typing import Floats
 __all__ = ["LIMIT", "put_back", "take"]
 
 LIMIT = 2**29  # bytes kept at most
-_SMALL = 2**15  # doubles: what the allocator keeps by itself
+_MANY = 256  # arrays kept at most
+_SMALL = 2**12  # doubles: what the allocator keeps by itself
 _WASTE = 4  # an array is not given to somebody who needs less than this part of it
 
 _lock = threading.Lock()
@@ -40,5 +41,5 @@ def put_back(array: Floats) -> None:
         return
     with _lock:
         _kept.append(whole)
-        while sum(kept.nbytes for kept in _kept) > LIMIT:
+        while len(_kept) > _MANY or sum(kept.nbytes for kept in _kept) > LIMIT:
             _kept.pop(0)
