@@ -158,10 +158,33 @@ def test_other_losses(loss: str) -> None:
         assert np.allclose([mu.sum(axis=1).mean() for mu in crf.predict_marginals(data)], 1.0)
 
 
-def test_a_loss_without_inference_is_answered_exactly() -> None:
-    crf = bl.ChainCRF(loss="pseudo_likelihood", l2=0.02).fit(WORDS, TAGS)
+def test_losses_with_many_minima_begin_at_the_likelihood() -> None:
+    """Their first iterations are those of the likelihood."""
+    X, Y = arrays(12)
+    seen: list[Floats] = []
+    options: dict[str, Any] = {"l2": 0.02, "max_iters": 5}
+    options["callback"] = lambda progress: seen.append(progress.weights.copy())
+    first = bl.ChainCRF(**options).fit(X, Y)
+    n = len(seen)
+    bl.ChainCRF(loss="smoothed_classification(alpha=5)", **options).fit(X, Y)
+    np.testing.assert_array_equal(np.stack(seen[n : 2 * n]), np.stack(seen[:n]))
+    np.testing.assert_array_equal(seen[2 * n], first.weights_)  # where the loss itself begins
+
+
+@pytest.mark.parametrize("loss", ["pseudo_likelihood", "univariate_logistic", "surrogate_likelihood"])
+def test_other_losses_are_answered_exactly_too(loss: str) -> None:
+    crf = bl.ChainCRF(loss=loss, l2=0.02).fit(WORDS, TAGS)
     joint = joint_table(crf.model(WORDS[1]))
     np.testing.assert_allclose(crf.predict_marginals(WORDS)[1][0], marginal(joint, [0]), atol=1e-12)
+
+
+def test_answers_are_those_of_the_inference_of_the_fit() -> None:
+    """Mean field is not exact, and a model fitted through it is asked through it."""
+    crf = bl.ChainCRF(loss="univariate_logistic", inference="mean_field", n_sweeps=3, l2=0.02).fit(WORDS, TAGS)
+    joint = joint_table(crf.model(WORDS[1]))
+    found = crf.predict_marginals(WORDS)[1]
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    assert np.abs(found[0] - marginal(joint, [0])).max() > 1e-4
 
 
 def test_lasso_leaves_few_weights() -> None:

@@ -179,6 +179,10 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         """Return the loss for the template."""
         return loss_of(self, self.loss)
 
+    def _stage(self, text: str) -> Loss:
+        """Return the loss of a stage before the last."""
+        return loss_of(self, text)
+
     def _instances(self, examples: Examples) -> list[Instance] | Stream:
         """Check all examples, settle states, classes and template, and return what a loss takes."""
         tally, read, kinds, n = Tally(self.n_states), [], None, 0

@@ -2,8 +2,9 @@ r"""Conditional random fields on linear chains: sequences of tokens, each with a
 
 .. math:: p(y \mid x) \propto \exp \Bigl( \sum_t \sum_{a \in x_t} v_{ta} W_{a y_t} + \sum_t A_{y_t y_{t+1}} \Bigr)
 
-Fitted by exact likelihood unless another loss is asked for; answers are exact: posteriors by one pass forward and one
-backward over the union of all sequences, the best labelling by the algorithm of Viterbi.
+Fitted by exact likelihood unless another loss is asked for, and through exact inference unless another is asked for.
+Posteriors are then found by one pass forward and one backward over the union of all sequences; the best labelling
+always by the algorithm of Viterbi.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from beliefs.learning.estimators.base import CRF, DECODERS
 from beliefs.learning.estimators.examples import Examples, Stream, inputs_of
 from beliefs.learning.estimators.inputs import Kind, Reading, check_kinds, checked_features
 from beliefs.learning.estimators.prediction import expected_states, likeliest_states
+from beliefs.learning.gradients.exact import Exact
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.likelihood import Likelihood
@@ -41,6 +43,7 @@ _KINDS = (
     Kind("transitions", 2, 1, True), Kind("first token", 1, 1, True), Kind("last token", 1, 1, True),
 )  # fmt: skip
 _WINDOW = 100_000  # tokens answered for at a time
+_LIKELIHOODS = ("likelihood", "surrogate_likelihood", "surrogate_em")  # one and the same where inference is exact
 _FORMS = {"dense": "arrays (T, D)", "sparse": "scipy.sparse rows (T, D)", "names": "lists of attributes or dicts"}
 
 
@@ -87,7 +90,7 @@ class ChainCRF(CRF):
     """
 
     loss: Any = "likelihood"
-    inference: Any = "bp"
+    inference: Any = "junction_tree"
     n_sweeps: int | None = None
     all_pairs: bool = False
     all_transitions: bool = True
@@ -160,8 +163,12 @@ class ChainCRF(CRF):
         exact = self.loss is Likelihood or (
             isinstance(self.loss, str) and parse_named(self.loss, LOSSES, "loss")[0] is Likelihood
         )
-        if not exact:
-            return super()._loss()
+        return self._likelihood() if exact else super()._loss()
+
+    def _stage(self, text: str) -> Loss:
+        return self._likelihood() if text in _LIKELIHOODS else super()._stage(text)
+
+    def _likelihood(self) -> ChainLikelihood:
         return ChainLikelihood(template=self.template_, l2=self.l2, threads=self._threads)
 
     def _check_options(self) -> None:
@@ -219,10 +226,13 @@ class ChainCRF(CRF):
 
     @property
     def _exact(self) -> bool:
-        """Whether answers are those of exact inference: the loss is the likelihood, or runs no inference at all."""
+        """Whether the inference of the fit is exact, so that unions of chains give its answers."""
         self._check_fitted()
-        approximate = hasattr(self.loss_, "through") or hasattr(self.loss_, "method")
-        return isinstance(self.loss_, ChainLikelihood) or not approximate
+        through = getattr(self.loss_, "through", None)
+        if through is not None:
+            return isinstance(through, Exact)
+        method = getattr(self.loss_, "method", self._method)
+        return isinstance(self.loss_, ChainLikelihood) or method.guarantee == "exact"
 
     def _unions(self, X: Any) -> Iterator[tuple[Union, Floats, Floats]]:
         """Yield unions of sequences, their rows of unary potentials, and the table."""

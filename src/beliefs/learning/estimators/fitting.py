@@ -109,15 +109,21 @@ def _start(crf: CRF, instances: list[Instance] | Stream) -> Floats | FitResult:
     words = ("auto", "zeros", "independent", *(loss.name for loss in LOSSES))
     if not is_word(crf.init.partition("(")[0].strip(), words):
         raise ModelError(f"no init {crf.init!r}{suggestion(crf.init, words)} (known: {', '.join(words)}, or weights)")
-    if crf.init == "zeros" or not isinstance(crf.template_, LogLinearTemplate) or _goes_on(crf):
-        return np.zeros(crf.template_.n_weights)
-    result = fit_independent(
-        crf.template_, instances, threads=crf._threads, max_iters=_INDEPENDENT_ITERS, **_common(crf) | {"l1": 0.0}
-    )
+    begin: Floats = np.zeros(crf.template_.n_weights)
+    if crf.init == "zeros" or _goes_on(crf):
+        return begin
+    result = None
+    if isinstance(crf.template_, LogLinearTemplate):
+        result = fit_independent(
+            crf.template_, instances, threads=crf._threads, max_iters=_INDEPENDENT_ITERS, **_common(crf) | {"l1": 0.0}
+        )
+        if _stopped(result):
+            return result
+        begin = result.weights
     first = _first_loss(crf, instances)
-    if first is None or _stopped(result):
-        return result
-    return fit(loss_of(crf, first), instances, result.weights, max_iters=crf.max_iters, **_common(crf))
+    if first is None:
+        return begin if result is None else result
+    return fit(crf._stage(first), instances, begin, max_iters=crf.max_iters, **_common(crf))
 
 
 def _goes_on(crf: CRF) -> bool:
