@@ -64,7 +64,10 @@ class Checkpoint:
             "best_validation": saved.best_validation,
             "seconds": saved.seconds,
         }
-        arrays = {"weights": saved.point.weights, "trace": np.array(saved.trace.rows(), float).reshape(-1, 5)}
+        arrays: dict[str, Any] = {
+            "weights": saved.point.weights,
+            "trace": np.array(saved.trace.rows(), float).reshape(-1, 5),
+        }
         arrays |= {_MEMORY + name: array for name, array in saved.point.memory.items()}
         if saved.best is not None:
             arrays["best_weights"] = saved.best.weights

@@ -8,7 +8,7 @@ of the projected minimum-norm subgradient, zero exactly where no small move lowe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ __all__ = ["Objective", "read_once"]
 
 def read_once(instances: Iterable[Instance]) -> bool:
     """Whether the instances can be gone through only once, as a generator's can."""
-    return iter(instances) is instances
+    return isinstance(instances, Iterator)
 
 
 class Objective:

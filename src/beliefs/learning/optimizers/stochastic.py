@@ -29,6 +29,7 @@ import numpy as np
 from beliefs.driver import Status, Value, run
 from beliefs.errors import ModelError
 from beliefs.inference.base import check_option, is_number
+from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Evaluation
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.batches import Batches, n_labels
@@ -138,8 +139,9 @@ class _Descent:
         start, n = objective.start, objective.start.size
         self.now = _State(start, start, np.zeros(n), options.begin(n)) if resumed is None else _unpacked(resumed)
         self.good = self.point() if resumed is None else resumed
-        known = isinstance(objective.instances, (list, tuple)) and len(objective.instances) > 0
-        self.mean_labels = n_labels(objective.instances) / len(objective.instances) if known else None  # type: ignore[arg-type]
+        data = objective.instances
+        known = isinstance(data, (list, tuple)) and len(data) > 0
+        self.mean_labels = n_labels(data) / len(data) if known else None  # type: ignore[arg-type]
         self.seed = seed
         self.batches: Batches | None = None
         self.residual = _UNKNOWN
@@ -188,14 +190,14 @@ class _Descent:
         return change if math.isfinite(change) else _UNKNOWN
 
     # -- one update -----------------------------------------------------------------------------------------------
-    def _updated(self, batch: list[object]) -> _State | None:
+    def _updated(self, batch: list[Instance]) -> _State | None:
         """Return the state after a batch, or None if the batch's loss or an update is not finite."""
         now, options, objective = self.now, self.options, self.objective
         count, b = n_labels(batch), len(batch)
         labels, instances = now.labels + count, now.instances + b
         if not count > 0:
             return replace(now, labels=labels, instances=instances)
-        found = objective.of(now.weights, batch)  # type: ignore[arg-type]
+        found = objective.of(now.weights, batch)
         mean = labels / instances if self.mean_labels is None else self.mean_labels
         t = now.t + 1
         tau = options.step / (1.0 + (t - 1) / (options.t0 or math.inf))
