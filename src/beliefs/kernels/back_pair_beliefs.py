@@ -13,7 +13,14 @@ from beliefs.kernels.machine import address, get, put, stack_memory
 from beliefs.kernels.pairwise import LARGEST_STATES
 from beliefs.typing import Floats, Ints
 
-__all__ = ["back_pair_beliefs", "back_row_beliefs", "largest_held_adjoint", "pair_beliefs", "table_gradients"]
+__all__ = [
+    "back_pair_beliefs",
+    "back_row_beliefs",
+    "largest_held_adjoint",
+    "pair_beliefs",
+    "single_beliefs",
+    "table_gradients",
+]
 
 _ROOM = LARGEST_STATES + 40
 
@@ -77,6 +84,20 @@ def pair_beliefs(
         share = 1.0 / total
         for x in range(states * states):
             put(out, to + x, get(out, to + x) * share)
+
+
+@linear_kernel
+def single_beliefs(
+    scope_ptr: Ints, scope_vars: Ints, table_ptr: Ints, states: int, mu_var: Floats, mu_factor: Floats
+) -> None:
+    """Write the beliefs of factors of one variable, which are the variable's, and of none, which are 1."""
+    for f in range(scope_ptr.size - 1):
+        if scope_ptr[f + 1] - scope_ptr[f] == 0:
+            mu_factor[table_ptr[f]] = 1.0
+        elif scope_ptr[f + 1] - scope_ptr[f] == 1:
+            v = scope_vars[scope_ptr[f]]
+            for x in range(states):
+                mu_factor[table_ptr[f] + x] = mu_var[v * states + x]
 
 
 @linear_kernel

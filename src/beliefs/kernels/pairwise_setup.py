@@ -146,8 +146,10 @@ def largest_reach(
     own = 0.0
     for f in range(cell_ptr.size):
         if scope_ptr[f + 1] - scope_ptr[f] == 1:
-            row = theta[cell_ptr[f] : cell_ptr[f] + states]
-            reach[scope_vars[scope_ptr[f]]] += row.max() - row.min()
+            low, high = theta[cell_ptr[f]], theta[cell_ptr[f]]
+            for k in range(cell_ptr[f] + 1, cell_ptr[f] + states):
+                low, high = min(low, theta[k]), max(high, theta[k])
+            reach[scope_vars[scope_ptr[f]]] += high - low
     for k in range(factors.size):
         for e in range(scope_ptr[factors[k]], scope_ptr[factors[k]] + 2):
             wide = span[table[k] if table.size > 0 else k]

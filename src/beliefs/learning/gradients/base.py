@@ -15,7 +15,7 @@ import numpy as np
 
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
-from beliefs.typing import Floats
+from beliefs.typing import Floats, Ints
 
 __all__ = ["Beliefs", "Gradient"]
 
@@ -57,18 +57,24 @@ class Beliefs(ABC):
         of_var = np.zeros(lay.n_states) if bar_var is None else np.array(bar_var, np.float64)
         of_factor = None if bar_factor is None else np.ascontiguousarray(bar_factor, np.float64)
         if of_factor is not None:
-            alone = np.flatnonzero(np.diff(lay.scope_ptr) == 1)
-            card = lay.card[lay.scope_vars[lay.scope_ptr[alone]]]
-            within = np.arange(int(card.sum())) - np.repeat(np.cumsum(card) - card, card)
-            cells = np.repeat(lay.table_ptr[alone], card) + within
-            if of_factor[cells].any():
-                states = np.repeat(lay.state_ptr[lay.scope_vars[lay.scope_ptr[alone]]], card) + within
-                of_var += np.bincount(states, of_factor[cells], lay.n_states)
+            cells, states = lay.plan("cells of single variables", lambda: _single(lay))
+            taken = of_factor[cells]
+            if taken.any():
+                of_var += np.bincount(states, taken, lay.n_states)
         return self._pulled(of_var, of_factor)
 
     @abstractmethod
     def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:
         """Do the work; parts of ``bar_factor`` that belong to factors of one variable are to be ignored."""
+
+
+def _single(lay: Layout) -> tuple[Ints, Ints]:
+    """Return where tables of factors of one variable lie, cell by cell, and the states that they belong to."""
+    alone = np.flatnonzero(np.diff(lay.scope_ptr) == 1)
+    variables = lay.scope_vars[lay.scope_ptr[alone]]
+    card = lay.card[variables]
+    within = np.arange(int(card.sum())) - np.repeat(np.cumsum(card) - card, card)
+    return np.repeat(lay.table_ptr[alone], card) + within, np.repeat(lay.state_ptr[variables], card) + within
 
 
 @dataclass(frozen=True, kw_only=True)

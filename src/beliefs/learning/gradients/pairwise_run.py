@@ -12,6 +12,7 @@ from beliefs.kernels.back_pair_beliefs import (
     back_row_beliefs,
     largest_held_adjoint,
     pair_beliefs,
+    single_beliefs,
     table_gradients,
 )
 from beliefs.kernels.back_pairwise import back_sweep
@@ -43,11 +44,8 @@ class PairwiseRun(MessageRun):
         """Return every factor's belief at a state: of one variable, the variable's."""
         lay, edges, tier = self.setting.layout, self.tier.edges, self.tier
         assert state.rest is not None
-        mu_factor = np.ones(int(lay.table_ptr[-1]))
-        alone = np.flatnonzero(np.diff(lay.scope_ptr) == 1)
-        states = np.arange(edges.states)
-        of_var = self.mu_var.reshape(-1, edges.states)[lay.scope_vars[lay.scope_ptr[alone]]]
-        mu_factor[lay.table_ptr[alone][:, None] + states] = of_var
+        mu_factor = np.empty(int(lay.table_ptr[-1]))
+        single_beliefs(lay.scope_ptr, lay.scope_vars, lay.table_ptr, edges.states, self.mu_var, mu_factor)
         pair_beliefs(
             edges.u, edges.v, tier.at, tier.psi, edges.factors, lay.table_ptr, edges.states, edges.width,
             state.rest[0], state.messages, mu_factor,
