@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,8 +51,7 @@ class Tally:
     def add(self, labels: np.ndarray, name: str) -> None:
         """Count the labels of one instance."""
         if labels.dtype == object:
-            words, number = np.unique([v for v in labels if v is not None], return_counts=True)
-            seen = dict(zip(words.tolist(), number.tolist(), strict=True))
+            seen: dict[Any, int] = dict(Counter(str(v) for v in labels if v is not None))
         else:
             self._check_range(labels, name)
             number = np.bincount(labels[labels >= 0]) if labels.size else np.zeros(0, np.int64)
