@@ -95,7 +95,7 @@ def test_every_stop_is_a_place_to_go_on_from(optimizer: str, step: int, tmp_path
     assert stopped.status is bl.Status.STOPPED
     resumed = fit(LOSS, DATA, **options, checkpoint=path)
     assert resumed.n_iters == whole.n_iters and len(resumed.trace) == len(whole.trace)
-    assert (np.diff(resumed.trace.seconds) >= 0).all() and resumed.seconds >= stopped.seconds
+    assert (np.diff(resumed.trace.seconds) >= 0).all()
     assert resumed.validation == pytest.approx(whole.validation, abs=1e-12 if optimizer != "lbfgs" else 0.01)
     if optimizer != "lbfgs":
         assert (resumed.weights == whole.weights).all()
