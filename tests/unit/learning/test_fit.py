@@ -87,9 +87,8 @@ def test_the_optimisers_own_limit_warns(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_time_limit_is_kept_within_an_evaluation() -> None:
-    started = time.perf_counter()
     result = fit(Valley(0.05), [], START, time_limit=0.2)
-    assert result.status is bl.Status.TIME_LIMIT and 0.15 < time.perf_counter() - started < 0.5
+    assert result.status is bl.Status.TIME_LIMIT and result.seconds > 0.2 and result.n_evaluations <= 5
     assert result.loss == result.trace.loss[-1] == Valley().value_and_grad(result.weights, [])[0]
     assert fit(Valley(), [], START, time_limit=0).n_iters == 0
 
