@@ -103,6 +103,19 @@ def test_graphs_in_files(folder: Path) -> None:
         assert predicted["Y"].shape == (3, 3)
 
 
+def test_chains_in_files(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    Y = np.tile([0, 1, 1, 0], (3, 1))
+    X = rng.normal(size=(3, 4, 2))
+    np.savez("chains.npz", X=X, Y=Y)
+    run("fit", "chains.npz", "--model", "chain", "-o", "model.npz", "--max-iters", "5")
+    crf = bl.ChainCRF(max_iters=5).fit(list(X), list(Y))
+    assert bl.ChainCRF.load("model.npz").weights_.tobytes() == crf.weights_.tobytes()
+    run("predict", "model.npz", "chains.npz", "-o", "p.npz")
+    with np.load("p.npz") as predicted:
+        assert np.array_equal(predicted["Y"], np.stack(crf.predict(list(X))))
+
+
 def test_edge_features_of_grids_in_files(folder: Path) -> None:
     X, Y = images()
     rng = np.random.default_rng(1)

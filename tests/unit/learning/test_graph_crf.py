@@ -231,8 +231,8 @@ def test_prediction_uses_the_sweeps_of_the_fit() -> None:
         graph = crf.model(X[0])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", bl.ConvergenceWarning)
-            once = bl.infer(graph, inference, max_iters=1, tol=0)
-        settled = bl.infer(graph, inference)
+            once = bl.infer(graph, crf._method, max_iters=1, tol=0)
+        settled = bl.infer(graph, crf._method)
         assert crf.predict_marginals(X[:1])[0].ravel() == pytest.approx(once.mu_var, abs=1e-12)
         assert np.abs(once.mu_var - settled.mu_var).max() > 1e-6
 

@@ -105,7 +105,14 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
     n_states_ : int
     classes_ : ndarray (n_states,)
         Names of the states: 0, 1, ... or words.
+    class_counts_ : ndarray (n_states,)
+        How often each occurs among the labels.
+    kinds_ : tuple of Kind
+        The types of factors, each with its number of variables and of features.
+    n_features_in_ : int
+        Features of a variable, the constant included.
     template_ : Template
+    loss_ : Loss
     result_ : FitResult
         Status, loss and trace of the fit.
     """
@@ -336,6 +343,12 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
             return [one(entry) for entry in named]
         with ThreadPoolExecutor(self._threads) as pool:
             return list(pool.map(one, named))
+
+    @property
+    def n_features_in_(self) -> int:
+        """Features of a variable, the constant included."""
+        self._check_fitted()
+        return self.kinds_[0].width
 
     @property
     def _method(self) -> Method:
