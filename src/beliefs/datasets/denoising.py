@@ -36,8 +36,8 @@ def make_noisy(labels: ArrayLike, *, exponent: float = 1.25, seed: int | np.rand
     return np.asarray(np.where(x == 1, 1.0 - noise, noise), np.float64)
 
 
-def black_and_white(picture: ArrayLike, *, reduce: int = 1) -> Ints:
-    """Return 1 where a picture, ``(H, W)`` or ``(H, W, channels)``, is brighter than its mean, else 0.
+def black_and_white(picture: ArrayLike, *, reduce: int = 1, level: str = "mean") -> Ints:
+    """Return 1 where a picture, ``(H, W)`` or ``(H, W, channels)``, is brighter than its mean (or median), else 0.
 
     ``reduce`` averages blocks of that side first and drops what is left over at the right and at the bottom.
     """
@@ -48,10 +48,12 @@ def black_and_white(picture: ArrayLike, *, reduce: int = 1) -> Ints:
     side = check_count("reduce", reduce)
     rows, columns = grey.shape[0] // side, grey.shape[1] // side
     blocks = grey[: rows * side, : columns * side].reshape(rows, side, columns, side).mean(axis=(1, 3))
-    return (blocks > blocks.mean()).astype(np.int64)
+    if level not in ("mean", "median"):
+        raise ModelError(f"level must be 'mean' or 'median', found {level!r}")
+    return (blocks > (blocks.mean() if level == "mean" else np.median(blocks))).astype(np.int64)
 
 
-def load_pictures(*, reduce: int = 4) -> dict[str, Ints]:
+def load_pictures(*, reduce: int = 4, level: str = "mean") -> dict[str, Ints]:
     """Return the two photographs that come with scikit-learn (a temple and a flower) in black and white.
 
     They are 427 x 640; ``reduce=4`` makes them 106 x 160. Reading them needs Pillow, part of ``beliefs[plot]``.
@@ -60,4 +62,4 @@ def load_pictures(*, reduce: int = 4) -> dict[str, Ints]:
 
     found = load_sample_images()
     names = [str(name).rsplit("/", 1)[-1].split(".")[0] for name in found.filenames]
-    return {name: black_and_white(picture, reduce=reduce) for name, picture in zip(names, found.images, strict=True)}
+    return {name: black_and_white(p, reduce=reduce, level=level) for name, p in zip(names, found.images, strict=True)}

@@ -80,6 +80,12 @@ class Watch:
         if point.n_diverged and self.first_diverged is None:
             self.first_diverged = point.iteration
         self.between(point)
+        if point.n_diverged and point.loss < 0.0:
+            raise Stop(
+                Status.DIVERGED,
+                "the labels of all instances together have a surrogate probability above one: too few sweeps leave the "
+                "loss without a bound; use more sweeps or a larger l2",
+            )
         if self.best is not None and point.iteration - self.best.iteration >= self.patience:
             raise Stop(
                 Status.STOPPED,

@@ -29,6 +29,7 @@ def test_pictures_are_reduced_by_means_of_blocks():
 def test_the_bundled_pictures():
     found = load_pictures()
     assert sorted(found) == ["china", "flower"]
+    assert all(abs(p.mean() - 0.5) < 0.01 for p in load_pictures(level="median").values())
     assert all(p.shape == (106, 160) and 0.1 < p.mean() < 0.9 for p in found.values())
 
 
@@ -37,5 +38,7 @@ def test_nonsense_is_refused():
         make_noisy([0, 2])
     with pytest.raises(ModelError, match="exponent must be positive"):
         make_noisy([0, 1], exponent=0)
+    with pytest.raises(ModelError, match="level"):
+        black_and_white(np.zeros((2, 2)), level="mode")
     with pytest.raises(ModelError, match="shape"):
         black_and_white(np.zeros(3))

@@ -12,9 +12,12 @@ import pytest
 import beliefs as bl
 import reference
 from beliefs.learning.fit import fit
+from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Evaluation, Part
+from beliefs.learning.losses.truncated import TruncatedLikelihood
 from beliefs.learning.result import FitProgress
+from learning_reference import identity
 from small_crf import TEMPLATE, Enumerated, chains
 
 LOSS = Enumerated(template=TEMPLATE, l2=1e-3)
@@ -201,3 +204,18 @@ def test_bad_input_is_answered_in_one_line(arguments: dict[str, Any], message: s
     with pytest.raises(bl.ModelError, match=message) as caught:
         fit(**({"loss": LOSS, "instances": DATA} | arguments))
     assert "\n" not in str(caught.value)
+
+
+def test_a_loss_without_a_bound_ends_the_fit() -> None:
+    """One sweep on a grid: descent soon gives the labels a probability above one, and going on would gain nothing."""
+    graph = bl.datasets.make_ising_grid(5, seed=0)
+    instance = Instance(graph.layout, None, np.random.default_rng(0).integers(0, 2, 25))
+    template = identity(graph.theta.size)
+    through = Truncated(method=bl.TRW(schedule="forward"), n_sweeps=1)
+    loss = TruncatedLikelihood(template=template, through=through, l2=1e-6)
+    with pytest.warns(bl.ConvergenceWarning, match="more sweeps or a"):
+        result = fit(loss, [instance], graph.theta, max_iters=500)
+    assert result.status is bl.Status.DIVERGED
+    assert "without a bound" in result.reason
+    assert result.n_iters < 100
+    assert np.isfinite(result.weights).all()

@@ -6,6 +6,7 @@ losses without inference (pseudo-likelihood, piecewise) with the estimator's met
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.base import Method, Task
 from beliefs.inference.doors import maximize
+from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.registry import METHODS
 from beliefs.inference.text import parse_method
 from beliefs.learning.answers import answer, exact_method
@@ -27,7 +29,18 @@ _TOL = 1e-5  # residual of inference for models that were fitted without one ([d
 
 
 def method_of(inference: Any) -> Method:
-    """Return the method meant by a name, a text or a method; unknown ones list the known."""
+    """Return the method meant by a name, a text or a method; unknown ones list the known.
+
+    Messages go through whole graphs in one order unless a schedule is given: the strips that let large models use
+    several threads would leave seams after few sweeps, and here threads work on instances.
+    """
+    method = _named_method(inference)
+    if isinstance(method, MessagePassing) and method.schedule == "auto" and method.order is None:
+        return replace(method, schedule="raster")
+    return method
+
+
+def _named_method(inference: Any) -> Method:
     if isinstance(inference, Method):
         return inference
     if not isinstance(inference, str):
