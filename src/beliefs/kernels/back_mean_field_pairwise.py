@@ -199,9 +199,11 @@ def add_pair_products(
     Equivalent, for each ``v`` in ``order``, entry and sweep ``s``, to ``G += np.outer(steps[s, v], mu[u])`` for the
     table's part ``G`` of ``grad (n_cells,)``, transposed where ``v`` is its second variable. ``mu[u]`` is what the
     update read: ``marks[s + 1]`` if ``u`` had its turn before ``v`` in that sweep, else ``marks[s]``. ``early`` says so
-    for sweeps with ``along[s]``, the opposite is true for the others. Cost: sweeps times K^2 a table and side.
+    for sweeps with ``along[s]``, the opposite is true for the others. ``marks`` and ``steps`` are flat, sweep after
+    sweep. Cost: sweeps times K^2 a table and side.
     """
-    sweeps, n_states, width, last = steps.shape[0], steps.shape[1], (n + 3) // 4 * 4, n - 4
+    sweeps, width, last = along.size, (n + 3) // 4 * 4, n - 4
+    n_states = steps.size // max(1, sweeps)
     rows, pools, mask = stack_memory(_BLOCK), stack_memory(_BLOCK), stack_memory(4)
     for x in range(4):
         put(mask, x, 1.0 if x >= width - n else 0.0)
@@ -239,8 +241,8 @@ def add_ternary_products(
     order: Ints, n: int, state_ptr: Ints, nbr_ptr: Ints, nbr: Ints, cell: Ints, is_first: Bools, early: Bools,
     along: Bools, marks: Floats, steps: Floats, grad: Floats,
 ) -> None:  # fmt: skip
-    """Do what :func:`add_pair_products` does for ``n = 3``, in registers."""
-    sweeps, three = steps.shape[0], np.uint64(n)
+    """Do what :func:`add_pair_products` does for ``n = 3``, in registers; ``marks, steps`` have one row a sweep."""
+    sweeps, three = along.size, np.uint64(n)
     for t in range(order.size):
         v = order[t]
         own = np.uint64(state_ptr[v])

@@ -213,8 +213,10 @@ class PairwiseAdjoints(Adjoints):
 
     def _add_products(self, marks: Floats, steps: Floats, first: int) -> None:
         near, n = self.field.near, self.field.n_states
-        add = add_ternary_products if n == 3 else add_pair_products
         along = (np.arange(first, first + len(steps)) % 2 == 0) | self.field.orders.parallel
+        add = add_ternary_products if n == 3 else add_pair_products
+        if n > 3:
+            marks, steps = marks.ravel(), steps.ravel()
         for items in self.field.orders.forward:
             add(
                 items, n, self.layout.state_ptr, near.ptr, near.nbr, near.cell, near.is_first, self.early, along, marks,
