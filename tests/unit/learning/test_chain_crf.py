@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV
 import beliefs as bl
 from beliefs.errors import ModelError
 from beliefs.learning.chains.attributes import Vocabulary
+from beliefs.learning.chains.likelihood import ChainLikelihood
 from beliefs.learning.chains.template import ChainTemplate
 from beliefs.learning.losses.likelihood import Likelihood
 from beliefs.typing import Floats, Ints
@@ -259,6 +260,19 @@ def test_weights_in_words() -> None:
     assert "first token" in text
     X, Y = arrays(8)
     assert "constant" in bl.ChainCRF(l2=0.05).fit(X, Y).describe(["a", "b", "c", "d"])
+
+
+@pytest.mark.parametrize(
+    "options", [{"optimizer": "adam(step=0.1, batch_size=8)", "max_iters": 30}, {"validation": 0.3}]
+)
+def test_parts_of_the_data_are_unions_of_their_own(options: dict[str, Any]) -> None:
+    X, Y = arrays(40)
+    words = [[[f"big{d}" for d in range(D) if row[d] > 0.5] for row in x] for x in X]
+    for data in (X, words):
+        crf = bl.ChainCRF(l2=1e-3, **options).fit(data, Y)
+        assert crf.score(data, Y) > 0.9
+        assert isinstance(crf.loss_, ChainLikelihood)
+        assert not crf.loss_._kept
 
 
 def test_copies_and_searches() -> None:

@@ -101,6 +101,10 @@ class ChainLikelihood(Likelihood):
             found = self._kept[id(instances)] = (instances, self._joined(instances))
         return found[1]
 
+    def forget(self) -> None:
+        """Let go of the batches that are kept."""
+        self._kept.clear()
+
     def _joined(self, instances: Sequence[Instance]) -> ChainBatch:
         if not instances:
             raise ModelError("no variable of any instance has a label; a loss needs labels to compare with")
