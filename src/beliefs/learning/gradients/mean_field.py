@@ -13,6 +13,7 @@ order until they settle. Cost of a sweep back: about that of two sweeps.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -56,13 +57,15 @@ def run_mean_field(method: MeanField, n_sweeps: int, graph: FactorGraph, checkpo
 
 
 def converge_mean_field(
-    method: MeanField, graph: FactorGraph, tol: float, back_tol: float, max_iters: int, warm: Start | None = None
+    method: MeanField, graph: FactorGraph, tol: float, back_tol: float, max_iters: int, warm: Any = None
 ) -> Beliefs:
     """Run naive mean field until no marginal changes by more than ``tol``; go back until no adjoint by ``back_tol``.
 
     ``max_iters`` bounds both. Beliefs short of ``tol`` have ``converged`` False, as have those whose adjoints did not
-    settle, once they have been pulled back. ``warm`` is the ``kept`` of earlier beliefs.
+    settle, once they have been pulled back. ``warm`` is the ``kept`` of earlier beliefs of mean
+    field; anything else is ignored.
     """
+    warm = warm if isinstance(warm, Start) else None
     field, run = _started(method, graph, warm)
     forward, change = warm is None or warm.forward, 0.0
 
