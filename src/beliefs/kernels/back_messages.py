@@ -27,6 +27,7 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel
+from beliefs.kernels.back_scaled import scaled_back
 from beliefs.kernels.messages import cavity, replace_message
 from beliefs.kernels.settling import turns_of
 from beliefs.typing import Floats, Ints
@@ -154,10 +155,13 @@ def spread_back(
 
 
 @kernel
-def message_adjoint(new: Floats, floor: float, weight: float, total: Floats, kept: Floats, bar: Floats) -> None:
-    """Write ``bar = g - exp(new) * g.sum()`` for ``g = kept + weight * total``; then set ``kept = -weight * total``.
+def message_adjoint(
+    new: Floats, floor: float, weight: float, total: Floats, kept: Floats, said: Floats, bar: Floats
+) -> None:
+    """Write ``said = exp(new)`` and ``bar = g - said * g.sum()`` for ``g = kept + weight * total``.
 
-    Entries that are zero, or that were raised to ``floor``, do not move and have no adjoint.
+    Then set ``kept = -weight * total``. Entries that are zero, or that were raised to ``floor``, do not move and have
+    no adjoint.
     """
     sum_g = 0.0
     for x in range(new.size):
@@ -166,8 +170,18 @@ def message_adjoint(new: Floats, floor: float, weight: float, total: Floats, kep
         sum_g += g
         kept[x] = -weight * total[x]
     for x in range(new.size):
-        if new[x] > -math.inf:
-            bar[x] -= math.exp(new[x]) * sum_g
+        said[x] = math.exp(new[x])
+        if new[x] > floor:
+            bar[x] -= said[x] * sum_g
+
+
+@kernel
+def only(target: int, sizes: Ints, said: Floats, bar: Floats) -> None:
+    """Make messages other than the one to ``target`` count as not sent."""
+    for a in range(sizes.size):
+        if a != target:
+            for x in range(sizes[a]):
+                said[a, x], bar[a, x] = 1.0, 0.0
 
 
 @kernel
@@ -190,15 +204,21 @@ def back_sweep_log(
     total: Floats,
     kept: Floats,
     grad: Floats,
+    psi_ptr: Ints,
+    psi: Floats,
+    log_least: float,
 ) -> None:
     """Go back through a pass of :func:`beliefs.kernels.messages.sweep_log` over ``order`` (all sums, no damping).
 
     ``messages`` with their sums ``finite``, ``zeros`` are those after the pass and become ``old``, those before it;
     ``total (n_states,)`` and ``kept`` (like messages) are the adjoints, ``grad (n_cells,)`` gets the tables' part.
-    Cost: cells x arity^2, and cells x arity exponentials.
+    ``psi`` has scaled potentials for :mod:`beliefs.kernels.back_scaled`. Cost: two passes over the cells; where their
+    range is too large, cells x arity^2, and cells x arity exponentials.
     """
     widest, largest = extent[0], extent[1]
     incoming, bar, back = np.empty((widest, largest)), np.empty((widest, largest)), np.empty((widest, largest))
+    said, linear, q = np.empty((widest, largest)), np.empty((widest, largest)), np.empty((widest, largest))
+    parts = np.empty(widest)
     out, table = np.empty((2, largest)), np.empty(extent[2])
     size_of, digit = np.empty(widest, np.int64), np.empty(widest, np.int64)
     for k in range(order.size - 1, -1, -1):
@@ -218,7 +238,7 @@ def back_sweep_log(
                 v, m = scope_vars[first + a], msg_ptr[first + a]
                 new, was = messages[m : m + sizes[a]], old[m : m + sizes[a]]
                 message_adjoint(
-                    new, floor, rho[f], total[state_ptr[v] : state_ptr[v + 1]], kept[m : m + sizes[a]], bar[a]
+                    new, floor, rho[f], total[state_ptr[v] : state_ptr[v + 1]], kept[m : m + sizes[a]], said[a], bar[a]
                 )
                 replace_message(v, new, was, rho[f], state_ptr, finite, zeros)
                 for x in range(sizes[a]):
@@ -228,9 +248,15 @@ def back_sweep_log(
                 for x in range(sizes[a]):
                     incoming[a, x] = cavity(finite[s + x], zeros[s + x], messages[m + x])
                     back[a, x] = 0.0
-            for a in range(begin, end):
-                conditionals(a, sizes, cells, rho[f], incoming, digit, table[:n_cells], out)
-                spread_back(a, sizes, bar[a], rho[f], table, digit, back, grad[cell_ptr[f] : cell_ptr[f] + n_cells])
+            out_cells = grad[cell_ptr[f] : cell_ptr[f] + n_cells]
+            if turns > 1:
+                only(turn, sizes, said, bar)
+            if not scaled_back(
+                psi, psi_ptr[f], log_least, rho[f], sizes, incoming, said, bar, linear, q, parts, digit, back, out_cells
+            ):
+                for a in range(begin, end):
+                    conditionals(a, sizes, cells, rho[f], incoming, digit, table[:n_cells], out)
+                    spread_back(a, sizes, bar[a], rho[f], table, digit, back, out_cells)
             for a in range(arity):
                 s, m = state_ptr[scope_vars[first + a]], msg_ptr[first + a]
                 for x in range(sizes[a]):

@@ -16,9 +16,9 @@ from beliefs.kernels.contraction import contract_sum, spread_sum
 from beliefs.kernels.machine import address, get, onward, put
 from beliefs.typing import Floats, Ints
 
-__all__ = ["scaled_outgoing"]
+__all__ = ["SPAN", "scaled_outgoing"]
 
-_SPAN = 600.0  # nats
+SPAN = 600.0  # nats: what is left of a product of entries may span no more
 
 
 @kernel
@@ -50,7 +50,7 @@ def scaled_outgoing(
         span += high - low
         for x in range(sizes[a]):
             work[a, x] = math.exp(incoming[a, x] - high)
-    if span > _SPAN:
+    if span > SPAN:
         return False
     width = work.shape[1]
     vectors, tables, cells, weights, sent = address(work), address(psi), address(rest), address(spread), address(out)

@@ -160,7 +160,8 @@ class LogRun(MessageRun):
         back_sweep_log(
             lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, offsets, now.theta, now.rho,
             self.tier.extent, now.schedule.passes[t % self.passes_an_iteration].factors, now.floor, old, self.now,
-            self.finite, self.zeros, self.total, self.kept, self.grad,
+            self.finite, self.zeros, self.total, self.kept, self.grad, self.tier.psi_ptr, self.tier.psi,
+            self.tier.log_least,
         )  # fmt: skip
 
     def largest_adjoint(self, messages: Floats) -> float:
