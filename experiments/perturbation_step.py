@@ -27,7 +27,7 @@ STRENGTHS = (0.5, 1.0, 2.0)
 COLOURS = {1: "#e2783a", 2: "#174a6e", 4: "#2e8b57"}
 TOL = 1e-15
 
-# relative errors of one, two and four sides for TRW at s = 0.5, from an implementation of its own
+# relative errors of one, two and four sides for TRW at s = 0.5, computed independently of this library
 INDEPENDENT = {
     1e-3: (6e-7, 3e-7, 4e-7), 1e-2: (7e-8, 3e-8, 4e-8), 1e-1: (3e-7, 3e-9, 3e-9), 1.0: (3e-6, 3e-10, 3e-10),
     1e1: (3e-5, 2e-9, 4e-11), 1e2: (3e-4, 2e-7, 3e-12), 1e3: (3e-3, 2e-5, 1e-9),
