@@ -50,7 +50,9 @@ def black_and_white(picture: ArrayLike, *, reduce: int = 1, level: str = "mean")
     blocks = grey[: rows * side, : columns * side].reshape(rows, side, columns, side).mean(axis=(1, 3))
     if level not in ("mean", "median"):
         raise ModelError(f"level must be 'mean' or 'median', found {level!r}")
-    return (blocks > (blocks.mean() if level == "mean" else np.median(blocks))).astype(np.int64)
+    middle = float(blocks.mean() if level == "mean" else np.median(blocks))
+    white: Ints = (blocks > middle).astype(np.int64)
+    return white
 
 
 def load_pictures(*, reduce: int = 4, level: str = "mean") -> dict[str, Ints]:

@@ -6,7 +6,7 @@ thousand times, so here is the bare question; the method, its verbs and the driv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,12 +18,16 @@ from beliefs.inference.base import Bound, Marginals, Method, Problem, Task
 from beliefs.inference.budget import default_budget
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.messages.bp import BP
+from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.schedule import is_forest
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats
 
-__all__ = ["Answer", "answer", "exact_method", "in_cells"]
+__all__ = ["Answer", "answer", "exact_method", "in_cells", "settled"]
+
+_PATIENCE = 100  # iterations after which messages that have not settled are damped
+_DAMPING = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +73,23 @@ def answer(
     assert isinstance(found, Marginals)
     converged = not method.iterative or done.status is Status.CONVERGED or found.bound is Bound.EXACT
     return Answer(graph.layout, found.log_z, found.bound, found.mu_var, found.mu_factor, converged, method.kept(state))
+
+
+def settled(
+    graph: FactorGraph, method: Method, *, tol: float | None = None, max_iters: int | None = None, warm: Any = None
+) -> Answer:
+    """Ask until the answer settles: messages that have not after a hundred iterations are damped from there.
+
+    Damping moves no fixed point, so the value and its gradient are those that were asked for.
+    """
+    damp = isinstance(method, MessagePassing) and method.damping == 0
+    limit = method.default_max_iters if max_iters is None else max_iters
+    found = answer(graph, method, tol=tol, max_iters=min(limit, _PATIENCE) if damp else limit, warm=warm)
+    if found.converged or not damp or limit <= _PATIENCE:
+        return found
+    assert isinstance(method, MessagePassing)
+    calmer = replace(method, damping=_DAMPING)
+    return answer(graph, calmer, tol=tol, max_iters=limit - _PATIENCE, warm=found.kept)
 
 
 def exact_method(layout: Layout) -> Method:

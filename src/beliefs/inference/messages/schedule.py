@@ -7,10 +7,10 @@ left out (none as a rule), and the groups of chunks that may run side by side be
 ``flooding``    all messages at once, from those of the iteration before
 ``sequential``  factors in the order of their variables, forward, then backward. Large models are cut into strips of
                 neighbouring variables; factors inside strips go first, strip by strip, those between strips after them
-``raster``      the same order without strips, ``tree`` on forests: a few sweeps leave no seams between strips, which
-                counts where few sweeps are all there is; one thread
-``forward``     the order of ``raster``, forward only: every message once an iteration, the sweep of the learning papers
+``forward``     the same order without strips, forward only: every message once an iteration, as papers on learning do
 ``color``       classes of factors that share no variable, class by class, forward, then backward
+``even``        ``tree`` on forests, else ``color``: no part of a graph is ahead of the others, so that a few sweeps
+                leave no seams, and strong couplings seldom make messages swing; what estimators use
 ``tree``        breadth first: from the leaves to the roots, then back. Exact on forests
 ``chains``      only towards later variables, then only towards earlier ones: with counting numbers from a mixture of
                 chains along which the variables' numbers grow (0.5 on a grid) this is coordinate descent on the
@@ -37,7 +37,7 @@ from beliefs.typing import Ints
 
 __all__ = ["SCHEDULES", "Pass", "Schedule", "factors_breadth_first", "is_forest", "make_schedule"]
 
-SCHEDULES = ("auto", "flooding", "sequential", "raster", "forward", "color", "tree", "chains", "residual")
+SCHEDULES = ("auto", "flooding", "sequential", "even", "forward", "color", "tree", "chains", "residual")
 
 _STRIP = 256  # least variables of a strip
 _WORK = 50_000  # least cells of a strip
@@ -86,7 +86,7 @@ class Schedule:
     @property
     def straight(self) -> bool:
         """Whether the passes are one order of whole factors, forward, or forward and backward."""
-        return self.name in ("sequential", "raster", "forward", "color", "tree")
+        return self.name in ("sequential", "forward", "color", "tree")
 
 
 def is_forest(layout: Layout) -> bool:
@@ -110,11 +110,11 @@ def make_schedule(layout: Layout, name: str, order: Any = None) -> Schedule:
         return _forward(layout, walk) if name == "forward" else _forward_backward(layout, "sequential", walk)
     if name == "auto":
         name = "tree" if is_forest(layout) else "sequential"
-    if name == "raster" and is_forest(layout):
-        name = "tree"
+    if name == "even":
+        name = "tree" if is_forest(layout) else "color"
     makers = {
-        "flooding": _flooding, "sequential": _sequential, "raster": _raster, "forward": _one_way, "color": _color, "tree": _tree,
-        "chains": _chains, "residual": _residual,
+        "flooding": _flooding, "sequential": _sequential, "forward": _one_way, "color": _color,
+        "tree": _tree, "chains": _chains, "residual": _residual,
     }  # fmt: skip
     return layout.plan(("schedule", name), lambda: makers[name](layout))
 
@@ -160,10 +160,6 @@ def _forward_backward(layout: Layout, name: str, forward: Pass) -> Schedule:
 
 def _forward(layout: Layout, walk: Pass) -> Schedule:
     return Schedule("forward", (walk,), is_forest(layout))
-
-
-def _raster(layout: Layout) -> Schedule:
-    return _forward_backward(layout, "raster", _in_order(layout))
 
 
 def _one_way(layout: Layout) -> Schedule:

@@ -17,7 +17,7 @@ from beliefs.inference.doors import maximize
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.registry import METHODS
 from beliefs.inference.text import parse_method
-from beliefs.learning.answers import answer, exact_method
+from beliefs.learning.answers import answer, exact_method, settled
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.likelihood import Likelihood
 from beliefs.model.graph import FactorGraph
@@ -31,12 +31,13 @@ _TOL = 1e-5  # residual of inference for models that were fitted without one ([d
 def method_of(inference: Any) -> Method:
     """Return the method meant by a name, a text or a method; unknown ones list the known.
 
-    Messages go through whole graphs in one order unless a schedule is given: the strips that let large models use
-    several threads would leave seams after few sweeps, and here threads work on instances.
+    Unless a schedule is given, messages are sent class by class of factors that share no variable: the strips that let
+    large models use several threads would leave seams after few sweeps, and a sequential order swings where couplings
+    are strong, so that learning through it ends elsewhere.
     """
     method = _named_method(inference)
     if isinstance(method, MessagePassing) and method.schedule == "auto" and method.order is None:
-        return replace(method, schedule="raster")
+        return replace(method, schedule="even")
     return method
 
 
@@ -61,8 +62,8 @@ def marginals(loss: Loss, method: Method, tol: float | None, graph: FactorGraph)
     if isinstance(loss, Likelihood):
         return answer(graph, exact_method(graph.layout), max_iters=1).mu_var
     if hasattr(loss, "method"):
-        return answer(graph, loss.method, tol=getattr(loss, "tol", tol)).mu_var
-    return answer(graph, method, tol=_TOL if tol is None else tol).mu_var
+        return settled(graph, loss.method, tol=getattr(loss, "tol", tol)).mu_var
+    return settled(graph, method, tol=_TOL if tol is None else tol).mu_var
 
 
 def likeliest_states(mu_var: Floats, n_states: int) -> Ints:

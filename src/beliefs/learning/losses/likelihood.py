@@ -29,7 +29,7 @@ import numpy as np
 
 from beliefs.inference.base import Bound, Method, check_option, is_number
 from beliefs.inference.messages.trw import TRW
-from beliefs.learning.answers import Answer, answer, exact_method
+from beliefs.learning.answers import Answer, answer, exact_method, settled
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
 from beliefs.model.graph import FactorGraph
@@ -128,7 +128,7 @@ class SurrogateLikelihood(LikelihoodLoss):
 
     def _asked(self, graph: FactorGraph, method: Method, instance: Instance, key: str) -> Answer:
         warm = instance.kept.get(key) if self.warm else None
-        found = answer(graph, method, tol=self.tol, max_iters=self.max_iters, warm=warm)
+        found = settled(graph, method, tol=self.tol, max_iters=self.max_iters, warm=warm)
         if self.warm:
             instance.kept[key] = found.kept
         return found

@@ -27,6 +27,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from beliefs.errors import NotConvergedError
 from beliefs.inference.base import check_option, is_number
 from beliefs.kernels.marginal_losses import logistic_loss, quadratic_loss, smoothed_classification_loss
 from beliefs.learning.gradients.base import Gradient
@@ -109,7 +110,11 @@ class MarginalLoss(Loss):
             mu_factor = beliefs.mu_factor
             bar_factor = np.zeros(mu_factor.size)
             value += self._compare(joint, mu_factor, bar_factor)
-        return Part(value, beliefs.pullback(bar_var, bar_factor), converged=beliefs.converged)
+        try:
+            grad = beliefs.pullback(bar_var, bar_factor)
+        except NotConvergedError:  # no gradient here: an infinite loss makes the optimiser take a smaller step
+            return Part(np.inf, np.zeros(theta.size), converged=False)
+        return Part(value, grad, converged=beliefs.converged)
 
     def _compare(self, pieces: Pieces, mu: Floats, bar: Floats) -> float:
         return float(self.kernel(pieces.begin, pieces.size, pieces.target, pieces.weight, self.sharpness, mu, bar))
