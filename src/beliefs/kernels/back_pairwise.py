@@ -24,7 +24,7 @@ from functools import cache
 from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
-from beliefs.kernels.machine import address, get, put, stack_memory
+from beliefs.kernels.machine import address, get, onward, put, stack_memory
 from beliefs.kernels.pairwise import LARGEST_STATES, ask_for, logs_and_powers, plain_products
 from beliefs.kernels.simd import (
     add4,
@@ -41,7 +41,7 @@ from beliefs.kernels.simd import (
 )
 from beliefs.typing import Floats, Ints
 
-__all__ = ["back_sweep"]
+__all__ = ["add_waiting", "back_sweep"]
 
 _ROOM = LARGEST_STATES + 40
 _BOTH = 2 * _ROOM
@@ -69,6 +69,41 @@ def add_outer(states: int, width: int, at: int, grad: Any, cu: Any, qv: Any, qu:
             store4(grad, r3 + y, multiply_add4(b3, c, multiply_add4(a3, q, load4(grad, r3 + y))))
 
 
+@inlined_kernel
+def add_outers(states: int, width: int, at: int, grad: Any, count: int, ranks: Any, place: int, apart: int) -> None:
+    """Do :func:`add_outer` for ``count`` times four vectors, at ``place``, ``place + apart``, ...; table read once."""
+    for x in range(0, width, 4):
+        r0 = at + x * states
+        r1, r2, r3 = r0 + states, r0 + 2 * states, r0 + 3 * states
+        for y in range(0, width, 4):
+            g0, g1, g2, g3 = load4(grad, r0 + y), load4(grad, r1 + y), load4(grad, r2 + y), load4(grad, r3 + y)
+            for k in range(count):
+                a = place + k * apart
+                b = a + 2 * width
+                q, c = load4(ranks, a + width + y), load4(ranks, b + width + y)
+                g0 = multiply_add4(fill4(get(ranks, a + x)), q, g0)
+                g1 = multiply_add4(fill4(get(ranks, a + x + 1)), q, g1)
+                g2 = multiply_add4(fill4(get(ranks, a + x + 2)), q, g2)
+                g3 = multiply_add4(fill4(get(ranks, a + x + 3)), q, g3)
+                g0 = multiply_add4(fill4(get(ranks, b + x)), c, g0)
+                g1 = multiply_add4(fill4(get(ranks, b + x + 1)), c, g1)
+                g2 = multiply_add4(fill4(get(ranks, b + x + 2)), c, g2)
+                g3 = multiply_add4(fill4(get(ranks, b + x + 3)), c, g3)
+            store4(grad, r0 + y, g0)
+            store4(grad, r1 + y, g1)
+            store4(grad, r2 + y, g2)
+            store4(grad, r3 + y, g3)
+
+
+@linear_kernel
+def add_waiting(n_edges: int, states: int, count: int, ranks: Floats, grad: Floats) -> None:
+    """Add what ``count`` passes of :func:`back_sweep` have put aside to the adjoints of tables."""
+    width = (states + 3) // 4 * 4
+    stored, out = address(ranks), address(grad)
+    for e in range(n_edges):
+        add_outers(states, width, e * states * states, out, count, stored, e * 4 * width, n_edges * 4 * width)
+
+
 @cache
 def back_sweep(constant: int) -> Callable[..., None]:
     """Return the way back for rows of ``constant`` entries, known to the compiler; 0 for any."""
@@ -90,12 +125,17 @@ def back_sweep(constant: int) -> Callable[..., None]:
         total: Floats,
         kept: Floats,
         grad: Floats,
+        slot: int,
+        depth: int,
+        ranks: Floats,
     ) -> None:
         """Go back over edges ``begin, begin + stride, ...`` up to ``end``, in the order opposite to the sweep's.
 
         ``old`` and ``new`` are the messages before and after the pass; ``product`` becomes what it was before it;
-        ``rho`` may be empty: ones. The adjoint of ``psi`` is added to ``grad`` (like it). Cost: 8 K^2 flops an edge,
-        twice those of the way forward; ``psi`` is read, ``grad`` read and written once.
+        ``rho`` may be empty: ones. The adjoint of ``psi`` is added to ``grad`` (like it). With ``depth > 0`` (tables of
+        their own only) the vectors it is made of wait in ``ranks (depth, edges, 4, width)``, those of this pass at
+        ``slot``, and are added in the last of ``depth`` passes: large tables are not read and written so often. Cost:
+        8 K^2 flops an edge, twice those of the way forward; ``psi`` is read once.
         """
         width = constant if constant > 0 else (states + 3) // 4 * 4
         padded = (2 * width + 15) // 16 * 16
@@ -107,7 +147,8 @@ def back_sweep(constant: int) -> Callable[..., None]:
         for x in range(padded):
             put(ratios, x, 1.0)
         tables, beliefs, before, after = address(psi), address(product), address(old), address(new)
-        sums, own, out = address(total), address(kept), address(grad)
+        sums, own, out, stored = address(total), address(kept), address(grad), address(ranks)
+        apart, adding = u.size * 4 * width, slot == depth - 1 or depth == 0
         own_tables, plain = at.size == 0, rho.size == 0
         ahead = max(1, _AHEAD // (states * states)) * stride
         zero = fill4(0.0)
@@ -117,7 +158,11 @@ def back_sweep(constant: int) -> Callable[..., None]:
             table = e * states * states if own_tables else at[e]
             if own_tables:
                 ask_for(tables, e + ahead, u.size, states * states)
-                ask_for(out, e + ahead, u.size, states * states)
+                if adding:
+                    ask_for(out, e + ahead, u.size, states * states)
+                if depth > 0:
+                    for d in range(0 if adding else slot, slot + 1):
+                        ask_for(onward(stored, d * apart), e + ahead, u.size, 4 * width)
             power = 1.0 if plain else rho[e]
             weight = fill4(power)
             if power == 1.0:
@@ -180,6 +225,16 @@ def back_sweep(constant: int) -> Callable[..., None]:
                 store4(sums, pv + x, add4(b, t))
                 store4(qu, x, multiply4(load4(qu, x), over_u))
                 store4(qv, x, multiply4(load4(qv, x), over_v))
-            add_outer(states, width, table, out, cu, qv, qu, cv)
+            if depth == 0:
+                add_outer(states, width, table, out, cu, qv, qu, cv)
+                continue
+            place = slot * apart + e * 4 * width
+            for x in range(0, width, 4):
+                store4(stored, place + x, load4(cu, x))
+                store4(stored, place + width + x, load4(qv, x))
+                store4(stored, place + 2 * width + x, load4(qu, x))
+                store4(stored, place + 3 * width + x, load4(cv, x))
+            if adding:
+                add_outers(states, width, table, out, depth, stored, e * 4 * width, apart)
 
     return sweep

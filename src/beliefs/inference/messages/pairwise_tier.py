@@ -159,7 +159,7 @@ def _tables(setting: Setting, edges: Edges, messages: Floats | None, summed: boo
         rho = of_table
     cells = edges.cells if edges.table.size else lay.cell_ptr[edges.factors]
     size = _table_size(edges.states)
-    psi = np.empty(cells.size * size + 4 * edges.states)  # kernels read a little beyond the last table
+    psi = setting.allocate(cells.size * size + 4 * edges.states)  # kernels read a little beyond the last table
     psi[cells.size * size :] = 0.0
     span = np.empty(cells.size)
     if not load_tables(cells, setting.theta, rho, not summed, psi[: cells.size * size].reshape(-1, size), span):

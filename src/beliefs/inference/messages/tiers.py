@@ -13,6 +13,7 @@ A method takes the first that can hold its problem. They agree to rounding.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,6 +52,8 @@ class Setting:
     schedule: Schedule
     damping: float
     in_logs: bool
+    allocate: Callable[[int], Floats] = np.empty
+    """Where the memory of large tables comes from."""
 
     @cached_property
     def floor(self) -> float:

@@ -22,6 +22,7 @@ from beliefs.kernels.back_messages import add_unary, back_beliefs, back_sweep_lo
 from beliefs.kernels.beliefs import factor_beliefs
 from beliefs.kernels.messages import log_beliefs
 from beliefs.learning.gradients.checkpoints import Replayed, State
+from beliefs.learning.gradients.shelf import take
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
 
@@ -51,9 +52,8 @@ def setting_of(method: MessagePassing, graph: FactorGraph) -> Setting:
     if (graph.theta[lay.cell_ptr[lay.factor_size == 1]] == -np.inf).any():
         raise zero_probability(graph)
     schedule = make_schedule(lay, method.schedule, method.order)
-    return Setting(
-        lay, graph.theta, np.ones(lay.n_vars, np.bool_), reweighting_of(method, graph).rho, schedule, 0.0, True
-    )
+    summed, rho = np.ones(lay.n_vars, np.bool_), reweighting_of(method, graph).rho
+    return Setting(lay, graph.theta, summed, rho, schedule, 0.0, True, take)
 
 
 def reweighting_of(method: MessagePassing, graph: FactorGraph) -> Reweighting:

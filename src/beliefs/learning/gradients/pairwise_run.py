@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from weakref import finalize
+
 import numpy as np
 
 from beliefs.inference.messages.pairwise_tier import PairwiseTier
+from beliefs.inference.messages.tiers import Setting
 from beliefs.kernels.back_binary import binary_back_sweep
 from beliefs.kernels.back_messages import add_unary
 from beliefs.kernels.back_pair_beliefs import (
@@ -15,21 +18,30 @@ from beliefs.kernels.back_pair_beliefs import (
     single_beliefs,
     table_gradients,
 )
-from beliefs.kernels.back_pairwise import back_sweep
+from beliefs.kernels.back_pairwise import add_waiting, back_sweep
 from beliefs.kernels.pairwise import CONSTANT_WIDTHS
 from beliefs.kernels.pairwise_setup import multiply_up
 from beliefs.learning.gradients.checkpoints import State
 from beliefs.learning.gradients.message_run import MessageRun
 from beliefs.learning.gradients.shelf import put_back, take
+from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
 
 __all__ = ["PairwiseRun"]
+
+
+WIDE = 12  # states from which on the adjoints of tables are added up only every few passes
+DEPTH = 4  # passes: their vectors are then a few times smaller than what is not read and written
 
 
 class PairwiseRun(MessageRun):
     """Messages as plain numbers; see :mod:`beliefs.kernels.back_pairwise` and :mod:`beliefs.kernels.back_binary`."""
 
     tier: PairwiseTier
+
+    def __init__(self, graph: FactorGraph, setting: Setting, tier: PairwiseTier, mu_var: Floats) -> None:
+        super().__init__(graph, setting, tier, mu_var)
+        finalize(self, put_back, tier.psi)
 
     def save(self, whole: bool) -> State:
         """Copy the messages, and their products."""
@@ -57,6 +69,8 @@ class PairwiseRun(MessageRun):
         lay, edges, tier = self.setting.layout, self.tier.edges, self.tier
         assert state.rest is not None
         self.total, self.kept, self.bar_psi = zeros(tier.product.size), zeros(tier.messages.size), zeros(tier.psi.size)
+        self.waiting, self.depth = 0, DEPTH if edges.states >= WIDE and not edges.table.size else 0
+        self.ranks = take(self.depth * edges.u.size * 4 * edges.width)
         self.product, self.grad = take(tier.product.size), np.zeros(lay.n_cells)
         self.product[:] = state.rest[0]
         back_row_beliefs(edges.states, edges.width, self.mu_var, bar_var, self.total)
@@ -80,10 +94,12 @@ class PairwiseRun(MessageRun):
                 self.bar_psi,
             )  # fmt: skip
             return
-        back_sweep(edges.width if edges.width in CONSTANT_WIDTHS else 0)(
+        sweep = back_sweep(edges.width if edges.width in CONSTANT_WIDTHS else 0)
+        sweep(
             edges.u, edges.v, tier.at, tier.psi, tier.rho, *span, edges.states, old, new, self.product, self.total,
-            self.kept, self.bar_psi,
+            self.kept, self.bar_psi, self.waiting, self.depth, self.ranks,
         )  # fmt: skip
+        self.waiting = (self.waiting + 1) % max(self.depth, 1)
 
     def largest_adjoint(self, messages: Floats) -> float:
         """Return how much of the gradient still waits at the messages."""
@@ -99,15 +115,17 @@ class PairwiseRun(MessageRun):
             rho_of = np.empty(edges.cells.size)
             rho_of[edges.table] = rho
             rho, cells = rho_of, edges.cells
+        if self.waiting:
+            add_waiting(edges.u.size, edges.states, self.waiting, self.ranks, self.bar_psi)
         table_gradients(cells, edges.states, tier.psi, rho, self.bar_psi, self.grad)
         rows = self.total.reshape(lay.n_vars, edges.width)
         total = np.hstack([-rows, rows]) if edges.width == 1 else np.ascontiguousarray(rows[:, : edges.states])
         add_unary(
             lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, self.setting.theta, total.reshape(-1), self.grad
         )
-        for memory in (self.product, self.total, self.kept, self.bar_psi):
+        for memory in (self.product, self.total, self.kept, self.bar_psi, self.ranks):
             put_back(memory)
-        del self.product, self.total, self.kept, self.bar_psi
+        del self.product, self.total, self.kept, self.bar_psi, self.ranks
         return self.grad
 
 

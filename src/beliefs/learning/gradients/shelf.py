@@ -11,11 +11,12 @@ import threading
 
 import numpy as np
 
+from beliefs.inference.budget import default_budget
 from beliefs.typing import Floats
 
-__all__ = ["LIMIT", "put_back", "take"]
+__all__ = ["put_back", "take"]
 
-LIMIT = 2**29  # bytes kept at most
+_SHARE = 0.25  # of a question's budget, that is an eighth of the memory available: kept at most
 _MANY = 256  # arrays kept at most
 _SMALL = 2**12  # doubles: what the allocator keeps by itself
 _WASTE = 4  # an array is not given to somebody who needs less than this part of it
@@ -39,7 +40,8 @@ def put_back(array: Floats) -> None:
     whole = array.base if isinstance(array.base, np.ndarray) else array
     if whole.size < _SMALL:
         return
+    limit = _SHARE * default_budget()
     with _lock:
         _kept.append(whole)
-        while len(_kept) > _MANY or sum(kept.nbytes for kept in _kept) > LIMIT:
+        while len(_kept) > _MANY or sum(kept.nbytes for kept in _kept) > limit:
             _kept.pop(0)
