@@ -10,7 +10,7 @@ import pytest
 
 import beliefs as bl
 import reference
-from beliefs.datasets import make_ising_grid
+from beliefs.datasets import grid_edges, make_ising_grid
 from beliefs.errors import ModelError
 from beliefs.inference.messages import effective_resistance, forest_polytope
 from beliefs.inference.messages.rho import Reweighting, choose_rho, improved
@@ -156,6 +156,19 @@ def test_grids_are_found_in_any_edge_order_and_direction() -> None:
         assert found.origin == "0.5 on a 4-connected grid"
         assert (found.rho[joined(layout)] == 0.5).all()
         check_certificate(layout, found)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 5), (5, 2), (3, 4), (7, 6)])
+def test_grids_with_diagonals(shape: tuple[int, int]) -> None:
+    rng = np.random.default_rng(1)
+    edges = rng.permuted(rng.permutation(grid_edges(*shape, diagonals=True)), axis=1)
+    layout = layout_of(shape[0] * shape[1], edges)
+    found = choose_rho(layout)
+    assert found.origin == "0.25 on an 8-connected grid"
+    assert (found.rho[joined(layout)] == 0.25).all()
+    check_certificate(layout, found)
+    without = choose_rho(layout_of(shape[0] * shape[1], edges[1:]))
+    assert "grid" not in without.origin
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ graph (a set of factors without a cycle). The tree-reweighted value is then an u
 =============  =======================================================================================================
 ``None``       the first of these that applies: 1 on forests, ``"grid"``, ``"uniform"`` for pairwise models of at most
                5,000 variables, ``"sampled"``
-``"grid"``     0.5 on a 4-connected grid: half of the time all rows, half of the time all columns
+``"grid"``     0.5 on a 4-connected grid: half of the time all rows, half of the time all columns; 0.25 on an 8-connected
+               one, with the diagonals
 ``"uniform"``  uniform over the spanning trees of a pairwise model, by effective resistances
 ``"sampled"``  the average of random forests, any arity
 a number       the same for every factor of two or more variables; checked
@@ -37,6 +38,7 @@ from beliefs.typing import Floats, Ints
 __all__ = ["WORDS", "Reweighting", "RhoChoice", "choose_rho", "improved"]
 
 RhoChoice: TypeAlias = str | float | ArrayLike | None
+_GRID_ORIGIN = {2: "0.5 on a 4-connected grid", 4: "0.25 on an 8-connected grid"}
 WORDS = ("grid", "uniform", "sampled")
 
 
@@ -129,7 +131,7 @@ def _default(layout: Layout) -> str:
     if whole_forest(layout) is not None:
         return "forest"
     if _is_pairwise(layout):
-        if _grid_columns(layout) is not None:
+        if _grid_directions(layout) is not None:
             return "grid"
         if layout.n_vars <= MAX_EXACT:
             return "uniform"
@@ -146,29 +148,34 @@ def _pairs(layout: Layout) -> tuple[Ints, Ints]:
     return factors, layout.scope_ptr[factors][:, None] + np.arange(2)
 
 
-def _grid_columns(layout: Layout) -> int | None:
-    """Return the number of columns if the pairs are exactly a grid, numbered row by row, at least 2 by 2."""
+def _grid_directions(layout: Layout) -> int | None:
+    """Return 2 or 4 if the pairs are exactly a grid with 4 or 8 neighbours, numbered row by row, at least 2 by 2."""
     u, v = layout.scope_vars[_pairs(layout)[1]].T
     low, step = np.minimum(u, v), np.abs(u - v)
-    columns = int(step.max(initial=1))
-    rows, rest = divmod(layout.n_vars, columns)
-    if rest or rows < 2 or columns < 2 or low.size != rows * (columns - 1) + (rows - 1) * columns:
-        return None
-    across = (step == 1) & (low % columns != columns - 1)
-    distinct = int(np.bincount(2 * low + across).max()) == 1
-    return columns if distinct and bool((across | (step == columns)).all()) else None
+    for columns, directions in ((int(step.max(initial=1)), 2), (int(step.max(initial=1)) - 1, 4)):
+        rows, rest = divmod(layout.n_vars, columns) if columns >= 2 else (0, 0)
+        if rest or rows < 2:
+            continue
+        first, last = low % columns == 0, low % columns == columns - 1
+        kinds = [(step == 1) & ~last, step == columns, (step == columns + 1) & ~last, (step == columns - 1) & ~first]
+        kind = np.select(kinds[:directions], range(directions), -1)
+        n_edges = rows * (columns - 1) + (rows - 1) * columns + (directions - 2) * (rows - 1) * (columns - 1)
+        if low.size == n_edges and (kind >= 0).all() and int(np.bincount(4 * low + kind).max()) == 1:
+            return directions
+    return None
 
 
 def _grid(layout: Layout) -> Reweighting:
-    """Rows rooted at the left, columns at the top, each half of the time: an edge hangs from its lower end."""
-    if not _is_pairwise(layout) or _grid_columns(layout) is None:
-        raise ModelError("rho='grid' needs a pairwise model on a 4-connected grid, numbered row by row")
+    """All lines of one direction, each direction equally often: an edge hangs from its lower end."""
+    directions = _grid_directions(layout) if _is_pairwise(layout) else None
+    if directions is None:
+        raise ModelError("rho='grid' needs a pairwise model on a grid with 4 or 8 neighbours, numbered row by row")
     rho, parent = _only_single(layout)
     factors, edges = _pairs(layout)
     lower = layout.scope_vars[edges].argmin(axis=1)
-    rho[factors] = 0.5
-    parent[edges[np.arange(len(edges)), lower]] = 0.5
-    return Reweighting(rho, parent, "0.5 on a 4-connected grid")
+    rho[factors] = 1.0 / directions
+    parent[edges[np.arange(len(edges)), lower]] = 1.0 / directions
+    return Reweighting(rho, parent, _GRID_ORIGIN[directions])
 
 
 def _uniform(layout: Layout) -> Reweighting:
