@@ -114,7 +114,7 @@ def fit(
     objective = Objective(loss, instances, _start(loss, weights), l1, free, bounds)
     kept = None if checkpoint is None else Checkpoint(checkpoint, fingerprint(objective, method, seed or 0))
     saved = None if kept is None else kept.load()
-    with reporter(progress, method, limits) as shown:
+    with reporter(progress, method, limits) as shown, one_thread_of_blas():
         watch = Watch(
             limits,
             [c for c in (callback, shown) if c is not None],
@@ -131,6 +131,13 @@ def fit(
     result = _result(objective, method, watch, outcome)
     _warn(result, watch, asked=max_iters is not None)
     return result
+
+
+def one_thread_of_blas() -> Any:
+    """Keep matrix products to one thread: here threads work on instances, and short products lose by being shared."""
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
+    return threadpool_limits(limits=1, user_api="blas")
 
 
 def _optimizer(optimizer: Optimizer | str) -> Optimizer:
