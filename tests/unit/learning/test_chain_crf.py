@@ -142,6 +142,20 @@ def _examples(X: Any, Y: Any) -> Any:
     return Examples(X, Y)
 
 
+def test_labels_never_met_count_as_missed() -> None:
+    crf = bl.ChainCRF(l2=0.01).fit(WORDS, TAGS)
+    assert crf.score(WORDS, [["DET", "PROPN"], TAGS[1], TAGS[2]]) == pytest.approx(5 / 6)
+    assert crf.score(WORDS[:2], [[None, "PROPN"], TAGS[1]], sample_weight=[3, 1]) == pytest.approx(3 / 6)
+    with pytest.raises(ModelError, match="instance 0: .* not a class"):
+        crf.score(WORDS, [[0, 1], [0, 1, 2], [1]])
+    X, Y = arrays(6)
+    numbers = bl.ChainCRF(l2=0.01).fit(X, Y)
+    hits = sum(int((a == b).sum()) for a, b in zip(numbers.predict(X), Y, strict=True))
+    assert numbers.score(X, Y) == pytest.approx(hits / sum(map(len, Y)))
+    with pytest.raises(ModelError, match="label 7"):
+        numbers.score(X[:1], [[7]])
+
+
 def test_words_with_hidden_labels() -> None:
     crf = bl.ChainCRF(l2=0.01).fit(WORDS, [["DET", None], ["DET", "NOUN", "VERB"], [None]])
     assert crf.classes_.tolist() == ["DET", "NOUN", "VERB"]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import check_option, is_number, is_word
@@ -28,9 +29,10 @@ from beliefs.learning.chains.union import Union, rows_for
 from beliefs.learning.estimators.base import CRF, DECODERS
 from beliefs.learning.estimators.examples import Examples, Stream, inputs_of
 from beliefs.learning.estimators.inputs import Kind, Reading, check_kinds, checked_features
+from beliefs.learning.estimators.labels import Classes, label_array
 from beliefs.learning.estimators.prediction import expected_states, likeliest_states
 from beliefs.learning.gradients.exact import Exact
-from beliefs.learning.instances import Instance
+from beliefs.learning.instances import HIDDEN, Instance
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.likelihood import Likelihood
 from beliefs.learning.losses.registry import LOSSES
@@ -222,6 +224,22 @@ class ChainCRF(CRF):
             drawn = union.samples(rows, table, n, (self.seed or 0) + number * 2**32, self._threads)
             found += [part.T for part in _split(self._named(drawn.T), union)]
         return found
+
+    def score(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of labels that are predicted; a word that was no label in training counts as missed."""
+        examples = list(Examples(X, Y, sample_weight))
+        found = self.predict([example.x for example in examples], "map" if self.decode == "map" else "mpm")
+        right = total = 0.0
+        for example, labels in zip(examples, found, strict=True):
+            truth = label_array(example.y, labels.shape, example.name)
+            if truth.dtype != object or self.classes_.dtype.kind == "i":
+                truth = Classes(self.classes_).codes(truth, example.name)  # integers: in range, or an error
+            seen = np.array([label is not None and label != HIDDEN for label in truth.tolist()], np.bool_)
+            right += example.weight * int((truth == labels)[seen].sum())
+            total += example.weight * int(seen.sum())
+        if not total > 0:
+            raise ModelError("every label is hidden; there is nothing to compare predictions with")
+        return float(right / total)
 
     def describe(self, feature_names: Sequence[str] | None = None, limit: int = 30) -> str:
         """Return the learned weights: transitions, then the attributes of largest weight for each label."""
