@@ -13,8 +13,12 @@ import warnings
 import numpy as np
 
 import beliefs as bl
+from beliefs.cli.warmup_learning import learning_jobs
 from beliefs.kernels._jit import kernels
+from beliefs.learning import Instance
+from beliefs.learning.losses import LOSSES, make_loss
 from families import evidence, family, sprinkler
+from learning_reference import identity
 
 FAMILIES = ["grid", "higher_order", "tied_tables", "isolated_variables", "hard_zeros", "huge_range", "no_factors"]
 QUESTIONS = ((bl.infer, ()), (bl.maximize, ()), (bl.marginal_map, ([0],)), (bl.sample, (3,)))
@@ -59,6 +63,20 @@ def tour() -> None:
         bl.infer(network.condition({"Cloudy": 0}), cls(), targets=["Rain"])
 
 
+def learn() -> None:
+    """Fit with every loss to graphs whose arrays are made in every way, and do what ``warmup`` does."""
+    for name in ("grid", "higher_order", "tied_tables"):
+        for graph in (g for g in variants(name) if not g.evidence):
+            labels = np.zeros((2, graph.n_vars), np.int64)
+            labels[1, -1] = -1
+            for cls in LOSSES:
+                loss = make_loss(cls.name, template=identity(graph.theta.size), method=bl.TRW(), n_sweeps=2)
+                instances = [Instance(graph.layout, None, row) for row in labels[: 2 if cls.hidden else 1]]
+                loss.value_and_grad(graph.theta, instances)
+    for _, job in learning_jobs((2, 3, 4, 6, 9)):
+        job()
+
+
 def plain(signature: object) -> str:
     """A signature without literal types, and with one spelling of each array type."""
     text = re.sub(r"Literal\[int\]\(-?\d+\)", "int64", str(signature))
@@ -77,5 +95,6 @@ def repeated() -> dict[str, list[str]]:
 if __name__ == "__main__":
     warnings.simplefilter("ignore", bl.ConvergenceWarning)
     tour()
+    learn()
     called = sum(bool(k.signatures) for k in kernels())
     print(json.dumps({"called": called, "repeated": repeated()}))

@@ -1,7 +1,8 @@
 """The command ``warmup``: compile everything now, so that no later question waits for the compiler.
 
 Every door meets every method that answers it on small models (with and without loops, hard zeros and values that only
-the log domain can hold), and every reader meets a file of its format. Compiled kernels are kept on disk.
+the log domain can hold), every reader meets a file of its format, and every loss an instance. Compiled kernels are
+kept on disk.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 
 import beliefs.kernels
 from beliefs.cli.first_use import no_explanation
+from beliefs.cli.warmup_learning import learning_jobs
 from beliefs.datasets import load_bn, make_ising_grid
 from beliefs.errors import ConvergenceWarning
 from beliefs.inference.base import Problem, Task
@@ -116,6 +118,7 @@ def jobs() -> Iterator[Job]:
     for size in _GRIDS:
         yield f"an order of {size * size} variables", _planned(make_ising_grid(size, seed=0))
     yield "ancestral samples", lambda: network.sample(2, seed=0)
+    yield from learning_jobs(_STATES)
 
 
 def _asked(door: Callable[[FactorGraph, str], object], graph: FactorGraph, method: str) -> Callable[[], object]:

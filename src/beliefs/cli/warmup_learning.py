@@ -1,0 +1,130 @@
+"""What ``warmup`` does for learning: every loss and every way through inference, on small models of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from beliefs.model.features import CurvedTemplate
+from beliefs.model.graph import FactorGraph
+
+__all__ = ["learning_jobs"]
+
+Job = tuple[str, Callable[[], object]]
+
+_METHODS = ("bp", "trw", "trw(rho=0.6)", "mean_field")
+
+
+def learning_jobs(states: tuple[int, ...]) -> Iterator[Job]:
+    """Yield what there is to run, each with its name; ``states``: cardinalities that have kernels of their own."""
+    for k in states:
+        for tied in (False, True):
+            graph = _loop(k, tied)
+            kind = f"{k} states{', tied tables' if tied else ''}"
+            for method in _METHODS:
+                yield f"gradients through {method}, {kind}", _through(graph, method)
+            yield f"extreme gradients, {kind}", _through(graph.with_theta(300.0 * graph.theta), "bp")
+    triple = _triple()
+    for method in _METHODS:
+        yield f"gradients through {method}, three variables in a factor", _through(triple, method)
+    loop = _loop(2, False)
+    exact = {"a loop": loop, "a triple": triple, "extreme values": loop.with_theta(1000.0 * loop.theta)}
+    for kind, graph in exact.items():
+        yield f"gradients through exact inference, {kind}", _exact(graph)
+    yield from _losses(loop)
+    yield "chains", _chains
+    yield "chains of named attributes", _attributes
+
+
+def _through(graph: FactorGraph, text: str) -> Callable[[], object]:
+    def run() -> None:
+        from beliefs.inference.registry import METHODS
+        from beliefs.inference.text import parse_method
+        from beliefs.learning.gradients import AtConvergence, Truncated
+
+        method = parse_method(text, METHODS)
+        for gradient in (Truncated(method=method, n_sweeps=2), AtConvergence(method=method, max_iters=20)):
+            for bars in ((False, True), (True, False)):
+                _back(gradient, graph, bars)
+
+    return run
+
+
+def _exact(graph: FactorGraph) -> Callable[[], object]:
+    def run() -> None:
+        from beliefs.learning.gradients import Exact
+
+        _back(Exact(), graph, (True, True))
+
+    return run
+
+
+def _back(gradient: object, graph: FactorGraph, bars: tuple[bool, bool]) -> None:
+    """Go forth and back, with gradients in the variables' beliefs, the factors', or both."""
+    from beliefs.errors import NotConvergedError
+    from beliefs.learning.gradients import Gradient
+
+    assert isinstance(gradient, Gradient)
+    beliefs = gradient.run(graph)
+    try:
+        beliefs.pullback(beliefs.mu_var if bars[0] else None, beliefs.mu_factor if bars[1] else None)
+    except NotConvergedError:
+        return  # what had to be compiled has been
+
+
+def _losses(graph: FactorGraph) -> Iterator[Job]:
+    from beliefs.inference.messages.trw import TRW
+    from beliefs.learning.instances import Instance
+    from beliefs.learning.losses import LOSSES, make_loss
+
+    template = CurvedTemplate(graph.theta.size, lambda weights, _: weights, lambda _w, _x, grad: grad)
+    for cls in LOSSES:
+        loss = make_loss(cls.name, template=template, method=TRW(), n_sweeps=2)
+        labels = np.zeros((2, graph.n_vars), np.int64)
+        labels[1, -1] = -1
+        instances = [Instance(graph.layout, None, row) for row in labels[: 2 if cls.hidden else 1]]
+        yield f"the loss {cls.name}", partial(loss.value_and_grad, graph.theta, instances)
+    counted = make_loss("truncated_likelihood(entropy=counted)", template=template, method=TRW(), n_sweeps=2)
+    whole = [Instance(graph.layout, None, np.zeros(graph.n_vars, np.int64))]
+    yield "the counted entropy", partial(counted.value_and_grad, graph.theta, whole)
+
+
+def _chains() -> None:
+    """Fit and ask chains of arrays, with and without hidden labels, in plain numbers and in logs."""
+    from beliefs.learning.estimators.chain import ChainCRF
+
+    rng = np.random.default_rng(0)
+    for k in (2, 5):
+        X, Y = [rng.normal(size=(n, 3)) for n in (1, 4, 6)], [np.arange(n) % k for n in (1, 4, 6)]
+        Y[1] = np.full(4, -1)
+        crf = ChainCRF(max_iters=2, n_states=k).fit(X, Y)
+        for scale in (1.0, 1e6):
+            for decode in ("mpm", "map"):
+                crf.predict([scale * x for x in X], decode=decode)
+        crf.sample(X, 2)
+
+
+def _attributes() -> None:
+    """Fit chains of dictionaries and of sets of words."""
+    from beliefs.learning.estimators.chain import ChainCRF
+
+    X = [[{"word": "a", "n": 0.5}, {"word": "b"}], [["a", "c"], ["b"]]]
+    crf = ChainCRF(max_iters=2).fit(X, [["x", "y"], ["y", "x"]])
+    crf.predict(X)
+
+
+def _loop(states: int, tied: bool) -> FactorGraph:
+    rng = np.random.default_rng(0)
+    edges = np.array([(0, 1), (1, 2), (2, 3), (0, 3)])
+    tables = rng.normal(size=(states, states) if tied else (4, states, states))
+    return FactorGraph.pairwise(rng.normal(size=(4, states)), edges, tables)
+
+
+def _triple() -> FactorGraph:
+    rng = np.random.default_rng(0)
+    scopes = [(0,), (1,), (0, 1), (1, 2, 3), (0, 3)]
+    card = [2, 3, 2, 2]
+    tables = [(scope, rng.normal(size=[card[v] for v in scope])) for scope in scopes]
+    return FactorGraph.from_tables(card, tables, log=True)
