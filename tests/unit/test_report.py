@@ -21,6 +21,7 @@ from beliefs.report.bounds import BOUNDED, WIDE_SIDE, bounds_section
 from beliefs.report.bounds import METHODS as BOUNDED_BY
 from beliefs.report.cost import measure
 from beliefs.report.grid import COUPLINGS, SIDE, compare, grid_section
+from beliefs.report.learning import EXPONENT, MODELS
 from beliefs.report.page import Markup, drawing_style, number, picture, seconds, significant, table
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -77,7 +78,7 @@ def test_page_needs_nothing_from_outside(html: str, tree: ET.Element) -> None:
 
 def test_pictures_are_whole_and_described(tree: ET.Element) -> None:
     images = list(tree.iter("img"))
-    assert len(images) == 6
+    assert len(images) == 7
     for image in images:
         assert image.get("alt")
         data = base64.b64decode((image.get("src") or "").split(",", 1)[1])
@@ -270,3 +271,12 @@ def test_own_sections_can_be_added() -> None:
     parsed = ET.fromstring(build_report([mine], told.append).removeprefix("<!DOCTYPE html>"))
     assert told == ["loading or compiling the kernels", "mine"]
     assert [text_of(s[0]) for s in parsed.iter("section")] == ["What was run", "Mine & yours"]
+
+
+# -- learning ---------------------------------------------------------------------------------------------------------
+def test_the_learned_model_cleans_up_the_picture(tree: ET.Element) -> None:
+    rows = {row[0]: row for row in rows_of(tree, "a-model-of-images--learned")}
+    errors = {name: float(rows[name][2]) for name in MODELS}
+    assert abs(errors["independent"] - (1 - 2 ** (-1 / EXPONENT))) < 0.01
+    assert errors["clique logistic"] < 0.08
+    assert errors["clique logistic"] < errors["truncated likelihood"] + 0.01 < errors["pseudo-likelihood"]

@@ -17,6 +17,7 @@ from beliefs.report.alarm import alarm_section
 from beliefs.report.bounds import bounds_section
 from beliefs.report.cost import cost_section
 from beliefs.report.grid import grid_section
+from beliefs.report.learning import learning_section
 from beliefs.report.methods import methods_section
 from beliefs.report.page import Section, drawing_style, page
 from beliefs.report.run import run_section, warm_up
@@ -27,6 +28,7 @@ SECTIONS: tuple[Callable[[], Section], ...] = (
     alarm_section,
     grid_section,
     bounds_section,
+    learning_section,
     cost_section,
     methods_section,
 )
@@ -35,7 +37,8 @@ SECTIONS: tuple[Callable[[], Section], ...] = (
 _TITLE = "beliefs: what it does, in one run"
 _LEAD = (
     "beliefs is a library for discrete graphical models: Bayesian networks, Markov random fields, factor graphs. It "
-    "answers four questions about a model, and says of every number how far to trust it. This page shows both."
+    "answers four questions about a model, says of every number how far to trust it, and learns models from data. This "
+    "page shows all three."
 )
 
 
