@@ -44,11 +44,17 @@ bench: $(VENV)/installed-peers  ## measure ours beside the peers'
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/messages.py
 	$(BIN)/python benchmarks/bounds.py
+	$(BIN)/python benchmarks/truncated.py
+	$(BIN)/python benchmarks/learning_pass.py
+	$(BIN)/python benchmarks/chunking.py
 
 experiments: $(VENV)/installed-dev  ## draw the papers' figures again
 	$(BIN)/python experiments/ising_bounds.py
 	$(BIN)/python experiments/diagnostic_networks.py
 	$(BIN)/python experiments/pedigree_bounds.py
+	$(BIN)/python experiments/misspecified_chain.py
+	$(BIN)/python experiments/perturbation_step.py
+	$(BIN)/python experiments/denoising.py
 
 docs: $(VENV)/installed-docs  ## build the documentation: site/index.html
 	rm -rf docs/generated
