@@ -151,7 +151,7 @@ def back_sweep(constant: int) -> Callable[..., None]:
         apart, adding = u.size * 4 * width, slot == depth - 1 or depth == 0
         own_tables, plain = at.size == 0, rho.size == 0
         ahead = max(1, _AHEAD // (states * states)) * stride
-        zero = fill4(0.0)
+        zero, one = fill4(0.0), fill4(1.0)
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
             mv = mu + width
@@ -165,20 +165,32 @@ def back_sweep(constant: int) -> Callable[..., None]:
                         ask_for(onward(stored, d * apart), e + ahead, u.size, 4 * width)
             power = 1.0 if plain else rho[e]
             weight = fill4(power)
+            # cavities, and the reciprocals of new messages in qu and qv; one division serves both
             if power == 1.0:
                 for x in range(0, width, 4):
-                    store4(cu, x, divide4(load4(beliefs, pu + x), load4(after, mu + x)))
-                    store4(cv, x, divide4(load4(beliefs, pv + x), load4(after, mv + x)))
+                    over_u, over_v = divide4(one, load4(after, mu + x)), divide4(one, load4(after, mv + x))
+                    store4(qu, x, over_u)
+                    store4(qv, x, over_v)
+                    store4(cu, x, multiply4(load4(beliefs, pu + x), over_u))
+                    store4(cv, x, multiply4(load4(beliefs, pv + x), over_v))
             elif power == 0.5:  # p / new^(1/2) = c old^(1/2)
                 for x in range(0, width, 4):
-                    root_u = root4(multiply4(load4(after, mu + x), load4(before, mu + x)))
-                    root_v = root4(multiply4(load4(after, mv + x), load4(before, mv + x)))
-                    store4(cu, x, divide4(load4(beliefs, pu + x), root_u))
-                    store4(cv, x, divide4(load4(beliefs, pv + x), root_v))
+                    new_u, new_v = load4(after, mu + x), load4(after, mv + x)
+                    root_u = root4(multiply4(new_u, load4(before, mu + x)))
+                    root_v = root4(multiply4(new_v, load4(before, mv + x)))
+                    over_u = divide4(one, multiply4(new_u, root_u))
+                    over_v = divide4(one, multiply4(new_v, root_v))
+                    store4(qu, x, multiply4(over_u, root_u))
+                    store4(qv, x, multiply4(over_v, root_v))
+                    store4(cu, x, multiply4(load4(beliefs, pu + x), multiply4(over_u, new_u)))
+                    store4(cv, x, multiply4(load4(beliefs, pv + x), multiply4(over_v, new_v)))
             else:
                 for x in range(0, width, 4):
-                    store4(ratios, x, divide4(load4(before, mu + x), load4(after, mu + x)))
-                    store4(ratios, width + x, divide4(load4(before, mv + x), load4(after, mv + x)))
+                    over_u, over_v = divide4(one, load4(after, mu + x)), divide4(one, load4(after, mv + x))
+                    store4(qu, x, over_u)
+                    store4(qv, x, over_v)
+                    store4(ratios, x, multiply4(load4(before, mu + x), over_u))
+                    store4(ratios, width + x, multiply4(load4(before, mv + x), over_v))
                 logs_and_powers(padded, power, 1.0, ratios, logs, powers)
                 for x in range(0, width, 4):
                     back_u = multiply4(load4(beliefs, pu + x), load4(powers, x))
@@ -196,8 +208,8 @@ def back_sweep(constant: int) -> Callable[..., None]:
                 mass_u, mass_v = multiply_add4(c, m, mass_u), multiply_add4(d, n, mass_v)
                 size_u = add4(size_u, add4(maximum4(g, subtract4(zero, g)), maximum4(k, subtract4(zero, k))))
                 size_v = add4(size_v, add4(maximum4(h, subtract4(zero, h)), maximum4(j, subtract4(zero, j))))
-                store4(qu, x, divide4(g, m))
-                store4(qv, x, divide4(h, n))
+                store4(qu, x, multiply4(g, load4(qu, x)))
+                store4(qv, x, multiply4(h, load4(qv, x)))
             all_u, all_v = total4(mass_u), total4(mass_v)
             kappa_u = (total4(size_u) + _LEAST) / all_u
             kappa_v = (total4(size_v) + _LEAST) / all_v
@@ -211,7 +223,7 @@ def back_sweep(constant: int) -> Callable[..., None]:
                 mass_u = multiply_add4(load4(cu, x), load4(yu, x), mass_u)
                 mass_v = multiply_add4(load4(cv, x), load4(yv, x), mass_v)
             part_u, part_v = total4(mass_u) / all_u, total4(mass_v) / all_v
-            over_u, over_v = fill4(kappa_v / part_u), fill4(kappa_u / part_v)  # 1 / s
+            over_u, over_v = fill4(kappa_v / part_u), fill4(kappa_u / part_v)  # one over the scale s
             shift_u, shift_v = fill4(part_u), fill4(part_v)
             for x in range(0, width, 4):
                 c, d = load4(cu, x), load4(cv, x)

@@ -8,15 +8,45 @@ entries and padding; plain numbers with mean one, or logs with maximum zero if `
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import inlined_kernel, kernel
 from beliefs.kernels.elementary import fast_exp, fast_power
+from beliefs.kernels.exponential import exp4
+from beliefs.kernels.machine import address, get, put
 from beliefs.kernels.pairwise import LOW
+from beliefs.kernels.simd import fill4, load4, maximum4, multiply4, peak4, store4, subtract4
 from beliefs.typing import Floats, Ints
 
 __all__ = ["hold_messages", "hold_unary", "largest_reach", "load_tables", "log_rows", "multiply_up"]
+
+
+@inlined_kernel
+def extremes(logs: Any, begin: int, n: int) -> tuple[float, float]:
+    """Return the least and the largest of ``n`` entries from ``begin`` on."""
+    four = n // 4 * 4
+    high, low = fill4(get(logs, begin)), fill4(-get(logs, begin))
+    zero = fill4(0.0)
+    for k in range(0, four, 4):
+        here = load4(logs, begin + k)
+        high, low = maximum4(high, here), maximum4(low, subtract4(zero, here))
+    most, least = peak4(high), -peak4(low)
+    for k in range(four, n):
+        most, least = max(most, get(logs, begin + k)), min(least, get(logs, begin + k))
+    return least, most
+
+
+@inlined_kernel
+def exponentials(logs: Any, begin: int, n: int, shift: float, scale: float, out: Any, to: int) -> None:
+    """Write ``exp((logs - shift) / scale)`` of ``n`` entries from ``begin`` on to ``out[to:]``, four at a time."""
+    four, under = n // 4 * 4, fill4(shift)
+    over = fill4(1.0 / scale)
+    for k in range(0, four, 4):
+        store4(out, to + k, exp4(multiply4(subtract4(load4(logs, begin + k), under), over)))
+    for k in range(four, n):
+        put(out, to + k, fast_exp((get(logs, begin + k) - shift) / scale))
 
 
 @kernel
@@ -29,9 +59,7 @@ def load_tables(cells: Ints, theta: Floats, rho: Floats, in_logs: bool, psi: Flo
     n_cells = 4 if psi.shape[1] == 3 else psi.shape[1]
     for d in range(cells.size):
         table = theta[cells[d] : cells[d] + n_cells]
-        low, high = np.inf, -np.inf
-        for k in range(n_cells):
-            low, high = min(low, table[k]), max(high, table[k])
+        low, high = extremes(address(theta), cells[d], n_cells)
         if low == -np.inf:
             return False
         span[d] = high - low
@@ -39,10 +67,11 @@ def load_tables(cells: Ints, theta: Floats, rho: Floats, in_logs: bool, psi: Flo
             for k in range(3):
                 value = (table[k + 1] - table[0]) / rho[d]
                 psi[d, k] = value if in_logs else fast_exp(value)
-        else:
+        elif in_logs:
             for k in range(n_cells):
-                value = (table[k] - high) / rho[d]
-                psi[d, k] = value if in_logs else fast_exp(value)
+                psi[d, k] = (table[k] - high) / rho[d]
+        else:
+            exponentials(address(theta), cells[d], n_cells, high, rho[d], address(psi), d * n_cells)
     return True
 
 
