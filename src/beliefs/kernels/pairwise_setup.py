@@ -39,14 +39,14 @@ def extremes(logs: Any, begin: int, n: int) -> tuple[float, float]:
 
 
 @inlined_kernel
-def exponentials(logs: Any, begin: int, n: int, shift: float, scale: float, out: Any, to: int) -> None:
-    """Write ``exp((logs - shift) / scale)`` of ``n`` entries from ``begin`` on to ``out[to:]``, four at a time."""
+def exponentials(logs: Any, begin: int, n: int, shift: float, scale: float, out: Any) -> None:
+    """Write ``exp((logs - shift) / scale)`` of ``n`` entries from ``begin`` on to ``out``, four at a time."""
     four, under = n // 4 * 4, fill4(shift)
     over = fill4(1.0 / scale)
     for k in range(0, four, 4):
-        store4(out, to + k, exp4(multiply4(subtract4(load4(logs, begin + k), under), over)))
+        store4(out, k, exp4(multiply4(subtract4(load4(logs, begin + k), under), over)))
     for k in range(four, n):
-        put(out, to + k, fast_exp((get(logs, begin + k) - shift) / scale))
+        put(out, k, fast_exp((get(logs, begin + k) - shift) / scale))
 
 
 @kernel
@@ -71,7 +71,7 @@ def load_tables(cells: Ints, theta: Floats, rho: Floats, in_logs: bool, psi: Flo
             for k in range(n_cells):
                 psi[d, k] = (table[k] - high) / rho[d]
         else:
-            exponentials(address(theta), cells[d], n_cells, high, rho[d], address(psi), d * n_cells)
+            exponentials(address(theta), cells[d], n_cells, high, rho[d], address(psi[d]))
     return True
 
 
