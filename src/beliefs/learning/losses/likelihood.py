@@ -126,7 +126,8 @@ class SurrogateLikelihood(LikelihoodLoss):
         """Ask the method."""
         return self._asked(graph, self.method, instance, "free")
 
-    def _asked(self, graph: FactorGraph, method: Method, instance: Instance, key: str) -> Answer:
+    def _asked(self, graph: FactorGraph, method: Method, instance: Instance, what: str) -> Answer:
+        key = f"{what}, {method!r}"  # another loss may have left what its method goes on from
         warm = instance.kept.get(key) if self.warm else None
         found = settled(graph, method, tol=self.tol, max_iters=self.max_iters, warm=warm)
         if self.warm:

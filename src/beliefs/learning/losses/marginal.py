@@ -100,9 +100,10 @@ class MarginalLoss(Loss):
 
     def part(self, theta: Floats, instance: Instance) -> Part:
         """Run inference, compare with the labels, and go back."""
-        beliefs = self.through.run(instance.graph(theta), instance.kept.get("beliefs"))
+        key = f"beliefs, {self.through!r}"
+        beliefs = self.through.run(instance.graph(theta), instance.kept.get(key))
         if beliefs.kept is not None:
-            instance.kept["beliefs"] = beliefs.kept
+            instance.kept[key] = beliefs.kept
         alone, joint = self._pieces(instance)
         bar_var, bar_factor = np.zeros(instance.layout.n_states), None
         value = self._compare(alone, beliefs.mu_var, bar_var)
