@@ -74,23 +74,24 @@ def sweeps(request: Answer, report: Report) -> None:
     graph = graph_of(Grid(**request["grid"]))
     bar, n, rounds = bar_of(graph), request["passes"], request["rounds"]
     setting = setting_of(bl.TRW(rho="grid"), graph)
-    forward, copied, backward = [], [], []
+    forward, recorded, backward = [], [], []
     for _ in range(rounds):
         run = message_run(graph, setting, observed_point_masses(graph))
-        states = [run.save(False)]
+        states, swept, began = [run.save(False)], 0.0, clock()
         for t in range(n):
             start = clock()
             run.run_pass(t)
-            forward.append(clock() - start)
+            swept += clock() - start
             states.append(run.save(t == n - 1))
-            copied.append(clock() - start)
+        forward.append(swept / n)
+        recorded.append((clock() - began) / n)
         run.begin_backward(states[-1], NONE, bar, NONE)
         start = clock()
-        for t in range(n - 1, -1, -1):  # together, because passes differ: every few of them large tables are added up
+        for t in range(n - 1, -1, -1):
             run.back_pass(t, states[t].messages, states[t + 1].messages)
         backward.append((clock() - start) / n)
         run.gradient()
-    report(passes=n, forward=float(np.min(forward)), recorded=float(np.min(copied)), backward=float(np.min(backward)))
+    report(passes=n, forward=min(forward), recorded=min(recorded), backward=min(backward))
     report(median={"forward": float(np.median(forward)), "backward": float(np.median(backward))})
     del run, states
     way = Truncated(method=bl.TRW(rho="grid"), n_sweeps=n // 2)

@@ -68,7 +68,7 @@ def assert_is_derivative(way: Truncated, graph: bl.FactorGraph, tolerance: float
 
 @pytest.mark.parametrize("n_sweeps", [0, 1, 3, 7])
 @pytest.mark.parametrize("method", METHODS, ids=repr)
-@pytest.mark.parametrize("states", [2, 3, 5, 8, 9])
+@pytest.mark.parametrize("states", [2, 3, 5, 8, 9, 13])
 def test_gradient_is_that_of_the_truncated_beliefs(states: int, method: bl.Method, n_sweeps: int) -> None:
     cells = 40 if states < 8 else 12
     assert_is_derivative(Truncated(method=method, n_sweeps=n_sweeps), grid(states), cells=cells)
@@ -149,6 +149,21 @@ def test_second_implementation_agrees(graph: bl.FactorGraph, method: bl.Method) 
     for f, of_factor in enumerate(of_factors):
         expected[lay.cells(f)] += of_factor.ravel()
     assert np.allclose(found.pullback(var, factor), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("states", [2, 3, 13])
+def test_many_sweeps(states: int) -> None:
+    """Products are made afresh now and then, forward and backward, at the same places whatever is held."""
+    graph = grid(states, 1.5)
+    found = gradient(Truncated(method=bl.TRW(), n_sweeps=40), graph)
+    few = gradient(Truncated(method=bl.TRW(), n_sweeps=40, checkpoints=5), graph)
+    assert few.tobytes() == found.tobytes()
+    run = message_run(graph, setting_of(bl.TRW(), graph), np.zeros(graph.layout.n_states), fast=False)
+    recording = Recording(run, 80, 80)
+    last = recording.forward()
+    run.beliefs()
+    beliefs = MessageBeliefs(run, recording, last)
+    assert np.allclose(beliefs.pullback(*weights(beliefs)), found, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [10.0, 30.0, 60.0])
