@@ -11,7 +11,8 @@ the gradient in :math:`\theta_e` being :math:`\psi_e \bar\psi_e / \rho_e` at the
 find them by a product of their own would double the work. So the product is taken of :math:`g_v / m_v + \kappa c_v`:
 its second part is :math:`\kappa s_u m_u`, and since :math:`c_u \cdot \psi (g_v / m_v) = 0`, a dot product with
 :math:`c_u` tells the parts, and the scale, apart. That also keeps :math:`\sum R_u = 0` from drifting. :math:`\kappa` is
-of the size of what g is the difference of, so that g sums to zero by comparison even where it is all rounding.
+of the size of g, and g is made to sum to zero first (by a multiple of m): where it is all rounding, as at variables
+without a label between zero tables, what is left of its sum would otherwise pass for the scale.
 
 Rows are as in the forward kernels; adjoints (``total`` of variables, ``kept`` of messages, see
 :mod:`beliefs.kernels.back_messages`) have zero in their padding.
@@ -25,7 +26,7 @@ from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
 from beliefs.kernels.machine import address, get, onward, put, stack_memory
-from beliefs.kernels.pairwise import LARGEST_STATES, ask_for, logs_and_powers, plain_products
+from beliefs.kernels.pairwise import LARGEST_STATES, ask_for, fill_mask, logs_and_powers, plain_products
 from beliefs.kernels.simd import (
     add4,
     divide4,
@@ -143,6 +144,8 @@ def back_sweep(constant: int) -> Callable[..., None]:
         qu, qv = stack_memory(_ROOM), stack_memory(_ROOM)
         lu, lv = stack_memory(_ROOM), stack_memory(_ROOM)
         yu, yv = stack_memory(_ROOM), stack_memory(_ROOM)
+        mask = stack_memory(_ROOM)
+        fill_mask(states, width, mask)
         ratios, logs, powers = stack_memory(_BOTH), stack_memory(_BOTH), stack_memory(_BOTH)
         for x in range(padded):
             put(ratios, x, 1.0)
@@ -197,26 +200,34 @@ def back_sweep(constant: int) -> Callable[..., None]:
                     back_v = multiply4(load4(beliefs, pv + x), load4(powers, width + x))
                     store4(cu, x, divide4(back_u, load4(before, mu + x)))
                     store4(cv, x, divide4(back_v, load4(before, mv + x)))
-            mass_u, mass_v, size_u, size_v = zero, zero, zero, zero
+            mass_u, mass_v, size_u, size_v, sum_u, sum_v = zero, zero, zero, zero, zero, zero
             for x in range(0, width, 4):
                 c, d, m, n = load4(cu, x), load4(cv, x), load4(after, mu + x), load4(after, mv + x)
                 store4(beliefs, pu + x, multiply4(c, load4(before, mu + x)))
                 store4(beliefs, pv + x, multiply4(d, load4(before, mv + x)))
-                k, j = load4(own, mu + x), load4(own, mv + x)
-                g = multiply_add4(weight, load4(sums, pu + x), k)
-                h = multiply_add4(weight, load4(sums, pv + x), j)
+                g = multiply_add4(weight, load4(sums, pu + x), load4(own, mu + x))
+                h = multiply_add4(weight, load4(sums, pv + x), load4(own, mv + x))
                 mass_u, mass_v = multiply_add4(c, m, mass_u), multiply_add4(d, n, mass_v)
-                size_u = add4(size_u, add4(maximum4(g, subtract4(zero, g)), maximum4(k, subtract4(zero, k))))
-                size_v = add4(size_v, add4(maximum4(h, subtract4(zero, h)), maximum4(j, subtract4(zero, j))))
+                sum_u, sum_v = add4(sum_u, g), add4(sum_v, h)
+                size_u = add4(size_u, maximum4(g, subtract4(zero, g)))
+                size_v = add4(size_v, maximum4(h, subtract4(zero, h)))
                 store4(qu, x, multiply4(g, load4(qu, x)))
                 store4(qv, x, multiply4(h, load4(qv, x)))
             all_u, all_v = total4(mass_u), total4(mass_v)
             kappa_u = (total4(size_u) + _LEAST) / all_u
             kappa_v = (total4(size_v) + _LEAST) / all_v
             share_u, share_v = fill4(kappa_u), fill4(kappa_v)
+            rest_u, rest_v = fill4(total4(sum_u) / states), fill4(total4(sum_v) / states)
             for x in range(0, width, 4):
-                store4(lu, x, multiply_add4(share_u, load4(cu, x), load4(qu, x)))
-                store4(lv, x, multiply_add4(share_v, load4(cv, x), load4(qv, x)))
+                inside = load4(mask, x)
+                q, r = (
+                    subtract4(load4(qu, x), multiply4(rest_u, inside)),
+                    subtract4(load4(qv, x), multiply4(rest_v, inside)),
+                )
+                store4(qu, x, q)
+                store4(qv, x, r)
+                store4(lu, x, multiply_add4(share_u, load4(cu, x), q))
+                store4(lv, x, multiply_add4(share_v, load4(cv, x), r))
             plain_products(states, width, table, tables, lu, lv, yu, yv)
             mass_u, mass_v = zero, zero
             for x in range(0, width, 4):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import beliefs as bl
+from beliefs.learning.gradients import Truncated
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses import LOSSES, make_loss
 from families import family
-from learning_reference import identity, labelled
+from learning_reference import identity, labelled, slope
 
 SETTLED = [
     "likelihood", "surrogate_likelihood", "pseudo_likelihood", "univariate_logistic", "clique_logistic",
@@ -96,3 +97,18 @@ def test_weights_of_labels_are_counts(cls):
     once, twice = (loss.value_and_grad(graph.theta, [i]) for i in (plain, heavy))
     assert twice[0] == pytest.approx(2 * once[0])
     np.testing.assert_allclose(twice[1], 2 * once[1], rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("states", [2, 3, 4, 5, 8, 9, 21])
+@pytest.mark.parametrize("method", [bl.TRW(), bl.BP(), bl.TRW(rho=0.6)], ids=repr)
+def test_adjoints_that_are_all_rounding_do_no_harm(states, method):
+    """Zero tables and a variable without label: what goes back through its messages is rounding, or nothing."""
+    edges = [[0, 1], [2, 1], [2, 3], [3, 0]]
+    graph = bl.FactorGraph.pairwise(np.zeros((4, states)), edges, np.zeros((4, states, states)))
+    bar = np.zeros((4, states))
+    bar[[0, 2, 3], [1, 0, 1]] = -3.0
+    through = Truncated(method=method, n_sweeps=3)
+    grad = through.run(graph).pullback(bar.ravel())
+    direction = np.random.default_rng(0).standard_normal(grad.size)
+    found = slope(lambda t: float(bar.ravel() @ through.run(graph.with_theta(t)).mu_var), graph.theta, direction)
+    assert found == pytest.approx(grad @ direction, abs=1e-8)
