@@ -25,7 +25,7 @@ from functools import cache
 from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
-from beliefs.kernels.machine import address, get, onward, put, stack_memory
+from beliefs.kernels.machine import address, get, onward, prefetch, put, stack_memory
 from beliefs.kernels.pairwise import LARGEST_STATES, ask_for, fill_mask, logs_and_powers, plain_products
 from beliefs.kernels.simd import (
     add4,
@@ -71,9 +71,17 @@ def add_outer(states: int, width: int, at: int, grad: Any, cu: Any, qv: Any, qu:
 
 
 @inlined_kernel
-def add_outers(states: int, width: int, at: int, grad: Any, count: int, ranks: Any, place: int, apart: int) -> None:
-    """Do :func:`add_outer` for ``count`` times four vectors, at ``place``, ``place + apart``, ...; table read once."""
+def add_outers(
+    states: int, width: int, at: int, grad: Any, soon: int, count: int, ranks: Any, place: int, apart: int
+) -> None:
+    """Do :func:`add_outer` for ``count`` times four vectors, at ``place``, ``place + apart``, ...; table read once.
+
+    The table at ``soon`` is asked for meanwhile; -1: none.
+    """
     for x in range(0, width, 4):
+        if soon >= 0:
+            for line in range(soon + x * states, soon + (x + 4) * states, 8):
+                prefetch(grad, line)
         r0 = at + x * states
         r1, r2, r3 = r0 + states, r0 + 2 * states, r0 + 3 * states
         for y in range(0, width, 4):
@@ -102,7 +110,7 @@ def add_waiting(n_edges: int, states: int, count: int, ranks: Floats, grad: Floa
     width = (states + 3) // 4 * 4
     stored, out = address(ranks), address(grad)
     for e in range(n_edges):
-        add_outers(states, width, e * states * states, out, count, stored, e * 4 * width, n_edges * 4 * width)
+        add_outers(states, width, e * states * states, out, -1, count, stored, e * 4 * width, n_edges * 4 * width)
 
 
 @cache
@@ -160,8 +168,7 @@ def back_sweep(constant: int) -> Callable[..., None]:
             mv = mu + width
             table = e * states * states if own_tables else at[e]
             if own_tables:
-                ask_for(tables, e + ahead, u.size, states * states)
-                if adding:
+                if depth == 0:
                     ask_for(out, e + ahead, u.size, states * states)
                 if depth > 0:
                     for d in range(0 if adding else slot, slot + 1):
@@ -228,7 +235,8 @@ def back_sweep(constant: int) -> Callable[..., None]:
                 store4(qv, x, r)
                 store4(lu, x, multiply_add4(share_u, load4(cu, x), q))
                 store4(lv, x, multiply_add4(share_v, load4(cv, x), r))
-            plain_products(states, width, table, tables, lu, lv, yu, yv)
+            soon = (e + ahead) * states * states if own_tables and 0 <= e + ahead < u.size else -1
+            plain_products(states, width, table, tables, soon, lu, lv, yu, yv)
             mass_u, mass_v = zero, zero
             for x in range(0, width, 4):
                 mass_u = multiply_add4(load4(cu, x), load4(yu, x), mass_u)
@@ -258,6 +266,6 @@ def back_sweep(constant: int) -> Callable[..., None]:
                 store4(stored, place + 2 * width + x, load4(qu, x))
                 store4(stored, place + 3 * width + x, load4(cv, x))
             if adding:
-                add_outers(states, width, table, out, depth, stored, e * 4 * width, apart)
+                add_outers(states, width, table, out, soon, depth, stored, e * 4 * width, apart)
 
     return sweep

@@ -61,13 +61,19 @@ _AHEAD = 512  # doubles, 4 kB: how far ahead tables are asked for
 
 
 @inlined_kernel
-def plain_products(states: int, width: int, at: int, psi: Any, cu: Any, cv: Any, to_u: Any, to_v: Any) -> None:
+def plain_products(
+    states: int, width: int, at: int, psi: Any, soon: int, cu: Any, cv: Any, to_u: Any, to_v: Any
+) -> None:
     """Write ``to_u = T @ cv`` and ``to_v = cu @ T``; their padding gets nonsense, finite.
 
     Four rows at a time: each of their entries is read once and used twice. Rows beyond the last are the last again,
-    with weight zero. Nothing is written one by one that is then read four at a time: that stalls.
+    with weight zero. Nothing is written one by one that is then read four at a time: that stalls. Meanwhile the table
+    at ``soon`` is asked for, a few lines at a time, because only so many can be under way; -1: none.
     """
     for x in range(0, width, 4):
+        if soon >= 0:
+            for line in range(soon + x * states, soon + (x + 4) * states, 8):
+                prefetch(psi, line)
         r0, r1 = at + x * states, at + min(x + 1, states - 1) * states
         r2, r3 = at + min(x + 2, states - 1) * states, at + min(x + 3, states - 1) * states
         c0, c1, c2, c3 = fill4(get(cu, x)), fill4(get(cu, x + 1)), fill4(get(cu, x + 2)), fill4(get(cu, x + 3))
@@ -99,10 +105,10 @@ def scale_to_mean_one(states: int, width: int, mask: Any, message: Any) -> None:
 
 @inlined_kernel
 def both_products(
-    states: int, width: int, at: int, psi: Any, mask: Any, cu: Any, cv: Any, to_u: Any, to_v: Any
+    states: int, width: int, at: int, psi: Any, soon: int, mask: Any, cu: Any, cv: Any, to_u: Any, to_v: Any
 ) -> None:
     """Write ``to_u = T @ cv`` and ``to_v = cu @ T`` for ``T = psi[at:].reshape(K, K)``, scaled to mean one."""
-    plain_products(states, width, at, psi, cu, cv, to_u, to_v)
+    plain_products(states, width, at, psi, soon, cu, cv, to_u, to_v)
     scale_to_mean_one(states, width, mask, to_u)
     scale_to_mean_one(states, width, mask, to_v)
 
@@ -154,12 +160,12 @@ def sum_sweep(constant: int) -> Callable[..., None]:
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
             mv = mu + width
-            if own_tables:
-                ask_for(tables, e + ahead, u.size, states * states)
+            soon = (e + ahead) * states * states if own_tables and 0 <= e + ahead < u.size else -1
             for x in range(0, width, 4):
                 store4(cu, x, divide4(load4(beliefs, pu + x), load4(sent, mu + x)))
                 store4(cv, x, divide4(load4(beliefs, pv + x), load4(sent, mv + x)))
-            both_products(states, width, e * states * states if own_tables else at[e], tables, mask, cu, cv, to_u, to_v)
+            table = e * states * states if own_tables else at[e]
+            both_products(states, width, table, tables, soon, mask, cu, cv, to_u, to_v)
             for x in range(0, width, 4):
                 new_u, new_v = load4(to_u, x), load4(to_v, x)
                 store4(sent, mu + x, new_u)
@@ -218,12 +224,12 @@ def power_sweep(constant: int) -> Callable[..., None]:
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
             mv = mu + width
-            if own_tables:
-                ask_for(tables, e + ahead, u.size, states * states)
+            soon = (e + ahead) * states * states if own_tables and 0 <= e + ahead < u.size else -1
             for x in range(0, width, 4):
                 store4(cu, x, divide4(load4(beliefs, pu + x), load4(sent, mu + x)))
                 store4(cv, x, divide4(load4(beliefs, pv + x), load4(sent, mv + x)))
-            both_products(states, width, e * states * states if own_tables else at[e], tables, mask, cu, cv, to_u, to_v)
+            table = e * states * states if own_tables else at[e]
+            both_products(states, width, table, tables, soon, mask, cu, cv, to_u, to_v)
             if rho[e] == 0.5 and keep == 1.0:  # p (new / old)^(1/2) = (p / old) (new old)^(1/2)
                 for x in range(0, width, 4):
                     new_u, new_v = load4(to_u, x), load4(to_v, x)
