@@ -95,21 +95,24 @@ def page(result: Result) -> str:
         + (", while other programs were running." if result["busy"] else "."),
         "Milliseconds of processor time a sweep (all messages once), one thread, best of several; in brackets the aim.",
         "",
-        "| grid | forward | backward | backward / forward | with tables and beliefs | torch | times faster "
-        "| gradients apart | 2 instances on 2 threads |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| grid | forward | messages kept | backward | backward / forward | torch | times faster "
+        "| with tables and beliefs | times faster | gradients apart | 2 instances on 2 threads |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, found in result["grids"].items():
         ours, torch = found["ours"], found["torch"]
         states = int(name.split("K=")[1])
-        ms = {key: 1e3 * ours[key] for key in ("forward", "backward", "whole")}
-        theirs = f"{1e3 * torch['whole']:.3g}" if "whole" in torch else "-"
-        faster = f"{torch['whole'] / ours['whole']:.3g} ({AIMS.get(states, 0):g})" if "whole" in torch else "-"
-        threads = f"{ours['two_threads']:.2f}" if "two_threads" in ours else "-"
-        lines.append(
-            f"| {name} | {ms['forward']:.3g} | {ms['backward']:.3g} | {ms['backward'] / ms['forward']:.2f} ({BACK:g}) "
-            f"| {ms['whole']:.3g} | {theirs} | {faster} | {found.get('apart', 0.0):.1e} | {threads} |"
-        )
+        sweeps, kept = ours["recorded"] + ours["backward"], ours["recorded"] - ours["forward"]
+        theirs = torch.get("whole")
+        cells = [name, *(f"{1e3 * seconds:.3g}" for seconds in (ours["forward"], kept, ours["backward"]))]
+        cells.append(f"{ours['backward'] / ours['forward']:.2f} ({BACK:g})")
+        cells.append("-" if theirs is None else f"{1e3 * theirs:.3g}")
+        cells.append("-" if theirs is None else f"{theirs / sweeps:.3g} ({AIMS[states]:g})")
+        cells.append(f"{1e3 * ours['whole']:.3g}")
+        cells.append("-" if theirs is None else f"{theirs / ours['whole']:.3g}")
+        cells.append(f"{found['apart']:.0e}" if "apart" in found else "-")
+        cells.append(f"{ours['two_threads']:.2f}" if "two_threads" in ours else "-")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines + ["", *(f"- {note}" for note in result["notes"])]) + "\n"
 
 
