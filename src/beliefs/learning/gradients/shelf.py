@@ -8,6 +8,7 @@ graphs of much the same size, so a few large arrays are kept here, up to a limit
 from __future__ import annotations
 
 import threading
+from collections import deque
 
 import numpy as np
 
@@ -23,11 +24,13 @@ _WASTE = 4  # an array is not given to somebody who needs less than this part of
 
 _lock = threading.Lock()
 _kept: list[Floats] = []
+_returned: deque[Floats] = deque()  # not yet among them
 
 
 def take(size: int) -> Floats:
     """Return an array of ``size`` entries, any content: the smallest that is kept and large enough, or a new one."""
     with _lock:
+        _sort_in()
         fitting = [k for k, array in enumerate(_kept) if size <= array.size <= _WASTE * size]
         if fitting:
             array = _kept.pop(min(fitting, key=lambda k: _kept[k].size))
@@ -36,12 +39,25 @@ def take(size: int) -> Floats:
 
 
 def put_back(array: Floats) -> None:
-    """Keep an array that was taken; nobody may use it any more. The oldest ones go if there is too much."""
+    """Keep an array that was taken; nobody may use it any more. The oldest ones go if there is too much.
+
+    The garbage collector may call this at any moment, also while the same thread holds the lock: nothing is waited for.
+    """
     whole = array.base if isinstance(array.base, np.ndarray) else array
     if whole.size < _SMALL:
         return
     limit = _SHARE * default_budget()
-    with _lock:
-        _kept.append(whole)
-        while len(_kept) > _MANY or sum(kept.nbytes for kept in _kept) > limit:
-            _kept.pop(0)
+    _returned.append(whole)
+    if _lock.acquire(blocking=False):
+        try:
+            _sort_in()
+            while len(_kept) > _MANY or sum(kept.nbytes for kept in _kept) > limit:
+                _kept.pop(0)
+        finally:
+            _lock.release()
+
+
+def _sort_in() -> None:
+    """Add what was returned to what is kept; under the lock."""
+    while _returned:
+        _kept.append(_returned.popleft())

@@ -1,0 +1,58 @@
+"""Working memory that is used again: no array is in two hands, and giving back never waits."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import beliefs as bl
+from beliefs.learning.gradients import shelf
+from beliefs.learning.gradients.exact import Exact
+from beliefs.learning.gradients.truncated import Truncated
+from beliefs.learning.instances import Instance
+from beliefs.learning.losses.marginal import CliqueLogistic
+from losses_reference import TEMPLATE, labelled, square
+
+
+class Collected(np.ndarray):
+    """An array during whose inspection the garbage collector finds another one to give back."""
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        shelf.put_back(np.empty(5000))
+        return 10**9
+
+
+def test_memory_may_come_back_while_some_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the garbage collector does where beliefs hang in a cycle of references: in the same thread, under the lock."""
+    monkeypatch.setattr(shelf, "_kept", [np.empty(5000).view(Collected)])
+    worker = threading.Thread(target=shelf.take, args=(6000,), daemon=True)
+    worker.start()
+    worker.join(10)
+    assert not worker.is_alive()
+    assert shelf.take(5000).size == 5000
+
+
+def test_beliefs_that_live_at_once_do_not_share_memory() -> None:
+    """Large enough for the shelf; those of dropped beliefs are used again by the next ones."""
+    grid, through = bl.datasets.make_ising_grid(40, seed=0), Truncated(method=bl.TRW(), n_sweeps=3)
+    bar = np.random.default_rng(0).normal(size=grid.layout.n_states)
+    first = through.run(grid)
+    expected = first.pullback(bar)
+    for seed in range(1, 4):  # dropped after each turn
+        through.run(bl.datasets.make_ising_grid(40, seed=seed)).pullback(bar)
+    second = through.run(bl.datasets.make_ising_grid(40, seed=9))
+    second.pullback(bar)
+    assert np.array_equal(first.pullback(bar), expected)
+
+
+def test_an_instance_with_other_labels_keeps_nothing_of_the_old_one() -> None:
+    graph, loss = square(), CliqueLogistic(template=TEMPLATE, through=Exact())
+    theta, old = np.array(graph.theta), labelled(graph)
+    labels = (old.labels + 1) % graph.layout.card
+    loss.part(theta, old)
+    fresh = Instance(graph.layout, None, labels)
+    assert loss.part(theta, replace(old, labels=labels)).value == loss.part(theta, fresh).value
