@@ -113,4 +113,4 @@ def _alone(template: LogLinearTemplate, instance: Instance) -> Instance:
     first = np.zeros(starts.max(initial=-1) + 2, np.int64)
     first[starts + 1] = sizes
     layout = Layout.build(lay.card, np.arange(scope.size + 1), scope, np.cumsum(first)[starts])
-    return replace(instance, layout=layout, inputs=tuple(kept), kept={})
+    return replace(instance, layout=layout, inputs=tuple(kept))

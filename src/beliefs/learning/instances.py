@@ -35,7 +35,7 @@ class Instance:
     name : str
         What messages call it.
     kept : dict
-        Messages and chains that a loss goes on from, by loss; private to one fit.
+        Messages and chains that a loss goes on from, by loss; private to one fit, and not handed on by ``replace``.
     """
 
     layout: Layout
@@ -44,7 +44,7 @@ class Instance:
     weight: float = 1.0
     label_weights: Floats | None = None
     name: str = "the instance"
-    kept: dict[str, Any] = field(default_factory=dict, repr=False)
+    kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def labelled(self) -> Bools:
