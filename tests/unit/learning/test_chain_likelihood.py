@@ -89,6 +89,17 @@ def test_gradient_by_finite_differences(kind: str, hidden: float, boundaries: bo
     assert (high - low) / (2 * step) == pytest.approx(grad @ along, rel=1e-7)
 
 
+def test_a_list_that_has_changed_is_read_again() -> None:
+    template, instances = problem()
+    w, loss = weights(template), ChainLikelihood(template=template)
+    loss.value_and_grad(w, instances)
+    instances.pop()
+    value, grad = loss.value_and_grad(w, instances)
+    expected, slope = Likelihood(template=template).value_and_grad(w, instances)
+    assert value == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(grad, slope, rtol=1e-9, atol=1e-11)
+
+
 def test_weights_of_zero_cost_the_log_of_the_number_of_states() -> None:
     template, instances = problem(k=22, lengths=(5, 9, 1))
     value, grad = ChainLikelihood(template=template).value_and_grad(np.zeros(template.n_weights), instances)

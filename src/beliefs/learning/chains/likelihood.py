@@ -36,8 +36,8 @@ _STREAMED = 50_000  # tokens read at a time from instances that are not a list
 _KEPT = 4  # batches: those of training, of validation, and room for others
 
 
-class _Kept(dict[int, tuple[Any, ChainBatch]]):
-    """Batches made for lists of instances, by identity; a copy begins without."""
+class _Kept(dict[int, tuple[Any, tuple[Instance, ...], ChainBatch]]):
+    """Batches made for lists of instances, by identity, with what was in the list then; a copy begins without."""
 
     def __repr__(self) -> str:
         return "kept batches"
@@ -94,12 +94,13 @@ class ChainLikelihood(Likelihood):
                 yield self._joined(waiting)
 
     def _batch(self, instances: Sequence[Instance]) -> ChainBatch:
-        found = self._kept.get(id(instances))
-        if found is None or found[0] is not instances:
+        found, now = self._kept.get(id(instances)), tuple(instances)
+        if found is None or found[0] is not instances or found[1] != now:  # instances are equal if they are the same
+            self._kept.pop(id(instances), None)
             while len(self._kept) >= _KEPT:
                 del self._kept[next(iter(self._kept))]
-            found = self._kept[id(instances)] = (instances, self._joined(instances))
-        return found[1]
+            found = self._kept[id(instances)] = (instances, now, self._joined(instances))
+        return found[2]
 
     def forget(self) -> None:
         """Let go of the batches that are kept."""
