@@ -133,3 +133,22 @@ def test_shares_of_max_nodes_are_nested(module: ModuleType) -> None:
     assert [p.task for p in problems] == [Task.INFER, Task.MARGINAL_MAP, Task.MARGINAL_MAP, Task.MAXIMIZE]
     assert [p.query.size for p in problems] == [0, 4, 8, 0]
     assert set(problems[1].query) < set(problems[2].query)
+
+
+# -- learning --------------------------------------------------------------------------------------------------------
+def test_the_chain_study_runs_and_the_right_model_needs_no_special_loss(tmp_path: Path) -> None:
+    run("misspecified_chain.py", "--quick", "--output", str(tmp_path))
+    found = json.loads((tmp_path / "results" / "misspecified_chain.json").read_text())
+    assert found["claims"][0]["holds"]
+    errors = found["mean test error"]
+    assert max(abs(errors["likelihood"][0][-1] - other[0][-1]) for other in errors.values()) < 0.01
+    assert min(other[1][-1] - other[0][-1] for other in errors.values()) > 0.02  # a shift makes all worse
+    for figure in ("misspecified_errors", "misspecified_marginals"):
+        assert (tmp_path / "figures" / f"{figure}.png").stat().st_size < 300_000
+
+
+@of("denoising")
+def test_denoising_is_skipped_without_its_photographs(module: ModuleType, tmp_path: Path) -> None:
+    said = run("denoising.py", "--data", str(tmp_path), "--output", str(tmp_path))
+    assert said.startswith("Skipped: ") and said.count("\n") == 1
+    assert [row[0] for row in module.ROWS if row[0] in module.MARGINAL] == list(module.MARGINAL)
