@@ -15,6 +15,7 @@ A value of 0 is the same as no attribute. Names that are not known, where no new
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
@@ -142,7 +143,7 @@ def _items(token: Mapping[Any, Any], prefix: str, name: str) -> Iterator[tuple[s
         if isinstance(value, str):
             yield f"{prefix}{key}:{value}", 1.0
         elif isinstance(value, bool | np.bool_ | Real):
-            yield prefix + key, float(value)
+            yield prefix + key, _float(value)
         elif isinstance(value, Mapping):
             yield from _items(value, f"{prefix}{key}:", name)
         elif isinstance(value, _LISTS) and all(isinstance(word, str) for word in value):
@@ -152,6 +153,13 @@ def _items(token: Mapping[Any, Any], prefix: str, name: str) -> Iterator[tuple[s
             raise ModelError(
                 f"{name}: {prefix + key!r} is {value!r:.40}; values are words, numbers, bools, lists of words or dicts"
             )
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _wrong_word(x: Sequence[Any], name: str) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from beliefs.errors import ModelError
 from beliefs.learning.chains.template import ChainTemplate
 from beliefs.typing import Floats, Ints
 
-__all__ = ["chain_table"]
+__all__ = ["chain_table", "check_names"]
 
 _WHOLE = 12  # labels up to which transitions are shown as a table
 
@@ -33,6 +34,8 @@ def chain_table(
     if template.boundaries:
         parts.append(_matrix("boundaries", ["first token", "last token"], classes, np.stack([cut.first, cut.last])))
     attribute, label = _pairs(template)
+    width = template.n_features if template.pairs is None else template.pairs.ptr.size - 1
+    check_names(names, width)
     shown = _named(names)
     for y, word in enumerate(classes):
         mine = np.flatnonzero(label == y)
@@ -40,6 +43,12 @@ def chain_table(
         rows = [(f"{cut.state[f]:.4g}", shown(int(attribute[f]))) for f in strongest]
         parts.append(_listed(f"label {word}: {mine.size} weights", rows))
     return "\n\n".join(parts)
+
+
+def check_names(names: Sequence[str] | None, width: int) -> None:
+    """Raise unless there is a name for each feature, but perhaps for a last one that is the constant."""
+    if names is not None and len(names) not in (width, width - 1):
+        raise ModelError(f"there are {len(names)} feature_names for {width} features, the constant included")
 
 
 def _pairs(template: ChainTemplate) -> tuple[Ints, Ints]:

@@ -7,11 +7,12 @@ through approximate inference is only as good as the inference it was learned fo
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -25,11 +26,12 @@ from beliefs.inference.doors import sample
 from beliefs.io.files import StrPath
 from beliefs.learning.estimators.examples import Example, Examples, Stream, inputs_of
 from beliefs.learning.estimators.fitting import fitted, loss_of
-from beliefs.learning.estimators.inputs import Kind, Layouts, Reading, check_kinds
+from beliefs.learning.estimators.inputs import Kind, Layouts, Reading, check_kinds, check_tables
 from beliefs.learning.estimators.labels import Classes, Tally, label_array
 from beliefs.learning.estimators.prediction import expected_states, likeliest_states, map_states, marginals, method_of
 from beliefs.learning.estimators.storage import load, save
 from beliefs.learning.estimators.table import weight_table
+from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.instances import HIDDEN, Instance
 from beliefs.learning.losses.base import Loss
 from beliefs.model.features import FactorType, LogLinearTemplate, Template
@@ -141,6 +143,8 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
     callback: Callable[..., Any] | None = None
     progress: bool = False
 
+    _switches: ClassVar[tuple[str, ...]] = ()  # options of a kind of graph that are True or False
+
     # -- what a kind of graph says ------------------------------------------------------------------------------
     @abstractmethod
     def _read(self, x: Any, name: str) -> Reading:
@@ -205,6 +209,7 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         assert kinds is not None
         classes = tally.classes()
         self.classes_, self.n_states_, self.kinds_ = classes.names, len(classes.names), kinds
+        check_tables(kinds, self.n_states_)
         self.template_ = self._template(kinds)
         self.class_counts_ = np.array([tally.counts.get(k, 0) for k in classes.names.tolist()], np.int64)
         weights, self._layouts = classes.weights(self.class_weight, tally.counts), Layouts(self.n_states_)
@@ -236,6 +241,20 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
             value = getattr(self, name)
             ok = (is_number(value) and 0 <= value < np.inf) or (value is None and name.endswith("tol"))
             check_option(ok, name, "a number of at least 0", value)
+        for name in ("warm_start", "progress", *self._switches):
+            value = getattr(self, name)
+            check_option(isinstance(value, bool | np.bool_), name, "True or False", value)
+        check_option(
+            isinstance(self.loss, str) or (isinstance(self.loss, type) and issubclass(self.loss, Loss)),
+            "loss", "the text of a loss", self.loss,
+        )  # fmt: skip
+        check_option(isinstance(self.gradient, str | Gradient), "gradient", "a Gradient or its text", self.gradient)
+        check_option(
+            self.seed is None or (is_number(self.seed, whole=True) and self.seed >= 0),
+            "seed", "an integer of at least 0", self.seed,
+        )  # fmt: skip
+        path = self.checkpoint
+        check_option(path is None or isinstance(path, str | os.PathLike), "checkpoint", "the path of a file", path)
         held = self.validation
         check_option(held is None or (is_number(held) and 0 < held < 1), "validation", "between 0 and 1", held)
         check_option(is_word(self.decode, DECODERS), "decode", f"one of {', '.join(DECODERS)}", self.decode)
@@ -295,6 +314,7 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         self._check_fitted()
         if not isinstance(self.template_, LogLinearTemplate):
             raise UnsupportedError("only log-linear models have a table of weights; read weights_")
+        check_option(is_number(limit, whole=True) and limit >= 1, "limit", "an integer of at least 1", limit)
         return weight_table(self.template_, self.weights_, [str(k) for k in self.classes_], feature_names, limit)
 
     def save(self, path: StrPath) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -99,6 +99,8 @@ class ChainCRF(CRF):
     boundaries: bool = False
     intercept: bool = True
 
+    _switches: ClassVar[tuple[str, ...]] = ("all_pairs", "all_transitions", "boundaries", "intercept")
+
     # -- reading --------------------------------------------------------------------------------------------------
     def _prepare(self, examples: Examples) -> None:
         first = next(iter(examples))
@@ -110,6 +112,8 @@ class ChainCRF(CRF):
 
     def _read(self, x: Any, name: str) -> Reading:
         form = _form(x)
+        if isinstance(x, list | tuple) and not x:
+            raise ModelError(f"{name} is an empty sequence; leave it out")
         if form != self.form_:
             raise ModelError(f"{name} is {_FORMS[form]}, the others are {_FORMS[self.form_]}; all must be alike")
         tokens, width = self._tokens(x, name)
@@ -123,6 +127,8 @@ class ChainCRF(CRF):
         """Return the tokens of one input, and how many features they may have (0: as many as have names)."""
         if self.form_ == "names":
             return self._names().encoded(x, name), 0
+        if isinstance(x, str | list | tuple) and any(isinstance(token, str) for token in x):
+            raise ModelError(f"{name}: a token is a list of attributes or a dict, found a word; write ['word'] for it")
         rows = checked_features(x, None, name, "features")
         if self.form_ == "dense":
             kept = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
@@ -178,11 +184,6 @@ class ChainCRF(CRF):
 
     def _likelihood(self) -> ChainLikelihood:
         return ChainLikelihood(template=self.template_, l2=self.l2, threads=self._threads)
-
-    def _check_options(self) -> None:
-        super()._check_options()
-        for name in ("all_pairs", "all_transitions", "boundaries", "intercept"):
-            check_option(isinstance(getattr(self, name), bool), name, "True or False", getattr(self, name))
 
     def _learned(self) -> dict[str, Any]:
         names = ("form_", "attributes_", "pair_ptr_", "pair_label_", "transitions_")
@@ -245,6 +246,7 @@ class ChainCRF(CRF):
         """Return the learned weights: transitions, then the attributes of largest weight for each label."""
         self._check_fitted()
         assert isinstance(self.template_, ChainTemplate)
+        check_option(is_number(limit, whole=True) and limit >= 1, "limit", "an integer of at least 1", limit)
         names = self.attributes_ if self.form_ == "names" and feature_names is None else feature_names
         return chain_table(self.template_, self.weights_, [str(k) for k in self.classes_], names, limit)
 

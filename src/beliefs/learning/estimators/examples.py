@@ -56,13 +56,18 @@ class Examples:
 
     def __iter__(self) -> Iterator[Example]:
         count = 0
-        for count, pair in enumerate(self._pairs(), 1):
+        pairs = self._pairs()
+        if not isinstance(pairs, Iterable):
+            raise ModelError(f"the function must return pairs (input, labels), found {type(pairs).__name__}")
+        for count, pair in enumerate(pairs, 1):
             name = f"instance {count - 1}"
             if not (isinstance(pair, tuple) and len(pair) == 2):
                 raise ModelError(f"{name}: expected a pair (input, labels), found {type(pair).__name__}")
             if self.weights is not None and count > len(self.weights):
                 raise ModelError(f"sample_weight has {len(self.weights)} entries, and there are more instances")
             yield Example(name, *pair, 1.0 if self.weights is None else float(self.weights[count - 1]))
+        if self.weights is not None and 0 < count < len(self.weights):
+            raise ModelError(f"sample_weight has {len(self.weights)} entries for {count} instances")
         if count == 0:
             raise ModelError("there is no instance; a generator is exhausted after one pass, so give the function")
 
@@ -79,7 +84,14 @@ class Stream:
         return self.n_instances
 
     def __iter__(self) -> Iterator[Instance]:
-        return map(self.make, self.examples)
+        count = 0
+        for example in self.examples:
+            yield self.make(example)
+            count += 1
+        if count != self.n_instances:
+            raise ModelError(
+                f"there were {self.n_instances} instances, and now there are {count}; every pass needs the same ones"
+            )
 
 
 def inputs_of(X: Any) -> Iterator[tuple[str, Any]]:
@@ -114,7 +126,10 @@ def _again(X: Any) -> Callable[[], Iterable[Any]]:
 
 
 def _weights(values: ArrayLike) -> Floats:
-    weights = np.asarray(values, np.float64)
+    try:
+        weights = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        weights = np.zeros(0)
     if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise ModelError("sample_weight must be one number of at least 0 per instance, not all of them 0")
     return weights

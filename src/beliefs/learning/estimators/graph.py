@@ -13,19 +13,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from beliefs.errors import ModelError
+from beliefs.inference.base import check_option
 from beliefs.learning.estimators.base import CRF
 from beliefs.learning.estimators.examples import Examples
-from beliefs.learning.estimators.inputs import Kind, Reading, checked_features, checked_scopes, with_intercept
+from beliefs.learning.estimators.inputs import Kind, Reading, as_array, checked_features, checked_scopes, with_intercept
 from beliefs.model.features import Rows, Template
 from beliefs.typing import Ints
 
 __all__ = ["GraphCRF"]
 
+_MOST_TYPES = 10_000  # each has a table of its own
 _KEYS = ("unary", "edges", "edge_features", "edge_types", "cliques")
 
 
@@ -70,6 +72,14 @@ class GraphCRF(CRF):
     intercept: bool = True
     template: Template | None = None
 
+    _switches: ClassVar[tuple[str, ...]] = ("intercept",)
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_option(
+            self.template is None or hasattr(self.template, "n_weights"), "template", "a Template", self.template
+        )
+
     def _prepare(self, examples: Examples) -> None:
         """Count the types of edges where they are given as integers."""
         self.n_edge_types_ = 1
@@ -77,10 +87,11 @@ class GraphCRF(CRF):
             types = _parts(example.x, example.name)["edge_types"]
             if types is None:  # all inputs must be alike
                 return
-            array = np.asarray(types)
-            self.n_edge_types_ = max(
-                self.n_edge_types_, int(array.max(initial=0)) + 1 if array.dtype.kind in "iu" else 1
-            )
+            array = as_array(types, example.name, "edge_types")
+            most = int(array.max(initial=0)) if array.dtype.kind in "iu" else 0
+            if most >= _MOST_TYPES:
+                raise ModelError(f"{example.name}: edge_types go up to {most}; number the types 0, 1, ...")
+            self.n_edge_types_ = max(self.n_edge_types_, most + 1)
 
     def _learned(self) -> dict[str, Any]:
         return {"n_edge_types_": self.n_edge_types_}
@@ -164,6 +175,8 @@ def _group(
 def _cliques(groups: Any, n: int, name: str) -> list[_Group]:
     if groups is None:
         return []
+    if not isinstance(groups, list | tuple):
+        raise ModelError(f"{name}: cliques are a list of types, found {type(groups).__name__}")
     for group in groups:
         if not (isinstance(group, tuple | list) and len(group) == 2):
             raise ModelError(f"{name}: cliques are a list of types, each a pair (scopes, features or None)")

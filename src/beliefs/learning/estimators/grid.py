@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from beliefs.errors import ModelError
 from beliefs.inference.base import check_option
 from beliefs.learning.estimators.base import CRF
 from beliefs.learning.estimators.examples import Examples
-from beliefs.learning.estimators.inputs import Kind, Made, Reading, checked_features, with_intercept
+from beliefs.learning.estimators.inputs import Kind, Made, Reading, as_array, checked_features, with_intercept
 from beliefs.learning.image_features import DIRECTIONS, EdgeFeatures, edge_features_named, ends, pixel_features_named
 from beliefs.model.features import Rows
 from beliefs.typing import Ints
@@ -75,9 +75,15 @@ class GridCRF(CRF):
     edge_features: Any = None
     on_the_fly: bool = False
 
+    _switches: ClassVar[tuple[str, ...]] = ("separate_directions", "intercept", "on_the_fly")
+
     def _check_options(self) -> None:
         super()._check_options()
         check_option(self.connectivity in (4, 8), "connectivity", "4 or 8", self.connectivity)
+        for name in ("features", "edge_features"):
+            value = getattr(self, name)
+            known = value is None or isinstance(value, str | EdgeFeatures) or callable(value)
+            check_option(known, name, "a word or a function", value)
         self._pixel_maker, self._edge_maker  # noqa: B018  (unknown names are refused before any work)
 
     @property
@@ -149,7 +155,7 @@ class GridCRF(CRF):
             if isinstance(maker, EdgeFeatures):
                 array = maker.make(image, directions[number : number + 1], self.edge_thresholds_)[0]
             else:
-                array = np.asarray(maker(image)[number])
+                array = _direction(maker(image), number, len(directions), name)
             return _flat(array, shapes[number], name, f"{directions[number]} edges")
 
         return [self._made(partial(made, d), h * w, name, f"{directions[d]} edges") for d, (h, w) in enumerate(shapes)]
@@ -164,7 +170,7 @@ class GridCRF(CRF):
 def _image(x: Any, name: str) -> tuple[np.ndarray, Sequence[Any]]:
     """Return the array ``(H, W, D)`` of an input, and the features of its edges if it brings any."""
     values, given = (x[0], x[1:]) if isinstance(x, tuple) and x else (x, ())
-    image = np.asarray(values)
+    image = as_array(values, name, "features of pixels")
     image = image[..., None] if image.ndim == 2 else image
     if image.ndim != 3 or image.shape[0] * image.shape[1] == 0:
         raise ModelError(
@@ -180,6 +186,13 @@ def _flat(values: Any, shape: tuple[int, ...], name: str, what: str) -> np.ndarr
     if array.ndim not in (2, 3) or array.shape[:2] != tuple(shape):
         raise ModelError(f"{name}: features of {what} must have shape {(*shape, 'E')}, found {array.shape}")
     return array.reshape(shape[0] * shape[1], -1 if array.size else array.shape[-1])
+
+
+def _direction(arrays: Any, number: int, count: int, name: str) -> np.ndarray:
+    """Return one of the arrays that a function has made."""
+    if not (isinstance(arrays, Sequence) and len(arrays) == count):
+        raise ModelError(f"{name}: edge_features must return {count} arrays, one per direction, in a tuple or list")
+    return np.asarray(arrays[number])
 
 
 def _joined(edges: Sequence[Any]) -> Any:

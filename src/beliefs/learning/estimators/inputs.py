@@ -14,11 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from beliefs.errors import ModelError
+from beliefs.errors import BudgetError, ModelError
+from beliefs.inference.budget import default_budget
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Ints
 
-__all__ = ["Kind", "Layouts", "Made", "Reading", "check_kinds", "checked_features", "checked_scopes", "with_intercept"]
+__all__ = [
+    "Kind",
+    "Layouts",
+    "Made",
+    "Reading",
+    "as_array",
+    "check_kinds",
+    "check_tables",
+    "checked_features",
+    "checked_scopes",
+    "with_intercept",
+]
 
 _KEPT = 5_000_000  # variables and incidences of the layouts that are kept, some 100 MB
 
@@ -113,19 +125,32 @@ class Layouts:
         )
 
 
+# -- arrays -------------------------------------------------------------------------------------------------------
+def as_array(values: Any, name: str, what: str) -> np.ndarray:
+    """Return what was given as an array; lists whose rows differ in length, and masks, are refused."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ModelError(f"{name}: {what} are masked, which would be ignored; fill them in first (filled)")
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        raise ModelError(f"{name}: {what} make no array, because the rows differ in length") from None
+
+
 # -- features -----------------------------------------------------------------------------------------------------
 def checked_features(values: Any, n_rows: int | None, name: str, what: str) -> Any:
     """Return features as rows ``(n_rows, width)``: sparse rows as CSR, anything else as an array of its own type.
 
     Numbers must be finite; nothing is copied that need not be.
     """
-    rows = values.tocsr() if hasattr(values, "tocsr") else np.asarray(values)
+    rows = values.tocsr() if hasattr(values, "tocsr") else as_array(values, name, what)
     if rows.ndim != 2 or (n_rows is not None and rows.shape[0] != n_rows):
         asked = "n" if n_rows is None else n_rows
         raise ModelError(f"{name}: {what} must have shape ({asked}, width), found {rows.shape}")
     numbers: Any = rows.data if hasattr(values, "tocsr") else rows
     if numbers.dtype.kind not in "fiub":
-        raise ModelError(f"{name}: {what} must be real numbers, found {numbers.dtype}; encode words as numbers first")
+        raise ModelError(f"{name}: {what} must be real numbers, found {numbers.dtype}; encode them first")
     bad = ~np.isfinite(numbers)
     if bad.any():
         raise ModelError(f"{name}: {what} hold {numbers[bad][0]}{_place(rows, bad)}; fill in or drop such values")
@@ -180,6 +205,17 @@ def check_kinds(found: Sequence[Kind], expected: Sequence[Kind], name: str, mode
             )
 
 
+def check_tables(kinds: Sequence[Kind], n_states: int) -> None:
+    """Raise if one table of a type, or its weights, would not fit into memory."""
+    for kind in kinds:
+        entries = n_states**kind.arity * max(1, kind.width)
+        if 8 * entries > default_budget():
+            raise BudgetError(
+                f"{kind.name} of {kind.arity} variables with {n_states} states have {entries:.2g} weights, "
+                f"{8e-9 * entries:.2g} GB; number the labels 0, 1, ..., or use fewer states or smaller factors"
+            )
+
+
 # -- scopes -------------------------------------------------------------------------------------------------------
 def checked_scopes(
     values: Any, n_vars: int, name: str, what: str = "edges", arity: int | None = 2, repeated: bool = False
@@ -188,20 +224,20 @@ def checked_scopes(
 
     ``repeated``: a set may occur again, because types are yet to be told apart.
     """
-    array = np.asarray(values)
+    array = as_array(values, name, what)
     if array.size == 0:
         array = np.zeros((0, arity or (array.shape[-1] if array.ndim == 2 else 1)), np.int64)
     if array.ndim != 2 or (arity is not None and array.shape[1] != arity):
         raise ModelError(f"{name}: {what} must have shape (m, {arity or 'arity'}), found {array.shape}")
     if array.dtype.kind not in "iu":
         raise ModelError(f"{name}: {what} must be integers, found {array.dtype}")
-    scopes = np.ascontiguousarray(array, np.int64)
-    outside = (scopes < 0) | (scopes >= n_vars)
+    outside = (array < 0) | (array >= n_vars)
     if outside.any():
         e = int(np.argmax(outside.any(axis=1)))
         raise ModelError(
-            f"{name}: {what}[{e}] is {_shown(scopes[e])}, but the variables are 0..{n_vars - 1}; count from 0"
+            f"{name}: {what}[{e}] is {_shown(array[e])}, but the variables are 0..{n_vars - 1}; count from 0"
         )
+    scopes = np.ascontiguousarray(array, np.int64)
     if not repeated:
         _check_sets(scopes, name, what)
     return scopes

@@ -12,6 +12,7 @@ import numpy as np
 
 from beliefs.errors import DataWarning, ModelError
 from beliefs.inference.base import is_number
+from beliefs.learning.estimators.inputs import as_array
 from beliefs.learning.instances import HIDDEN
 from beliefs.model.variable import suggestion
 from beliefs.typing import Floats, Ints
@@ -19,22 +20,32 @@ from beliefs.typing import Floats, Ints
 __all__ = ["Classes", "Tally", "label_array"]
 
 _LISTED = 6  # classes named in a message
+_LARGEST = 100_000  # a larger label is a number that names something, not a state
 
 
 def label_array(y: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     """Return labels flat in C order: int64, or words as objects; the shape must be that of the input's variables."""
-    array = np.asarray(y)
+    array = as_array(y, name, "labels")
+    if array.dtype.kind in "UT":  # in a list, what is no word would have become one
+        array = np.asarray(y, object)
     if array.shape != shape:
         raise ModelError(f"{name}: labels must have shape {shape}, one per variable, found {array.shape}")
     if array.size == 0:
         return np.zeros(0, np.int64)
     if array.dtype.kind in "iub":
+        if array.dtype.kind == "u" and array.max() > _LARGEST:
+            raise ModelError(_too_large(name, array.max()))
         return np.ascontiguousarray(array, np.int64).ravel()
-    if array.dtype.kind == "U":
-        return array.astype(object).ravel()
-    if array.dtype.kind == "O" and all(v is None or isinstance(v, str) for v in array.flat):
-        return array.ravel()
-    raise ModelError(f"{name}: labels must be integers (or words), found {array.dtype}; hidden ones are {HIDDEN}")
+    if array.dtype.kind != "O":
+        raise ModelError(f"{name}: labels must be integers (or words), found {array.dtype}; hidden ones are {HIDDEN}")
+    for value in array.flat:
+        if not (value is None or isinstance(value, str)):
+            raise ModelError(f"{name}: labels must be words, None where hidden, or all integers; found {value!r:.40}")
+    return array.ravel()
+
+
+def _too_large(name: str, label: Any) -> str:
+    return f"{name}: label {label} would be one of {int(label) + 1} states; number the labels 0, 1, ..., or use words"
 
 
 @dataclass(eq=False)
@@ -63,10 +74,12 @@ class Tally:
         self.n_hidden += labels.size - sum(seen.values())
 
     def _check_range(self, labels: Ints, name: str) -> None:
-        most = np.inf if self.n_states is None else self.n_states - 1
+        most = _LARGEST if self.n_states is None else self.n_states - 1
         wrong = (labels < HIDDEN) | (labels > most)
         if wrong.any():
             v = int(np.argmax(wrong))
+            if self.n_states is None and labels[v] > most:
+                raise ModelError(_too_large(name, labels[v]))
             legal = "0, 1, ..." if self.n_states is None else f"0..{self.n_states - 1}"
             raise ModelError(f"{name}: label {labels[v]} of variable {v}; labels are {legal}, or {HIDDEN} where hidden")
 
@@ -87,7 +100,8 @@ class Tally:
             shown = ", ".join(missing[:_LISTED]) + (", ..." if len(missing) > _LISTED else "")
             are = "class {} never occurs" if len(missing) == 1 else "classes {} never occur"
             warnings.warn(
-                f"{are.format(shown)} among the labels; nothing is learned about it but to avoid it",
+                f"{are.format(shown)} among the labels; nothing is learned about "
+                f"{'it but to avoid it' if len(missing) == 1 else 'them but to avoid them'}",
                 DataWarning,
                 stacklevel=4,
             )
@@ -105,10 +119,13 @@ class Classes:
         if labels.dtype != object and self.names.dtype.kind == "i":
             Tally(len(self.names))._check_range(labels, name)
             return labels
-        place = {word: k for k, word in enumerate(self.names.tolist())} | {None: HIDDEN}
+        place = {word: k for k, word in enumerate(self.names.tolist())} | {None: HIDDEN, HIDDEN: HIDDEN}
         for label in labels.tolist():
             if label not in place:
-                hint = suggestion(str(label), [str(k) for k in self.names])
+                words = self.names.dtype.kind != "i"
+                hint = f", whose labels are {'words' if words else 'integers'}"
+                if isinstance(label, str) == words:
+                    hint = suggestion(str(label), [str(k) for k in self.names])
                 raise ModelError(f"{name}: {label!r} is not a class of the fitted model{hint}")
         return np.array([place[label] for label in labels.tolist()], np.int64)
 
@@ -127,4 +144,7 @@ class Classes:
                 raise ModelError(f"class_weight names the class {key!r}; the classes are {', '.join(map(str, names))}")
             if not (is_number(value) and 0 <= value < np.inf):
                 raise ModelError(f"class_weight of {key!r} must be a number of at least 0, found {value!r}")
-        return np.array([class_weight.get(k, 1.0) for k in names], np.float64)
+        found = np.array([class_weight.get(k, 1.0) for k in names], np.float64)
+        if not found[[tally.get(k, 0) > 0 for k in names]].any():
+            raise ModelError("class_weight is 0 for every class that occurs, so that no label counts")
+        return found

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 
+from beliefs.errors import ModelError
 from beliefs.model.features import LogLinearTemplate
 from beliefs.typing import Floats
 
@@ -48,7 +49,9 @@ def _names(width: int, given: Sequence[str] | None) -> list[str]:
     names = [f"feature {k}" for k in range(width)] if given is None else [str(name) for name in given]
     if len(names) == width - 1:
         names.append("constant")
-    return names if len(names) == width else [f"feature {k}" for k in range(width)]
+    if len(names) != width:
+        raise ModelError(f"there are {len(names)} feature_names for {width} features, the constant included")
+    return names
 
 
 def _transitions(name: str, matrix: Floats, classes: list[str], limit: int) -> Iterator[str]:
