@@ -42,6 +42,12 @@ class Answer:
     converged: bool
     kept: Any
 
+    @property
+    def rho(self) -> Floats | None:
+        """Counting numbers of the factors' entropies, of methods that have some."""
+        reweighting = getattr(self.kept, "reweighting", None)
+        return None if reweighting is None else reweighting.rho
+
     @cached_property
     def mu(self) -> Floats:
         """Expected statistics ``(n_cells,)``, the gradient of log Z at a fixed point; tied cells hold sums."""

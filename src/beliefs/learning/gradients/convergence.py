@@ -18,7 +18,7 @@ import numpy as np
 
 from beliefs.driver import Limits, Status, Value
 from beliefs.driver import run as drive
-from beliefs.errors import NotConvergedError, UnsupportedError
+from beliefs.errors import NotConvergedError
 from beliefs.inference.base import Method, check_option, is_number, observed_point_masses
 from beliefs.inference.messages.propagation import MessagePassing, Start
 from beliefs.inference.variational.mean_field import MeanField
@@ -112,12 +112,7 @@ class AtConvergence(Gradient):
             "an integer >= 0",
             self.max_iters,
         )
-        if isinstance(self.method, MessagePassing):
-            check_method(self.method)
-        elif not isinstance(self.method, MeanField):
-            raise UnsupportedError(
-                f"there is no way back through {self.method!r}; use bp, trw, fractional_bp or mean_field"
-            )
+        check_method(self.method)
 
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
         """Run to the tolerance, from the messages of earlier beliefs on the same layout if they are given."""

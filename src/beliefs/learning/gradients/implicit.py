@@ -32,9 +32,9 @@ from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Method, check_option, is_number, is_word
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.variational.mean_field import MeanField
+from beliefs.learning.answers import Answer, answer
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.directions import strides, tied_sum
-from beliefs.learning.gradients.settled import Settled, settle
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
@@ -92,21 +92,22 @@ class Implicit(Gradient):
 
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
         """Run message passing to its fixed point."""
-        return ImplicitBeliefs(self, graph.layout, settle(self.method, graph, self.tol, self.max_iters, warm))
+        found = answer(graph, self.method, tol=self.tol, max_iters=self.max_iters, warm=warm)
+        return ImplicitBeliefs(self, graph.layout, found)
 
 
 class ImplicitBeliefs(Beliefs):
     """Beliefs at a fixed point of message passing."""
 
-    def __init__(self, way: Implicit, layout: Layout, found: Settled) -> None:
+    def __init__(self, way: Implicit, layout: Layout, found: Answer) -> None:
         self.way, self.layout, self.found = way, layout, found
-        self.mu_var, self.rho = found.answer.mu_var, found.rho
-        self.converged, self.kept, self.log_z = found.converged, found.kept, found.answer.log_z
+        self.mu_var, self.rho = found.mu_var, found.rho
+        self.converged, self.kept, self.log_z = found.converged, found.kept, found.log_z
 
     @property
     def mu_factor(self) -> Floats:
         """Every factor's own table."""
-        return self.found.answer.mu_factor
+        return self.found.mu_factor
 
     def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:
         lay, n = self.layout, self.layout.n_states

@@ -11,13 +11,14 @@ from abc import abstractmethod
 import numpy as np
 
 from beliefs.errors import UnsupportedError
-from beliefs.inference.base import Problem, zero_probability
+from beliefs.inference.base import Method, Problem, zero_probability
 from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.rho import Reweighting
 from beliefs.inference.messages.schedule import make_schedule
 from beliefs.inference.messages.tiers import LogTier, Setting, Tier, message_offsets
 from beliefs.inference.messages.trw import TRW
+from beliefs.inference.variational.mean_field import MeanField
 from beliefs.kernels.back_messages import add_unary, back_beliefs, back_sweep_log, largest_adjoint
 from beliefs.kernels.beliefs import factor_beliefs
 from beliefs.kernels.messages import log_beliefs
@@ -31,8 +32,12 @@ __all__ = ["LogRun", "MessageRun", "check_method", "reweighting_of", "setting_of
 REFRESH = 32  # iterations between which sums of messages are kept up by differences, as in ``infer``
 
 
-def check_method(method: MessagePassing) -> None:
+def check_method(method: Method) -> None:
     """Raise if there is no way back through this method's updates."""
+    if isinstance(method, MeanField):
+        return
+    if not isinstance(method, MessagePassing):
+        raise UnsupportedError(f"there is no way back through {method!r}; use bp, trw, fractional_bp or mean_field")
     if method.damping > 0:
         raise UnsupportedError(
             f"gradients through {method.name} need damping=0, found {method.damping:g}; a fixed number of sweeps "

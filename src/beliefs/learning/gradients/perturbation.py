@@ -30,9 +30,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.inference.base import Method, check_option, is_number
+from beliefs.learning.answers import Answer, answer
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.directions import direction, tied_sum
-from beliefs.learning.gradients.settled import Settled, check_smooth, settle, untied
+from beliefs.learning.gradients.smooth import check_smooth, untied
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
 
@@ -98,7 +99,8 @@ class Perturbation(Gradient):
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
         """Run inference at the potentials themselves."""
         own = untied(graph)
-        return PerturbedBeliefs(self, graph, own, settle(self.method, own, self.tol, self.max_iters, warm))
+        found = answer(own, self.method, tol=self.tol, max_iters=self.max_iters, warm=warm)
+        return PerturbedBeliefs(self, graph, own, found)
 
     def step(self, theta: Floats, along: Floats) -> float:
         """Return r for a direction that is not zero."""
@@ -111,16 +113,16 @@ class Perturbation(Gradient):
 class PerturbedBeliefs(Beliefs):
     """Converged beliefs that are differentiated by running inference again nearby."""
 
-    def __init__(self, way: Perturbation, graph: FactorGraph, own: FactorGraph, found: Settled) -> None:
+    def __init__(self, way: Perturbation, graph: FactorGraph, own: FactorGraph, found: Answer) -> None:
         self.way, self.own, self.found = way, own, found
-        self.layout, self.mu_var, self.rho = graph.layout, found.answer.mu_var, found.rho
+        self.layout, self.mu_var, self.rho = graph.layout, found.mu_var, found.rho
         self.converged, self.kept = found.converged, found.kept
-        self.log_z = found.answer.log_z
+        self.log_z = found.log_z
 
     @property
     def mu_factor(self) -> Floats:
         """Every factor's own table."""
-        return self.found.answer.mu_factor
+        return self.found.mu_factor
 
     def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:
         along = direction(self.layout, bar_var, bar_factor)
@@ -135,6 +137,6 @@ class PerturbedBeliefs(Beliefs):
     def _beliefs_at(self, shift: Floats) -> Floats:
         """Return the beliefs of all tables at shifted potentials; runs that stop short are remembered."""
         way, moved = self.way, self.own.with_theta(self.own.theta + shift)
-        found = settle(way.method, moved, way.tol, way.max_iters, self.found.kept)
+        found = answer(moved, way.method, tol=way.tol, max_iters=way.max_iters, warm=self.found.kept)
         self.converged = self.converged and found.converged
-        return found.answer.mu_factor
+        return found.mu_factor

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.errors import BudgetError, UnsupportedError
+from beliefs.errors import BudgetError
 from beliefs.inference.base import Method, check_option, is_number, observed_point_masses
 from beliefs.inference.budget import default_budget, readable_bytes
 from beliefs.inference.messages.propagation import MessagePassing
@@ -104,12 +104,7 @@ class Truncated(Gradient):
             "an integer >= 1 or None",
             self.checkpoints,
         )
-        if isinstance(self.method, MessagePassing):
-            check_method(self.method)
-        elif not isinstance(self.method, MeanField):
-            raise UnsupportedError(
-                f"there is no way back through {self.method!r}; use bp, trw, fractional_bp or mean_field"
-            )
+        check_method(self.method)
 
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
         """Run ``n_sweeps`` iterations from the uniform start, whatever came before."""

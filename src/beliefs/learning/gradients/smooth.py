@@ -1,0 +1,32 @@
+"""Which methods have marginals that can be perturbed, and graphs whose every table can be."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beliefs.errors import UnsupportedError
+from beliefs.inference.base import Method, Task
+from beliefs.inference.sampling.gibbs import Gibbs
+from beliefs.learning.gradients.directions import table_cells
+from beliefs.model.graph import FactorGraph
+from beliefs.model.layout import Layout
+
+__all__ = ["check_smooth", "untied"]
+
+
+def check_smooth(method: Method, what: str) -> None:
+    """Raise UnsupportedError for methods whose marginals are no smooth function of the potentials."""
+    if Task.INFER not in method.tasks:
+        raise UnsupportedError(f"{method!r} gives no marginals, so there is nothing for {what} to differentiate")
+    if isinstance(method, Gibbs):
+        raise UnsupportedError(f"{method!r} estimates by sampling, and {what} would differentiate its noise")
+
+
+def untied(graph: FactorGraph) -> FactorGraph:
+    """Return the graph with cells of its own for each factor; the graph itself if no cells are shared."""
+    old = graph.layout
+    if not old.tied and np.array_equal(old.cell_ptr, old.table_ptr[:-1]):
+        return graph
+    layout = old.plan("untied", lambda: Layout.build(old.card, old.scope_ptr, old.scope_vars, None, old.observed))
+    theta = FactorGraph.build(layout, graph.theta[table_cells(old)], graph.naming).theta
+    return FactorGraph(layout, theta, graph.naming, graph.evidence_states)
