@@ -61,6 +61,12 @@ def cite_in_page(app: Any, docname: str, source: list[str]) -> None:
     source[0] = CITATION.sub(lambda match: "{cite:p}" + _role(match).removeprefix(":cite:p:"), source[0])
 
 
+def skip_borrowed(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what scikit-learn writes into estimators (`set_fit_request`, ...): its pages refer to its own."""
+    return True if re.fullmatch(r"set_\w+_request", name) else None
+
+
 def setup(app: Any) -> None:
+    app.connect("autodoc-skip-member", skip_borrowed)
     app.connect("autodoc-process-docstring", cite_in_docstring)
     app.connect("source-read", cite_in_page)

@@ -5,6 +5,8 @@ import io
 import re
 from pathlib import Path
 
+import pytest
+
 import beliefs as bl
 
 README = Path(__file__).parents[2] / "README.md"
@@ -31,6 +33,7 @@ def test_example_runs_and_prints_what_it_promises():
     assert lines[2].endswith(" 0.0")  # the gap: a proof
 
 
-def test_bounds_are_those_that_the_example_shows():
-    code, lines = run_example(1)
+@pytest.mark.parametrize("number", [1, 2], ids=["bounds", "learning"])
+def test_numbers_are_those_that_the_example_shows(number):
+    code, lines = run_example(number)
     assert [f"# {line}" for line in lines] == re.findall(r"^# .*$", code, re.MULTILINE)
