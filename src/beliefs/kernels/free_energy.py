@@ -26,6 +26,8 @@ from beliefs.typing import Floats, Ints
 
 __all__ = ["free_energy_counted", "free_energy_literal"]
 
+_LEAST = 1e-300  # a variable's belief below counts as this much where a factor's is divided by it
+
 
 @kernel
 def free_energy_literal(
@@ -70,7 +72,7 @@ def free_energy_literal(
                     s = state_ptr[scope_vars[e]] + rest % card[scope_vars[e]]
                     rest //= card[scope_vars[e]]
                     apart -= log_var[s]
-                    bar_var[s] += weight * belief / mu_var[s] if mu_var[s] > 0.0 else 0.0
+                    bar_var[s] += weight * belief / max(mu_var[s], _LEAST) if mu_var[s] > 0.0 else 0.0
                 total -= weight * belief * apart
                 score -= weight * (1.0 + apart)
             bar_factor[table_ptr[f] + k] = score

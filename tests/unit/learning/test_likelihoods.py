@@ -16,6 +16,7 @@ from beliefs.learning.em import alternate
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.losses.likelihood import Likelihood, SurrogateEM, SurrogateLikelihood
 from beliefs.learning.losses.truncated import TruncatedEM, TruncatedLikelihood
+from beliefs.model import FactorGraph
 from families import family
 from learning_reference import identity, labelled, slope
 
@@ -120,6 +121,21 @@ def test_too_few_sweeps_leave_the_objective_unbounded_and_raise_the_flag():
     assert found[-1].value < -10
     for step in found:
         assert step.n_diverged == (step.value < 0) or abs(step.value) < 1e-4
+
+
+@pytest.mark.parametrize("entropy", ["literal", "counted"])
+def test_beliefs_too_small_to_divide_by_leave_gradients_finite(entropy):
+    """A variable believes in a state by 1e-316 before its factors agree with it."""
+    scopes = [(1, 0), (0, 1), (0, 1), (0,), (1,), (1, 0), (0, 1), (1, 0), (1, 0)]
+    halves = [1, -2, 0, -2, 1, 0, 2, 0, 1, -2, -2, 0, 2, 2, 1, 0, 1, 2, 2, -2, 2, -2, -2, 2, -2, 2, 2, 0, 0, -2, 0, 2]
+    ends = np.cumsum([2 ** len(scope) for scope in scopes])
+    tables = list(zip(scopes, np.split(500.0 * np.array(halves), ends[:-1]), strict=True))
+    graph = FactorGraph.from_tables([2, 2], tables, log=True)
+    through = Truncated(method=TRW(), n_sweeps=3)
+    assert 0 < through.run(graph).mu_var.min() < 1e-308
+    loss = TruncatedLikelihood(template=identity(graph.theta.size), through=through, entropy=entropy)
+    value, grad = loss.value_and_grad(graph.theta, [labelled(graph)])
+    assert np.isfinite(value) and np.isfinite(grad).all()
 
 
 def test_zero_sweeps_are_refused():
