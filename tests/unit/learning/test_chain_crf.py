@@ -273,7 +273,9 @@ def test_weights_in_words() -> None:
     assert "w=cat" in text
     assert "first token" in text
     X, Y = arrays(8)
-    assert "constant" in bl.ChainCRF(l2=0.05).fit(X, Y).describe(["a", "b", "c", "d"])
+    dense = bl.ChainCRF(l2=0.05).fit(X, Y)
+    assert "constant" in dense.describe(["a", "b", "c", "d"])
+    assert "feature 3" in dense.describe() and "feature 4" not in dense.describe() and "constant" in dense.describe()
 
 
 @pytest.mark.parametrize(

@@ -315,7 +315,14 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         if not isinstance(self.template_, LogLinearTemplate):
             raise UnsupportedError("only log-linear models have a table of weights; read weights_")
         check_option(is_number(limit, whole=True) and limit >= 1, "limit", "an integer of at least 1", limit)
-        return weight_table(self.template_, self.weights_, [str(k) for k in self.classes_], feature_names, limit)
+        names = self._feature_names(feature_names)
+        return weight_table(self.template_, self.weights_, [str(k) for k in self.classes_], names, limit)
+
+    def _feature_names(self, given: Sequence[str] | None) -> Sequence[str] | None:
+        """Return the names of features as tables take them: without the constant, which has a name already."""
+        if given is None and getattr(self, "intercept", False):
+            return [f"feature {k}" for k in range(self.kinds_[0].width - 1)]
+        return given
 
     def save(self, path: StrPath) -> None:
         """Write the fitted model to an ``.npz`` file, whole or not at all, without pickles."""

@@ -247,7 +247,8 @@ class ChainCRF(CRF):
         self._check_fitted()
         assert isinstance(self.template_, ChainTemplate)
         check_option(is_number(limit, whole=True) and limit >= 1, "limit", "an integer of at least 1", limit)
-        names = self.attributes_ if self.form_ == "names" and feature_names is None else feature_names
+        by_name = self.form_ == "names"
+        names = self.attributes_ if by_name and feature_names is None else self._feature_names(feature_names)
         return chain_table(self.template_, self.weights_, [str(k) for k in self.classes_], names, limit)
 
     @property
