@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,13 @@ def cite_in_page(app: Any, docname: str, source: list[str]) -> None:
 
 
 def skip_borrowed(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what scikit-learn writes into estimators (`set_fit_request`, ...): its pages refer to its own."""
-    return True if re.fullmatch(r"set_\w+_request", name) else None
+    """Leave out what scikit-learn writes into estimators (`set_fit_request`, ...): its pages refer to its own.
+
+    And functions that a package has from a module of the same name (`learning.fit`): they are on the module's page.
+    """
+    page = app.env.docname.removeprefix("generated/")
+    borrowed = re.fullmatch(r"set_\w+_request", name) or f"{page}.{name}" in sys.modules
+    return True if borrowed else None
 
 
 def setup(app: Any) -> None:

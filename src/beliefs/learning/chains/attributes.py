@@ -1,14 +1,14 @@
 """Attributes of tokens by name: from lists of words and dicts to numbers.
 
-=================================  ===========================================================================
-a token                            its attributes
-=================================  ===========================================================================
-``["w=dog", "pos=NN"]``            these, with value 1 (a list, tuple or set of words)
-``{"w": "dog"}``                   ``w:dog``, with value 1
-``{"length": 3.5, "upper": True}`` ``length`` with value 3.5, ``upper`` with value 1
-``{"next": ["dog", "NN"]}``        ``next:dog`` and ``next:NN``, with value 1
-``{"next": {"w": "dog"}}``         ``next:w:dog``, and so on
-=================================  ===========================================================================
+===================================  =========================================================================
+a token                              its attributes
+===================================  =========================================================================
+``["w=dog", "pos=NN"]``              these, with value 1 (a list, tuple or set of words)
+``{"w": "dog"}``                     ``w:dog``, with value 1
+``{"length": 3.5, "upper": True}``   ``length`` with value 3.5, ``upper`` with value 1
+``{"next": ["dog", "NN"]}``          ``next:dog`` and ``next:NN``, with value 1
+``{"next": {"w": "dog"}}``           ``next:w:dog``, and so on
+===================================  =========================================================================
 
 A value of 0 is the same as no attribute. Names that are not known, where no new ones are taken up, are left out.
 """
