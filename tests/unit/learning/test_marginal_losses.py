@@ -11,6 +11,7 @@ from beliefs.inference.messages.bp import BP
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.variational.mean_field import MeanField
 from beliefs.kernels.marginal_losses import logistic_loss, quadratic_loss, smoothed_classification_loss
+from beliefs.learning.gradients.convergence import AtConvergence
 from beliefs.learning.gradients.exact import Exact
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
@@ -132,6 +133,19 @@ def test_threads_change_no_byte():
     )
     alone, together = (make(t).value_and_grad(graph.theta, instances) for t in (1, 2))
     assert alone[0] == together[0] and np.array_equal(alone[1], together[1])
+
+
+def test_an_instance_that_comes_twice_goes_on_from_itself_with_any_number_of_threads():
+    """Messages are kept with the instance, so its two turns must not run side by side."""
+    graph = family("grid")
+    found = []
+    for threads in (1, 2, 2, 2):
+        first, second = (labelled(graph, seed=s) for s in range(2))
+        loss = CliqueLogistic(
+            template=identity(graph.theta.size), through=AtConvergence(method=TRW(), tol=1e-3), threads=threads
+        )
+        found.append(loss.value_and_grad(graph.theta, [first, first, second, first, second]))
+    assert all(value == found[0][0] and np.array_equal(grad, found[0][1]) for value, grad in found)
 
 
 def test_all_hidden_is_an_error():
