@@ -156,11 +156,22 @@ def save(name: str, **arrays: Any) -> None:
         (["data.npz", "--model", "grid", "-o", "m.npz", "-O", "conectivity=8"], "did you mean 'connectivity'"),
         (["data.npz", "--model", "grid", "-o", "m.npz", "-O", "connectivity"], "--option is written NAME=VALUE"),
         (["data.npz", "--model", "grid", "-o", "m.npz", "-O", "connectivity=5"], "connectivity must be 4 or 8"),
+        (["data.npz", "--model", "grid", "-o", "m.npz", "-O", "n_jobs=2"], "n_jobs is not an option of the model here"),
+        (["data.npz", "--model", "grid", "-o", "m.npz", "-O", "callback=3"], "callback is not an option of the model"),
+        (["data.npz", "--model", "grid", "-o", "m.npz", "--l2", "1", "-O", "l2=2"], "l2 is given twice"),
+        (["data.npz", "--model", "grid", "-o", "./data.npz"], "data.npz: that file is read or kept by this very"),
+        (["data.npz", "--model", "grid", "-o", "m.npz", "--checkpoint", "m.npz"], "m.npz: that file is read or kept"),
+        (
+            ["array.npz", "--model", "grid", "-o", "m.npz"],
+            "array.npz: not an .npz archive of plain arrays; numpy.savez",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line(folder: Path, arguments: list[str], said: str) -> None:
     X, Y = images()
     Path("bad.npz").write_bytes(b"rubbish")
+    np.save("array.npy", X)
+    os.rename("array.npy", "array.npz")
     np.savez("pickled.npz", X=np.array([{}], dtype=object), allow_pickle=True)
     save("other.npz", A=X)
     save("gap.npz", X_0=X[0], X_2=X[0], Y_0=Y[0], Y_2=Y[0])
@@ -175,6 +186,7 @@ def test_what_is_wrong_is_one_line(folder: Path, arguments: list[str], said: str
     assert said in lines[-1]
     assert len(lines) == 1
     assert sorted(os.listdir()) == before
+    assert np.array_equal(np.load("data.npz")["X"], X)
 
 
 def test_predicting_with_what_is_no_model(folder: Path) -> None:

@@ -73,6 +73,8 @@ def read_data(path: str, model: str) -> DataSet:
 
 def _arrays(path: str) -> dict[str, np.ndarray]:
     data = read_bytes(path)
+    if not data.startswith(b"PK"):
+        raise FormatError("not an .npz archive of plain arrays; numpy.savez writes one", path)
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}

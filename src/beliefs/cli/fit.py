@@ -22,6 +22,7 @@ from beliefs.model.variable import suggestion
 
 __all__ = ["fit_command", "predict_command"]
 
+_OWN = {"callback": "Ctrl-C stops a fit", "n_jobs": "use --threads", "progress": "use --progress"}
 MODELS = ("grid", "chain", "graph")
 _progress = click.option("--progress/--no-progress", default=None, help="Show progress; by default on a terminal.")
 _threads = click.option(
@@ -35,7 +36,7 @@ _output = click.option("--output", "-o", required=True, metavar="FILE.npz", help
 @click.option("--model", "-m", type=click.Choice(MODELS), required=True, help="What the instances are.")
 @_output
 @click.option("--loss", metavar="LOSS", help='Such as clique_logistic or "smoothed_classification(alpha=15)".')
-@click.option("--inference", metavar="METHOD", help='Such as trw, mean_field or "bp(damping=0.3)".')
+@click.option("--inference", metavar="METHOD", help="Such as trw, bp, mean_field or junction_tree.")
 @click.option("--n-sweeps", type=int, metavar="N", help="Sweeps of inference.")
 @click.option("--l2", type=float, help="Ridge, relative to the loss per labelled variable.")
 @click.option("--l1", type=float, help="Lasso, likewise.")
@@ -60,9 +61,10 @@ def fit_command(
     The file has arrays X and Y with a first axis of instances, or X_0, Y_0, X_1, Y_1, ...; labels are integers from 0,
     -1 where hidden. Graphs also have edges and edge_features.
     """
-    _check_output(output)
+    _check_output(output, data, options["checkpoint"])
     cls = _estimator(model)
-    chosen = {name: value for name, value in options.items() if value is not None} | _further(more, cls)
+    chosen = {name: value for name, value in options.items() if value is not None}
+    chosen |= _further(more, cls, chosen)
     examples = read_data(data, model)
     if examples.labels is None:
         raise FormatError("there are no labels Y to fit to", data)
@@ -111,7 +113,7 @@ def predict_command(
     The file that is written has Y, or Y_0, Y_1, ... as the inputs have; with --marginals also marginals. Where DATA.npz
     has labels, the share that is predicted is told.
     """
-    _check_output(output)
+    _check_output(output, model, data)
     from beliefs.learning.estimators.registry import ESTIMATORS, load_estimator
 
     crf = load_estimator(model)
@@ -131,7 +133,7 @@ def _estimator(model: str) -> Any:
     return estimator(model)
 
 
-def _check_output(path: str) -> None:
+def _check_output(path: str, *others: str | None) -> None:
     """Refuse what cannot be written before any work."""
     folder = os.path.dirname(path) or "."
     if not path.lower().endswith(".npz"):
@@ -140,16 +142,24 @@ def _check_output(path: str) -> None:
         raise FormatError(f"the folder {folder} does not exist", path)
     if os.path.isdir(path):
         raise FormatError("a folder is there", path)
+    if not os.access(folder, os.W_OK):
+        raise FormatError(f"the folder {folder} cannot be written to", path)
+    if any(other is not None and os.path.realpath(other) == os.path.realpath(path) for other in others):
+        raise FormatError("that file is read or kept by this very command; give --output another name", path)
 
 
-def _further(more: tuple[str, ...], cls: Any) -> dict[str, Any]:
+def _further(more: tuple[str, ...], cls: Any, chosen: dict[str, Any]) -> dict[str, Any]:
     """Return options written NAME=VALUE; values are numbers, True, False, None or words."""
-    known, found = cls._get_param_names(), {}
+    known, found = [name for name in cls._get_param_names() if name not in _OWN], dict[str, Any]()
     for text in more:
         name, sign, value = text.partition("=")
         name = name.strip().replace("-", "_")
         if not sign:
             raise ModelError(f"--option is written NAME=VALUE, found {text!r}")
+        if name in _OWN:
+            raise ModelError(f"{name} is not an option of the model here; {_OWN[name]}")
+        if name in chosen or name in found:
+            raise ModelError(f"{name} is given twice")
         if name not in known:
             hint = suggestion(name, known) or f"; it has {', '.join(known)}"
             raise ModelError(f"{cls.__name__} has no option {name!r}{hint}")

@@ -104,6 +104,8 @@ def load(path: StrPath, known: Mapping[str, Callable[[], type[CRF]]], **given: A
 
 
 def _arrays(data: bytes) -> Arrays:
+    if not data.startswith(b"PK"):
+        raise FormatError("not an .npz archive; write one with save(path) of a fitted estimator")
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
