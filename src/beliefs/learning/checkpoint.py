@@ -28,6 +28,7 @@ from beliefs.learning.instances import Instance
 from beliefs.learning.optimizers.base import Optimizer, Point
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.learning.result import FitTrace
+from beliefs.model.features import Rows
 
 __all__ = ["Checkpoint", "Saved", "fingerprint"]
 
@@ -181,18 +182,44 @@ def _options(loss: Any) -> dict[str, str]:
 
 
 def _shape_of(instances: Iterable[Instance]) -> dict[str, str]:
-    """Return the sizes of a list of instances; those of other iterables are not known beforehand."""
+    """Return the sizes and checksums of a list of instances; other iterables are not known beforehand."""
     if not isinstance(instances, (list, tuple)):
         return {"data": "a stream"}
-    labels = [i.labels for i in instances if isinstance(i, Instance)]
-    crc = 0
-    for array in labels:
-        crc = zlib.crc32(np.ascontiguousarray(array).tobytes(), crc)
+    known = [i for i in instances if isinstance(i, Instance)]
+    sums = {"labels": 0, "weights of instances and labels": 0, "features": 0}
+    for i in known:
+        parts = (i.labels, (i.weight, i.label_weights), i.inputs)
+        sums = {name: _added(part, crc) for (name, crc), part in zip(sums.items(), parts, strict=True)}
     return {
         "number of instances": str(len(instances)),
-        "number of variables": str(sum(array.size for array in labels)),
-        "labels": f"{crc:08x}",
+        "number of variables": str(sum(i.labels.size for i in known)),
+        **{name: f"{crc:08x}" for name, crc in sums.items()},
     }
+
+
+def _added(thing: Any, crc: int) -> int:
+    """Return the checksum with the numbers in arrays, rows, and tuples and dataclasses of them; the rest is left out.
+
+    Features that are made on the fly are made once for it.
+    """
+    if isinstance(thing, Rows):
+        return _added(None if thing.values is None else thing.features(), crc)
+    if isinstance(thing, int | float | np.number):
+        return _added(np.array(thing, np.float64), crc)
+    if hasattr(thing, "tocsr"):
+        rows = thing.tocsr()
+        return _added((rows.indptr, rows.indices, rows.data), crc)
+    if isinstance(thing, np.ndarray) and thing.dtype != object:
+        return zlib.crc32(np.ascontiguousarray(thing).reshape(-1).view(np.uint8).data, crc)
+    if isinstance(thing, list | tuple):
+        parts: Iterable[Any] = thing
+    elif isinstance(thing, Mapping):
+        parts = thing.values()
+    else:
+        parts = [getattr(thing, f.name) for f in fields(thing)] if is_dataclass(thing) else []
+    for part in parts:
+        crc = _added(part, crc)
+    return crc
 
 
 def _checksum(array: np.ndarray) -> str:

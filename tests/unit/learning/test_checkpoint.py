@@ -213,3 +213,29 @@ def test_a_folder_that_does_not_exist_is_said_before_the_work(tmp_path: Path) ->
     with pytest.raises(bl.FormatError, match="no such folder"):
         fit(loss, DATA, checkpoint=tmp_path / "none" / "fit.npz", callback=lambda now: asked.append(now.iteration))
     assert asked == []
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", ["grid", "chain", "graph"])
+def test_other_features_and_weights_are_another_fit(kind: str, dtype: Any, tmp_path: Path) -> None:
+    """Same labels, same sizes: going on from there would be a fit to data that is not there any more."""
+    rng = np.random.default_rng(0)
+    shape = (3, 4) if kind == "grid" else (5,)
+    Y = [rng.integers(2, size=shape) for _ in range(3)]
+    F = [rng.normal(size=(*shape, 2)).astype(dtype) for _ in range(3)]
+    edges = np.array([[0, 1], [1, 2]])
+    cls: Any = {"grid": bl.GridCRF, "chain": bl.ChainCRF, "graph": bl.GraphCRF}[kind]
+
+    def fitted(factor: float = 1.0, weight: Any = None, **options: Any) -> Any:
+        X = [(factor * f, edges) if kind == "graph" else factor * f for f in F]
+        crf = cls(max_iters=2, checkpoint=tmp_path / "fit.npz", loss="univariate_logistic", **options)
+        return crf.fit(X, Y, weight)
+
+    first = fitted()
+    assert np.array_equal(fitted().weights_, first.weights_)
+    with pytest.raises(bl.ModelError, match=r"of another fit: features is \w+ there and \w+ here"):
+        fitted(2.0)
+    with pytest.raises(bl.ModelError, match="of another fit: weights of instances and labels is"):
+        fitted(weight=[1.0, 2.0, 1.0])
+    with pytest.raises(bl.ModelError, match="of another fit: weights of instances and labels is"):
+        fitted(class_weight={0: 2.0})
