@@ -74,6 +74,7 @@ def test_words_where_the_model_has_integers() -> None:
     [
         ([[1.0, 2.0, 3.0], [1.0]], "instance 0: features of pixels make no array"),
         (np.ma.masked_array(IMAGE, IMAGE > 3), "instance 0: features of pixels are masked"),
+        (IMAGE * 1e200, r"instance 0: features of pixels hold 1e\+200 in row 1, feature 0; scale them"),
     ],
 )
 def test_images_that_are_no_arrays(x: Any, said: str) -> None:
@@ -155,3 +156,19 @@ def test_names_of_features_are_counted() -> None:
         bl.ChainCRF(max_iters=1).fit(WORDS, TAGS).describe(["a"])
     with pytest.raises(bl.ModelError, match="limit must be an integer of at least 1"):
         grid.describe(limit=-1)
+
+
+def test_features_of_any_kind_and_size() -> None:
+    """Large, small, whole, logical, half and long: the same labels can be predicted, and no number is lost."""
+    for kind in (np.float16, np.float32, np.longdouble, np.int8, np.uint64, np.bool_, ">f8"):
+        crf = bl.GridCRF(max_iters=2, n_sweeps=2).fit([IMAGE.astype(kind)], [LABELS])
+        assert np.isfinite(crf.predict_marginals([IMAGE.astype(kind)])[0]).all()
+    for scale in (1e-300, 1e6):
+        crf = bl.GridCRF(max_iters=2, n_sweeps=2, init="zeros").fit([IMAGE * scale], [LABELS])
+        assert np.isfinite(crf.weights_).all()
+
+
+def test_the_start_is_not_held_to_the_tolerance_of_the_fit(recwarn: pytest.WarningsRecorder) -> None:
+    """Logistic regression to the last bit would end in a warning about a fit that nobody asked for."""
+    bl.GridCRF(max_iters=2, n_sweeps=2, tol=0.0).fit([IMAGE * 1.3] * 2, [LABELS] * 2)
+    assert not recwarn.list

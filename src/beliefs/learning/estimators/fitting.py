@@ -115,7 +115,11 @@ def _start(crf: CRF, instances: list[Instance] | Stream) -> Floats | FitResult:
     result = None
     if isinstance(crf.template_, LogLinearTemplate):
         result = fit_independent(
-            crf.template_, instances, threads=crf._threads, max_iters=_INDEPENDENT_ITERS, **_common(crf) | {"l1": 0.0}
+            crf.template_,
+            instances,
+            threads=crf._threads,
+            max_iters=_INDEPENDENT_ITERS,
+            **_common(crf) | {"l1": 0.0, "tol": None},
         )
         if _stopped(result):
             return result

@@ -32,6 +32,7 @@ __all__ = [
     "with_intercept",
 ]
 
+_HUGE = 1e100  # the square of the gradient must be a number
 _KEPT = 5_000_000  # variables and incidences of the layouts that are kept, some 100 MB
 
 
@@ -151,9 +152,10 @@ def checked_features(values: Any, n_rows: int | None, name: str, what: str) -> A
     numbers: Any = rows.data if hasattr(values, "tocsr") else rows
     if numbers.dtype.kind not in "fiub":
         raise ModelError(f"{name}: {what} must be real numbers, found {numbers.dtype}; encode them first")
-    bad = ~np.isfinite(numbers)
-    if bad.any():
-        raise ModelError(f"{name}: {what} hold {numbers[bad][0]}{_place(rows, bad)}; fill in or drop such values")
+    if numbers.size and not (float(numbers.min()) > -_HUGE and float(numbers.max()) < _HUGE):  # also false for nan
+        bad = ~(np.abs(numbers) < _HUGE)
+        advice = "fill in or drop such values" if not np.isfinite(numbers[bad][0]) else "scale them, to about 1"
+        raise ModelError(f"{name}: {what} hold {numbers[bad][0]}{_place(rows, bad)}; {advice}")
     return rows
 
 
