@@ -171,3 +171,20 @@ def test_options_are_checked_and_written() -> None:
             LBFGS(**options)  # type: ignore[arg-type]
     result = fit(rosenbrock(), [], [-1.2, 1.0], optimizer="lbfgs(memory=3)")
     assert result.optimizer == LBFGS(memory=3) and result.converged
+
+
+def test_very_long_steps_are_not_looked_at() -> None:
+    """A cliff of slope one at zero and a flat bottom far away: plain steps would jump to the millions."""
+    seen: list[float] = []
+
+    class Slope:
+        def value_and_grad(self, w: np.ndarray, _: object) -> tuple[float, np.ndarray]:
+            seen.append(float(np.abs(w).max()))
+            far = np.hypot(1.0, w - 1e6)
+            return float(far.sum()), (w - 1e6) / far
+
+    result = fit(Slope(), [0], np.zeros(2), optimizer="lbfgs(max_step=2)", max_iters=100)
+    assert result.status.name == "CONVERGED"
+    np.testing.assert_allclose(result.weights, 1e6, atol=1e-3)
+    best = np.maximum.accumulate([0.0, *seen])
+    assert (np.array(seen) <= best[:-1] + 2.0 * (1.0 + best[:-1]) + 1e-9).all()

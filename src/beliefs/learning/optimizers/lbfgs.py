@@ -6,6 +6,7 @@ l1 penalty             :math:`w = p - n`, :math:`p, n \ge 0`, with :math:`\sum_j
                        with bounds, and a weight whose two parts rest on their bounds is exactly zero
 a loss of inf or nan   that step is refused: the line search sees a parabola through the last good point whose
                        minimum is a tenth of the way, so that it comes back and can go on
+a very long step       is refused likewise, before it is looked at: far out inference is slow and tells little
 a failed line search   the memory is dropped and the search begins anew at the best point; a second failure
                        without a lower loss in between ends it ([domke2013] section 8)
 =====================  ====================================================================================
@@ -51,6 +52,8 @@ class LBFGS(Optimizer):
         Pairs of steps and gradient changes that are kept.
     max_line_search : int
         Evaluations in one line search at most.
+    max_step : float
+        The largest change of a weight in one step, relative to one plus the largest weight.
 
     Examples
     --------
@@ -60,6 +63,7 @@ class LBFGS(Optimizer):
 
     memory: int = 10
     max_line_search: int = 20
+    max_step: float = 10.0
 
     name: ClassVar[str] = "lbfgs"
     default_tol: ClassVar[float] = 1e-5
@@ -69,6 +73,7 @@ class LBFGS(Optimizer):
         for option in ("memory", "max_line_search"):
             value = getattr(self, option)
             check_option(is_number(value, whole=True) and value >= 1, option, "an integer of at least 1", value)
+        check_option(is_number(self.max_step) and self.max_step > 0, "max_step", "a positive number", self.max_step)
 
     def minimize(self, objective: Objective, watch: Watched, resumed: Point | None = None, seed: int = 0) -> Outcome:
         """Search until the slope is within ``tol``; dropped memory is all that a resumed run loses."""
@@ -191,9 +196,11 @@ class _Search:
         )
 
     def _function(self, x: Floats) -> tuple[float, Floats]:
-        """Evaluate; a point whose loss is not finite is answered with a parabola that leads back."""
+        """Evaluate; a point too far off, or whose loss is not finite, is answered with a parabola that leads back."""
         known = next((found for y, found in self.recent if np.array_equal(x, y)), None)
         if known is None:
+            if np.abs(x - self.x).max() > self.options.max_step * (1.0 + np.abs(self.x).max()):
+                return self._refuse(x)
             self.watch.check_time()
             known = self.objective.evaluate(self._outside(x))
             self.recent = [*self.recent[-2:], (x.copy(), known)]
