@@ -37,12 +37,13 @@ def parse_method(text: str, known: Sequence[type[Method]]) -> Method:
 
 
 def parse_named(
-    text: str, known: Sequence[type[T]], what: str, *, also: Sequence[str] = ()
+    text: str, known: Sequence[type[T]], what: str, *, also: Sequence[str] = (), given: Sequence[str] = ()
 ) -> tuple[type[T], dict[str, Any]]:
     """Return the class written as ``name`` or ``name(field=literal, ...)``, and the values of its fields.
 
     Literals are int, float, bool, None or a word. Unknown names and fields list the known ones (``also``: names that
-    are listed and that others understand). Whatever is wrong with the text is a ModelError.
+    are listed and that others understand; ``given``: fields that are not for the text). Whatever is wrong with the
+    text is a ModelError.
     """
     try:
         node = ast.parse(text.strip(), mode="eval").body
@@ -54,7 +55,7 @@ def parse_named(
         article = "an" if what[0] in "aeiou" else "a"
         raise ModelError(f"{article} {what} is written name(field=value, ...), found {_short(text)}")
     cls: Any = _class_of(node.func.id, known, what, also)
-    options = [f.name for f in fields(cls)]
+    options = [f.name for f in fields(cls) if f.name not in given]
     if node.args:
         raise ModelError(f"options of {cls.name} are written field=value; its fields are {_listed(options)}")
     values: dict[str, Any] = {}

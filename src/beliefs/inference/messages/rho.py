@@ -6,8 +6,8 @@ graph (a set of factors without a cycle). The tree-reweighted value is then an u
 =============  =======================================================================================================
 ``None``       the first of these that applies: 1 on forests, ``"grid"``, ``"uniform"`` for pairwise models of at most
                5,000 variables, ``"sampled"``
-``"grid"``     0.5 on a 4-connected grid: half of the time all rows, half of the time all columns; 0.25 on an 8-connected
-               one, with the diagonals
+``"grid"``     0.5 on a 4-connected grid: half of the time all rows, half of the time all columns; 0.25 on an
+               8-connected one, with the diagonals
 ``"uniform"``  uniform over the spanning trees of a pairwise model, by effective resistances
 ``"sampled"``  the average of random forests, any arity
 a number       the same for every factor of two or more variables; checked

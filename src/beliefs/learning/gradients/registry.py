@@ -6,6 +6,9 @@ from dataclasses import fields
 from typing import Any
 
 from beliefs.inference.base import Method
+from beliefs.inference.exact.elimination import Elimination
+from beliefs.inference.exact.enumeration import Enumeration
+from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.text import parse_named
 from beliefs.inference.variational.mean_field import MeanField
@@ -45,7 +48,7 @@ def make_gradient(
 
 
 def _fitting(method: Method, n_sweeps: int | None) -> type[Gradient]:
-    if method.guarantee == "exact":
+    if isinstance(method, (Elimination, Enumeration, JunctionTree)):
         return Exact
     if isinstance(method, (MessagePassing, MeanField)):
         return AtConvergence if n_sweeps is None else Truncated

@@ -27,6 +27,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Method, check_option, is_number
 from beliefs.inference.messages.trw import TRW
 from beliefs.learning.answers import Answer, answer, exact_method, settled
@@ -88,7 +89,13 @@ class Likelihood(LikelihoodLoss):
 
     def free(self, graph: FactorGraph, instance: Instance) -> Answer:
         """Return the exact answer."""
-        return answer(graph, exact_method(graph.layout), max_iters=1)
+        try:
+            return answer(graph, exact_method(graph.layout), max_iters=1)
+        except BudgetError as error:
+            raise BudgetError(
+                f"{instance.name} is too wide for the exact likelihood; use surrogate_likelihood or surrogate_em, or a "
+                f"loss on marginals such as clique_logistic ({error})"
+            ) from None
 
     clamped = free
 
@@ -103,13 +110,14 @@ class SurrogateLikelihood(LikelihoodLoss):
         Anything that answers ``infer``.
     tol, max_iters : optional
         When inference stops; None: the method's own defaults. Gradients need inference that has converged well: a
-        change of 1e-3 in a marginal is harmless in prediction and ruins learning.
+        change of 1e-3 in a marginal is harmless in prediction and ruins learning, and one of 1e-5 still ends line
+        searches early where couplings are strong.
     warm : bool
         Whether each inference goes on from the last one on the same instance.
     """
 
     method: Method = TRW()
-    tol: float | None = None
+    tol: float | None = 1e-6
     max_iters: int | None = None
     warm: bool = True
 

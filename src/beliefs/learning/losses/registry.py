@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from beliefs.errors import ModelError, UnsupportedError
+from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Method
 from beliefs.inference.text import parse_named
 from beliefs.learning.gradients.base import Gradient
@@ -77,10 +77,7 @@ def make_loss(
         The inference, its sweeps (None: until ``tol``) and the way to differentiate through it, for losses that need
         them; see :func:`~beliefs.learning.gradients.registry.make_gradient`.
     """
-    cls, values = parse_named(text, LOSSES, "loss") if isinstance(text, str) else (text, {})
-    for given in _GIVEN:
-        if given in values:
-            raise ModelError(f"{given} is not written into the text of a loss; pass it by itself")
+    cls, values = parse_named(text, LOSSES, "loss", given=_GIVEN) if isinstance(text, str) else (text, {})
     names = {f.name for f in fields(cls)}
     if "through" in names:
         values["through"] = make_gradient(gradient, method, n_sweeps=n_sweeps, tol=tol)
@@ -90,7 +87,9 @@ def make_loss(
                 f"field (found {method}, n_sweeps={n_sweeps}); or use surrogate_likelihood or surrogate_em"
             )
     if "method" in names:
-        values |= {"method": method, "tol": values.get("tol", tol)} if "tol" in names else {"method": method}
+        values["method"] = method
+        if "tol" in names and tol is not None:
+            values.setdefault("tol", tol)
     return cls(template=template, l2=l2, threads=threads, **_methods(values))
 
 

@@ -41,14 +41,14 @@ class SaddlePoint(Loss):
     method : Method, optional
         Anything that answers ``maximize``; None: exact, by max-product on forests, else by a junction tree.
     tol, max_iters : optional
-        When the method stops; None: its own defaults.
+        When the method stops; None: its own defaults, which are many iterations where messages do not settle.
     seed : int
         For methods that draw random numbers.
     """
 
     method: Method | None = None
     tol: float | None = None
-    max_iters: int | None = None
+    max_iters: int | None = 50
     seed: int = 0
 
     name: ClassVar[str] = "saddle_point"
