@@ -1,6 +1,7 @@
 r"""How good predictions are: errors of labels, and losses of marginals.
 
-Labels are int arrays of any shape, -1 where unknown; predictions have their shape, marginals one more axis, the last,
+Labels are int arrays of any shape, -1 where unknown (``error_rate`` and ``accuracy`` also take words, None where
+unknown); predictions have their shape, marginals one more axis, the last,
 for the states. Lists of them (one a graph, image or sequence) count as one long array, so that every labelled variable
 counts alike. With :math:`\hat x_i` the label of variable i and :math:`\mu_i` its predicted marginal
 ([domke2013] section 4.2; [domke2008]):
@@ -51,13 +52,13 @@ def error_rate(labels: Arrays, predictions: Arrays) -> float:
     >>> error_rate([[0, 1, -1], [2]], [[0, 0, 1], [2]])
     0.3333333333333333
     """
-    truth, found = _labels_and(labels, predictions, "predictions")
+    truth, found = _labels_and(*_numbered(labels, predictions), "predictions")
     return float(np.mean(truth != found))
 
 
 def accuracy(labels: Arrays, predictions: Arrays) -> float:
     """Return the share of labelled variables that are predicted rightly."""
-    truth, found = _labels_and(labels, predictions, "predictions")
+    truth, found = _labels_and(*_numbered(labels, predictions), "predictions")
     return float(np.mean(truth == found))
 
 
@@ -112,6 +113,30 @@ def confusion(labels: Arrays, predictions: Arrays, n_states: int | None = None) 
 
 
 # -- reading the arguments ------------------------------------------------------------------------------------------
+def _numbered(labels: Arrays, predictions: Arrays) -> tuple[Any, Any]:
+    """Return both with numbers for words, -1 for None."""
+    numbers: dict[str, int] = {}
+
+    def coded(values: Any) -> Any:
+        if isinstance(values, list | tuple) and any(isinstance(v, list | tuple | np.ndarray) for v in values):
+            return [coded(v) for v in values]
+        array = np.asarray(values)
+        if not (array.size and array.dtype.kind in "UO" and all(v is None or isinstance(v, str) for v in array.flat)):
+            return values
+        found = [-1 if v is None else numbers.setdefault(v, len(numbers)) for v in array.flat]
+        return np.array(found, np.int64).reshape(array.shape)
+
+    return (coded(labels), coded(predictions)) if _has_words(labels) else (labels, predictions)
+
+
+def _has_words(values: Any) -> bool:
+    """Whether there is a word among labels, or among the labels of one of their arrays."""
+    if isinstance(values, np.ndarray) and values.dtype != object:
+        return bool(values.dtype.kind == "U")
+    within = isinstance(values, list | tuple | np.ndarray)
+    return within and any(isinstance(v, str) or _has_words(v) for v in values)
+
+
 def _labels_and(labels: Arrays, values: Arrays, what: str) -> tuple[Ints, Floats]:
     """Return the known labels and what was predicted for them, flat."""
     pairs = _paired(labels, values, what)
@@ -149,6 +174,9 @@ def _known(pairs: list[tuple[Any, Any]], flat: Any, what: str) -> tuple[Ints, Fl
 
 def _paired(labels: Arrays, values: Arrays, what: str) -> list[tuple[Any, Any]]:
     """Return one pair of arrays an instance."""
+    for given, name in ((labels, "labels"), (values, what)):
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise ModelError(f"{name} must be an array or a list of arrays, found {type(given).__name__}")
     truths = _instances(labels)
     founds = [np.asarray(values)] if truths is None else [np.asarray(v) for v in values]  # type: ignore[union-attr]
     truths = [np.asarray(labels)] if truths is None else truths

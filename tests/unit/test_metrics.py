@@ -94,3 +94,20 @@ def test_lists_count_every_variable_alike() -> None:
 def test_bad_input(metric: str, arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(bl.ModelError, match=message):
         getattr(metrics, metric)(*arguments)
+
+
+def test_words() -> None:
+    truth = [["N", "V", None], ["N"]]
+    assert metrics.error_rate(truth, [np.array(["N", "N", "V"]), np.array(["N"])]) == pytest.approx(1 / 3)
+    assert metrics.accuracy(np.array(["a", "b"]), ["a", "c"]) == 0.5
+    assert metrics.accuracy([[None], ["a"]], [["b"], ["a"]]) == 1.0
+    with pytest.raises(bl.ModelError, match="labels must be integers"):
+        metrics.log_loss(["a"], [[0.5, 0.5]])
+
+
+@pytest.mark.parametrize("nothing", [None, 3, "text"])
+def test_what_is_no_array(nothing: Any) -> None:
+    with pytest.raises(bl.ModelError, match="labels must be an array or a list of arrays"):
+        metrics.error_rate(nothing, nothing)
+    with pytest.raises(bl.ModelError, match="marginals must be an array or a list of arrays"):
+        metrics.log_loss([0, 1], nothing)
