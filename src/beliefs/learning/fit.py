@@ -32,7 +32,7 @@ from beliefs.learning.optimizers.base import Optimizer, Outcome
 from beliefs.learning.optimizers.objective import Objective, read_once
 from beliefs.learning.progress import reporter
 from beliefs.learning.result import FitProgress, FitResult
-from beliefs.learning.watch import Watch
+from beliefs.learning.watch import UNBOUNDED, Watch
 from beliefs.typing import Floats
 
 __all__ = ["fit"]
@@ -234,8 +234,7 @@ def _warn(result: FitResult, watch: Watch, asked: bool) -> None:
     if result.n_diverged or watch.first_diverged is not None:
         warnings.warn(
             f"{result.n_diverged} instances give their labels a surrogate probability above one (first at iteration "
-            f"{watch.first_diverged or 0}): too few sweeps leave the loss without a bound; use more sweeps or a "
-            "larger l2",
+            f"{watch.first_diverged or 0}): {UNBOUNDED}",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -19,7 +19,13 @@ from beliefs.learning.optimizers.base import Point, Stop
 from beliefs.learning.result import FitProgress, FitTrace
 from beliefs.typing import Floats
 
-__all__ = ["Watch"]
+__all__ = ["UNBOUNDED", "Watch"]
+
+UNBOUNDED = (
+    "too few sweeps, or a value below log Z such as mean_field's, leave the loss without a bound; use an upper "
+    "bound such as trw, more sweeps or a larger l2"
+)
+"""Why a loss can fall for ever, and what to do."""
 
 Callback = Callable[[FitProgress], object]
 Saver = Callable[[Saved], None]
@@ -83,8 +89,7 @@ class Watch:
         if point.n_diverged and point.loss < 0.0:
             raise Stop(
                 Status.DIVERGED,
-                "the labels of all instances together have a surrogate probability above one: too few sweeps leave the "
-                "loss without a bound; use more sweeps or a larger l2",
+                f"the labels of all instances together have a surrogate probability above one: {UNBOUNDED}",
             )
         if self.best is not None and point.iteration - self.best.iteration >= self.patience:
             raise Stop(

@@ -216,6 +216,8 @@ def test_a_loss_without_a_bound_ends_the_fit() -> None:
     with pytest.warns(bl.ConvergenceWarning, match="more sweeps or a"):
         result = fit(loss, [instance], graph.theta, max_iters=500)
     assert result.status is bl.Status.DIVERGED
-    assert "without a bound" in result.reason
+    assert (
+        "too few sweeps, or a value below log Z such as mean_field's, leave the loss without a bound" in result.reason
+    )
     assert result.n_iters < 100
     assert np.isfinite(result.weights).all()
