@@ -24,9 +24,10 @@ import numpy as np
 
 import beliefs as bl
 from beliefs.kernels._jit import kernels
+from beliefs.learning.gradients import shelf
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
-from beliefs.learning.losses.marginal import CliqueLogistic
+from beliefs.learning.losses.marginal import CliqueLogistic, UnivariateLogistic
 from beliefs.model.features import LogLinearTemplate
 
 HEIGHT, WIDTH, SWEEPS = 150, 200, 10
@@ -96,16 +97,21 @@ def watched(run: Callable[[], object]) -> tuple[float, float]:
                 if id(value) in known:
                     undo.append((module, key, value))
                     setattr(module, key, watch.timed(value))
-    for key in ("theta", "add_pullback"):
-        undo.append((LogLinearTemplate, key, getattr(LogLinearTemplate, key)))
-        setattr(LogLinearTemplate, key, watch.timed(getattr(LogLinearTemplate, key)))
+    for owner, key in (
+        (LogLinearTemplate, "theta"),
+        (LogLinearTemplate, "add_pullback"),
+        (UnivariateLogistic, "kernel"),
+    ):
+        undo.append((owner, key, vars(owner)[key]))
+        timed = watch.timed(getattr(owner, key))
+        setattr(owner, key, staticmethod(timed) if key == "kernel" else timed)
     try:
         start = time.perf_counter()
         run()
         return time.perf_counter() - start, watch.seconds
     finally:
-        for owner, key, value in undo:
-            setattr(owner, key, value)
+        for place, key, value in undo:
+            setattr(place, key, value)
 
 
 def best(run: Callable[[], object], repeats: int = 3) -> float:
@@ -125,6 +131,7 @@ def memory(height: int, width: int) -> dict[str, float]:
         through = Truncated(method=bl.TRW(), n_sweeps=sweeps)
         loss = CliqueLogistic(template=loss.template, through=through)
         loss.value_and_grad(weights, instances)
+        shelf._kept.clear()  # memory that is used again would not be seen
         tracemalloc.start()
         loss.value_and_grad(weights, instances)
         found[f"{sweeps} sweeps, peak"] = float(tracemalloc.get_traced_memory()[1])

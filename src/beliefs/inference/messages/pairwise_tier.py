@@ -24,7 +24,7 @@ from beliefs.kernels.pairwise_setup import hold_messages, hold_unary, largest_re
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["PairwiseTier"]
+__all__ = ["EdgeWeights", "PairwiseTier"]
 
 _SAFE = 500.0  # nats: a product of messages spans no more than the tables around a variable do together
 
@@ -66,6 +66,40 @@ class Edges:
         return 1 if self.states == 2 else (self.states + 3) // 4 * 4
 
 
+@dataclass(frozen=True, eq=False)
+class EdgeWeights:
+    """Counting numbers of the edges in the order of the sweep, and of the distinct tables; where these begin.
+
+    ``of_tables`` is None where factors that share a table have different numbers.
+    """
+
+    of_edges: Floats
+    of_tables: Floats | None
+    cells: Ints
+    at: Ints
+    powered: bool
+
+    @classmethod
+    def of(cls, setting: Setting, edges: Edges) -> EdgeWeights:
+        """Collect them, once for the same counting numbers."""
+        kept = setting.schedule.kept
+        known: tuple[Floats, EdgeWeights] | None = kept.get("weights")
+        if known is None or known[0] is not setting.rho:
+            known = kept["weights"] = (setting.rho, cls._collected(setting, edges))
+        return known[1]
+
+    @classmethod
+    def _collected(cls, setting: Setting, edges: Edges) -> EdgeWeights:
+        rho = setting.rho[edges.factors]
+        of_tables: Floats | None = rho
+        cells = setting.layout.cell_ptr[edges.factors]
+        if edges.table.size:
+            numbers, cells = np.empty(edges.cells.size), edges.cells
+            numbers[edges.table] = rho
+            of_tables = numbers if (numbers[edges.table] == rho).all() else None
+        return cls(rho, of_tables, cells, edges.table * _table_size(edges.states), bool((rho != 1.0).any()))
+
+
 class PairwiseTier(Tier):
     """Messages as in :mod:`beliefs.kernels.pairwise_setup`: plain numbers for sums, logs for maxima."""
 
@@ -73,10 +107,9 @@ class PairwiseTier(Tier):
         lay = setting.layout
         self.setting, self.edges, self.psi, self.unary = setting, edges, psi, unary
         self.log_domain = not setting.summed[edges.u[0]]
-        self.at = edges.table * _table_size(edges.states)
-        rho = setting.rho[edges.factors]
-        powered = bool((rho != 1.0).any() or setting.damping > 0)
-        self.rho = rho if powered or self.log_domain else np.zeros(0)
+        weights = EdgeWeights.of(setting, edges)
+        self.at, powered = weights.at, weights.powered or setting.damping > 0
+        self.rho = weights.of_edges if powered or self.log_domain else np.zeros(0)
         self.kernel = _kernel(edges, self.log_domain, powered)
         self.product = np.empty_like(unary)
         self.messages = np.full(2 * edges.u.size * edges.width, 0.0 if self.log_domain else 1.0)
@@ -150,14 +183,10 @@ def _table_size(states: int) -> int:
 
 def _tables(setting: Setting, edges: Edges, messages: Floats | None, summed: bool) -> Floats | None:
     """Return the scaled tables in the order of the sweep; None if a sum cannot be held in plain numbers."""
-    lay, rho = setting.layout, setting.rho[edges.factors]
-    if edges.table.size:
-        of_table = np.empty(edges.cells.size)
-        of_table[edges.table] = rho
-        if (of_table[edges.table] != rho).any():
-            return None
-        rho = of_table
-    cells = edges.cells if edges.table.size else lay.cell_ptr[edges.factors]
+    lay, weights = setting.layout, EdgeWeights.of(setting, edges)
+    cells, rho = weights.cells, weights.of_tables
+    if rho is None:
+        return None
     size = _table_size(edges.states)
     psi = setting.allocate(cells.size * size + 4 * edges.states)  # kernels read a little beyond the last table
     psi[cells.size * size :] = 0.0

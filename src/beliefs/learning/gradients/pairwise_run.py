@@ -6,7 +6,7 @@ from weakref import finalize
 
 import numpy as np
 
-from beliefs.inference.messages.pairwise_tier import PairwiseTier
+from beliefs.inference.messages.pairwise_tier import EdgeWeights, PairwiseTier
 from beliefs.inference.messages.tiers import Setting
 from beliefs.kernels.back_binary import binary_back_sweep
 from beliefs.kernels.back_messages import add_unary
@@ -109,17 +109,18 @@ class PairwiseRun(MessageRun):
     def gradient(self) -> Floats:
         """Add the tables' and the variables' adjoints."""
         lay, edges, tier = self.setting.layout, self.tier.edges, self.tier
-        rho = self.setting.rho[edges.factors]
-        cells = lay.cell_ptr[edges.factors]
-        if edges.table.size:
-            rho_of = np.empty(edges.cells.size)
-            rho_of[edges.table] = rho
-            rho, cells = rho_of, edges.cells
+        weights = EdgeWeights.of(self.setting, edges)
+        assert weights.of_tables is not None
         if self.waiting:
             add_waiting(edges.u.size, edges.states, self.waiting, self.ranks, self.bar_psi)
-        table_gradients(cells, edges.states, tier.psi, rho, self.bar_psi, self.grad)
+        table_gradients(weights.cells, edges.states, tier.psi, weights.of_tables, self.bar_psi, self.grad)
         rows = self.total.reshape(lay.n_vars, edges.width)
-        total = np.hstack([-rows, rows]) if edges.width == 1 else np.ascontiguousarray(rows[:, : edges.states])
+        total = np.empty((lay.n_vars, edges.states))
+        if edges.width == 1:
+            total[:, 1] = self.total
+            np.negative(self.total, out=total[:, 0])
+        else:
+            total[:] = rows[:, : edges.states]
         add_unary(
             lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, self.setting.theta, total.reshape(-1), self.grad
         )
