@@ -24,7 +24,12 @@ import beliefs as bl
 
 ARCHIVE = "images/bsds500_val_a.tar"
 EXPONENT = 1.25
-THROUGH = {"inference": "trw", "gradient": "convergence(back_tol=1e-4, max_iters=100)", "inference_tol": 1e-4, "l2": 1e-3}
+THROUGH = {
+    "inference": "trw",
+    "gradient": "convergence(back_tol=1e-4, max_iters=100)",
+    "inference_tol": 1e-4,
+    "l2": 1e-3,
+}
 WITHOUT = {"inference": "trw", "inference_tol": 1e-5, "l2": 1e-4}
 
 # name, options, training and test error in the paper

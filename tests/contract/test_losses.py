@@ -23,7 +23,12 @@ SMOOTH = [cls for cls in LOSSES if not cls.stochastic]
 
 def loss_on(cls: type[Loss], instance: Instance, **options: object) -> Loss:
     return make_loss(
-        TEXTS.get(cls.name, cls.name), template=identity(instance.layout.n_cells), method=TRW(), n_sweeps=4, tol=1e-13, **options
+        TEXTS.get(cls.name, cls.name),
+        template=identity(instance.layout.n_cells),
+        method=TRW(),
+        n_sweeps=4,
+        tol=1e-13,
+        **options,
     )
 
 
