@@ -86,13 +86,9 @@ class InferenceResult(_Result):
     def mu(self) -> Floats:
         """Expected statistics, ``(n_cells,)``: the gradient of log Z in theta; tied cells hold sums."""
         self._check_whole("mu")
-        layout = self.graph.layout
-        if not layout.tied:
-            return self.mu_factor
-        starts = np.repeat(layout.cell_ptr - layout.table_ptr[:-1], layout.factor_size)
-        cells = starts + np.arange(len(self.mu_factor))
-        sums = np.bincount(cells, weights=self.mu_factor, minlength=layout.n_cells).astype(np.float64, copy=False)
-        sums.setflags(write=False)
+        sums = self.graph.layout.in_cells(self.mu_factor)
+        if sums is not self.mu_factor:
+            sums.setflags(write=False)
         return sums
 
     def marginal(self, variables: VariableRef | Sequence[VariableRef]) -> Floats:

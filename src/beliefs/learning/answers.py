@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from beliefs.driver import Limits, Status, run
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Bound, Marginals, Method, Problem, Task
@@ -24,7 +22,7 @@ from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats
 
-__all__ = ["Answer", "answer", "exact_method", "in_cells", "settled"]
+__all__ = ["Answer", "answer", "exact_method", "settled"]
 
 _PATIENCE = 100  # iterations after which messages that have not settled are damped
 _DAMPING = 0.5
@@ -51,7 +49,7 @@ class Answer:
     @cached_property
     def mu(self) -> Floats:
         """Expected statistics ``(n_cells,)``, the gradient of log Z at a fixed point; tied cells hold sums."""
-        return in_cells(self.layout, self.mu_factor)
+        return self.layout.in_cells(self.mu_factor)
 
 
 def answer(
@@ -101,11 +99,3 @@ def settled(
 def exact_method(layout: Layout) -> Method:
     """Return the exact method for a structure: one sweep of messages on forests, else a junction tree."""
     return BP() if is_forest(layout) else JunctionTree()
-
-
-def in_cells(layout: Layout, tables: Floats) -> Floats:
-    """Return factors' tables as cells ``(n_cells,)``: those of tied factors are added up."""
-    if not layout.tied:
-        return np.array(tables)
-    starts = np.repeat(layout.cell_ptr - layout.table_ptr[:-1], layout.factor_size)
-    return np.bincount(starts + np.arange(tables.size), tables, layout.n_cells).astype(np.float64, copy=False)

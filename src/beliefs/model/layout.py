@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from beliefs.errors import BudgetError, ModelError
 from beliefs.kernels.layout import condition_scopes, repeated_variable
-from beliefs.typing import Bools, Ints
+from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["Layout"]
 
@@ -163,6 +163,18 @@ class Layout:
         """The run of ``theta`` that holds factor ``f``."""
         start = int(self.cell_ptr[f])
         return slice(start, start + int(self.factor_size[f]))
+
+    def table_cells(self) -> Ints:
+        """Return the cell of ``theta`` that each cell of the tables laid side by side holds, ``(table_ptr[-1],)``."""
+        shift = np.repeat(self.cell_ptr - self.table_ptr[:-1], self.factor_size)
+        cells: Ints = shift + np.arange(shift.size)
+        return cells
+
+    def in_cells(self, tables: Floats) -> Floats:
+        """Return factors' tables laid side by side as cells ``(n_cells,)``: those of tied factors are added up."""
+        if not self.tied and np.array_equal(self.cell_ptr, self.table_ptr[:-1]):
+            return tables
+        return np.bincount(self.table_cells(), tables, self.n_cells).astype(np.float64, copy=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_plans": OrderedDict()}  # plans are made again where they are needed

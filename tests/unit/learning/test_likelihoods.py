@@ -7,13 +7,15 @@ import pytest
 
 import reference
 from beliefs.datasets import make_ising_grid
-from beliefs.errors import ModelError
+from beliefs.errors import ModelError, ZeroProbabilityError
 from beliefs.inference.base import Bound
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.variational.mean_field import MeanField
 from beliefs.learning.em import alternate
 from beliefs.learning.gradients.truncated import Truncated
+from beliefs.learning.instances import Instance
+from beliefs.learning.losses import make_loss
 from beliefs.learning.losses.likelihood import Likelihood, SurrogateEM, SurrogateLikelihood
 from beliefs.learning.losses.truncated import TruncatedEM, TruncatedLikelihood
 from beliefs.model import FactorGraph
@@ -163,3 +165,12 @@ def test_alternating_steps_never_lose():
     found = alternate(loss, instances, graph.theta.copy(), descend, n_rounds=10)
     assert len(found.losses) > 3
     assert (np.diff(found.losses) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("name", ["likelihood", "surrogate_likelihood", "truncated_likelihood", "pseudo_likelihood"])
+def test_labels_that_a_hard_zero_excludes_are_named(name):
+    graph = FactorGraph.from_tables([2, 2], [((0, 1), [[1.0, 0.0], [1.0, 1.0]])])
+    instance = Instance(graph.layout, None, np.array([0, 1]), name="instance 7")
+    loss = make_loss(name, template=identity(4), method=TRW(), n_sweeps=2)
+    with pytest.raises(ZeroProbabilityError, match="instance 7: the labels of variables 0, 1 have a potential of zero"):
+        loss.value_and_grad(graph.theta, [instance])

@@ -111,3 +111,13 @@ def test_a_plan_is_shared_by_all_graphs_of_one_structure_and_by_all_evidence_on_
     other = graph.with_theta(np.arange(8.0))
     assert other.layout is graph.layout
     assert graph.condition({0: 0}).layout is other.condition({0: 1}).layout
+
+
+def test_tables_find_their_cells_in_whatever_order_these_lie() -> None:
+    """Cells of the second factor first: expected statistics must still be the gradient of log Z."""
+    layout = bl.Layout.build([2, 3], [0, 1, 2], [0, 1], [3, 0])
+    assert not layout.tied
+    assert layout.table_cells().tolist() == [3, 4, 0, 1, 2]
+    assert layout.in_cells(np.arange(5.0)).tolist() == [2, 3, 4, 0, 1]
+    graph = bl.FactorGraph.build(layout, np.log([1.0, 2.0, 3.0, 1.0, 4.0]))
+    np.testing.assert_allclose(bl.infer(graph, "enumeration").mu, [1 / 6, 2 / 6, 3 / 6, 0.2, 0.8])

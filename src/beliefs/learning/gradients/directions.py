@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from beliefs.inference.search.strides import edge_strides
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["direction", "strides", "table_cells", "tied_sum"]
+__all__ = ["direction"]
 
 
 def direction(layout: Layout, bar_var: Floats, bar_factor: Floats | None) -> Floats:
@@ -31,20 +32,6 @@ def direction(layout: Layout, bar_var: Floats, bar_factor: Floats | None) -> Flo
     return found
 
 
-def table_cells(layout: Layout) -> Ints:
-    """Return the cell of ``theta`` that each cell of the tables laid side by side holds."""
-    shift = np.repeat(layout.cell_ptr - layout.table_ptr[:-1], layout.factor_size)
-    cells: Ints = shift + np.arange(shift.size)
-    return cells
-
-
-def tied_sum(layout: Layout, tables: Floats) -> Floats:
-    """Add up what belongs to the same cell of ``theta``."""
-    if not layout.tied and np.array_equal(layout.cell_ptr, layout.table_ptr[:-1]):
-        return tables
-    return np.bincount(table_cells(layout), tables, layout.n_cells).astype(np.float64, copy=False)
-
-
 def _hosts(layout: Layout) -> tuple[Ints, Ints]:
     """Return for one factor of each variable all its table's cells, and the variable's state in each of them."""
     edges = layout.var_edges
@@ -54,15 +41,5 @@ def _hosts(layout: Layout) -> tuple[Ints, Ints]:
     factor, variable = layout.edge_factor[chosen], layout.scope_vars[chosen]
     size = layout.factor_size[factor]
     within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-    state = within // np.repeat(strides(layout)[chosen], size) % np.repeat(layout.card[variable], size)
+    state = within // np.repeat(edge_strides(layout)[chosen], size) % np.repeat(layout.card[variable], size)
     return np.repeat(layout.table_ptr[factor], size) + within, np.repeat(layout.state_ptr[variable], size) + state
-
-
-def strides(layout: Layout) -> Ints:
-    """Return how many cells apart two states of each edge's variable are in its factor's table, ``(n_edges,)``."""
-    strides = np.ones(layout.n_edges, np.int64)
-    place = layout.scope_ptr[1:][layout.edge_factor] - 1 - np.arange(layout.n_edges)  # axes to the right
-    for right in range(1, int(place.max(initial=0)) + 1):
-        e = np.flatnonzero(place == right)
-        strides[e] = strides[e + 1] * layout.card[layout.scope_vars[e + 1]]
-    return strides

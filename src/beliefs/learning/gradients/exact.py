@@ -30,7 +30,7 @@ from beliefs.kernels.tree_covariance import tree_covariances
 from beliefs.kernels.tree_linear import distribute_linear
 from beliefs.kernels.tree_log import distribute_log
 from beliefs.learning.gradients.base import Beliefs, Gradient
-from beliefs.learning.gradients.directions import direction, table_cells, tied_sum
+from beliefs.learning.gradients.directions import direction
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
@@ -88,7 +88,7 @@ class ForestBeliefs(ExactBeliefs):
         """Expected score plus entropy, which on a forest is that of tables less that of variables they share."""
         lay, theta = self.layout, self.graph.theta
         mu = self.mu_factor
-        score = np.where(mu > 0, theta[table_cells(lay)], 0.0) @ mu
+        score = np.where(mu > 0, theta[lay.table_cells()], 0.0) @ mu
         degree = np.repeat(np.diff(lay.var_ptr), lay.card)
         return float(score + entropy(mu).sum() + ((1 - degree) * entropy(self.mu_var)).sum())
 
@@ -129,4 +129,4 @@ class TreeBeliefs(ExactBeliefs):
             means[: plan.target.size] = along[plan.target]
             tree_covariances(plan.tree, self.in_logs, self.tables, self.quotients, self.slots, means, covariances)
             scatter(covariances, plan.target, change)
-        return tied_sum(lay, change)
+        return lay.in_cells(change)

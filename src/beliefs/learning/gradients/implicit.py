@@ -31,10 +31,10 @@ import numpy as np
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Method, check_option, is_number, is_word
 from beliefs.inference.messages.propagation import MessagePassing
+from beliefs.inference.search.strides import edge_strides
 from beliefs.inference.variational.mean_field import MeanField
 from beliefs.learning.answers import Answer, answer
 from beliefs.learning.gradients.base import Beliefs, Gradient
-from beliefs.learning.gradients.directions import strides, tied_sum
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
@@ -120,7 +120,7 @@ class ImplicitBeliefs(Beliefs):
         answer = np.zeros(beliefs.size)
         if unknown.size:
             answer[unknown] = -root * _solved(self.way.solver, diagonal, constraints, root * bar[unknown])
-        return tied_sum(lay, _tables(lay, answer[:n], answer[n:]))
+        return lay.in_cells(_tables(lay, answer[:n], answer[n:]))
 
 
 def _unknowns(layout: Layout, beliefs: Floats) -> Ints:
@@ -140,7 +140,7 @@ def _incidences(layout: Layout) -> list[tuple[Ints, Ints, Ints]]:
     as three arrays of equal length.
     """
     arity, parts = np.diff(layout.scope_ptr), []
-    steps = strides(layout)
+    steps = edge_strides(layout)
     for axis in range(int(arity.max(initial=0))):
         factor = np.flatnonzero((arity > axis) & (arity > 1))
         edge, size = layout.scope_ptr[factor] + axis, layout.factor_size[factor]

@@ -32,7 +32,7 @@ import numpy as np
 from beliefs.inference.base import Method, check_option, is_number
 from beliefs.learning.answers import Answer, answer
 from beliefs.learning.gradients.base import Beliefs, Gradient
-from beliefs.learning.gradients.directions import direction, tied_sum
+from beliefs.learning.gradients.directions import direction
 from beliefs.learning.gradients.smooth import check_smooth, untied
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
@@ -132,7 +132,7 @@ class PerturbedBeliefs(Beliefs):
         change = np.zeros(along.size)
         for steps, weight in _DIFFERENCES[self.way.sides]:
             change += weight * (self.mu_factor if steps == 0 else self._beliefs_at(steps * r * along))
-        return tied_sum(self.layout, change / r)
+        return self.layout.in_cells(change / r)
 
     def _beliefs_at(self, shift: Floats) -> Floats:
         """Return the beliefs of all tables at shifted potentials; runs that stop short are remembered."""

@@ -7,7 +7,6 @@ import numpy as np
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Method, Task
 from beliefs.inference.sampling.gibbs import Gibbs
-from beliefs.learning.gradients.directions import table_cells
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 
@@ -28,5 +27,5 @@ def untied(graph: FactorGraph) -> FactorGraph:
     if not old.tied and np.array_equal(old.cell_ptr, old.table_ptr[:-1]):
         return graph
     layout = old.plan("untied", lambda: Layout.build(old.card, old.scope_ptr, old.scope_vars, None, old.observed))
-    theta = FactorGraph.build(layout, graph.theta[table_cells(old)], graph.naming).theta
+    theta = FactorGraph.build(layout, graph.theta[old.table_cells()], graph.naming).theta
     return FactorGraph(layout, theta, graph.naming, graph.evidence_states)

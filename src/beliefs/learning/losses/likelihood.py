@@ -33,6 +33,7 @@ from beliefs.inference.messages.trw import TRW
 from beliefs.learning.answers import Answer, answer, exact_method, settled
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.label_scores import label_score
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
 
@@ -59,9 +60,10 @@ class LikelihoodLoss(Loss):
 
     def part(self, theta: Floats, instance: Instance) -> Part:
         """Return the free value minus that of the labels, and the difference of expectations."""
-        free = self.free(instance.graph(theta), instance)
+        whole = instance.graph(theta)
+        free = self.free(whole, instance)
         if instance.n_labelled == instance.labels.size:
-            score, settled, worth = float(theta[instance.label_cells].sum()), True, Bound.EXACT
+            score, settled, worth = label_score(whole, instance), True, Bound.EXACT
             expected = instance.statistics
         else:
             graph = instance.clamped(theta)

@@ -35,7 +35,6 @@ from beliefs.inference.sampling.chains import starting_states
 from beliefs.inference.sampling.sweeps import Pairs, Schedule, Sweeper
 from beliefs.inference.search.strides import edge_strides
 from beliefs.kernels.gibbs import States, count_cells
-from beliefs.learning.answers import in_cells
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
 from beliefs.learning.losses.pseudo_likelihood import conditional_part
@@ -162,7 +161,7 @@ def _moved(graph: FactorGraph, whole: Layout, states: States, key: np.uint64, fi
     )
     cells, of_states = whole.plan("unary_cells", lambda: _unary_cells(whole))
     counts[cells] = sums[of_states]
-    return in_cells(whole, counts / states.shape[1])
+    return whole.in_cells(counts / states.shape[1])
 
 
 def _unary_cells(layout: Layout) -> tuple[Ints, Ints]:

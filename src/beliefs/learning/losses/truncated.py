@@ -25,11 +25,11 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.base import check_option, is_word
 from beliefs.kernels.free_energy import free_energy_counted, free_energy_literal
-from beliefs.learning.answers import in_cells
 from beliefs.learning.gradients.base import Beliefs
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.label_scores import label_score
 from beliefs.learning.losses.likelihood import impossible, scattered
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
@@ -64,9 +64,10 @@ class TruncatedLikelihood(Loss):
 
     def part(self, theta: Floats, instance: Instance) -> Part:
         """Return the truncated free energy minus the score of the labels, or minus that of the clamped model."""
-        value, grad = self._energy(instance.graph(theta))
+        whole = instance.graph(theta)
+        value, grad = self._energy(whole)
         if instance.n_labelled == instance.labels.size:
-            score, expected = float(theta[instance.label_cells].sum()), instance.statistics
+            score, expected = label_score(whole, instance), instance.statistics
         else:
             graph = instance.clamped(theta)
             score, within = self._energy(graph)
@@ -78,7 +79,7 @@ class TruncatedLikelihood(Loss):
         beliefs = self.through.run(graph)
         bar_var, bar_factor = np.empty(graph.layout.n_states), np.empty(int(graph.layout.table_ptr[-1]))
         value = free_energy(self.entropy, graph, beliefs, bar_var, bar_factor)
-        return value, in_cells(graph.layout, beliefs.mu_factor) + beliefs.pullback(bar_var, bar_factor)
+        return value, graph.layout.in_cells(beliefs.mu_factor) + beliefs.pullback(bar_var, bar_factor)
 
 
 @dataclass(frozen=True, kw_only=True)
