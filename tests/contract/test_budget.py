@@ -79,10 +79,10 @@ def test_everything_works_with_the_compiler_off() -> None:
 
 
 def test_import_is_quick() -> None:
-    """Processor time, not wall time: the machine may be busy."""
-    code = "import time, beliefs; print(time.process_time())"
-    taken = [
-        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
-        for _ in range(3)
-    ]
-    assert min(taken) < 1.0
+    """Beside the import of what it cannot do without, in turns: seconds alone would judge the machine."""
+    taken: dict[str, list[float]] = {"beliefs": [], "numba, scipy.sparse": []}
+    for modules in 3 * list(taken):
+        code = f"import time, {modules}; print(time.process_time())"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        taken[modules].append(float(done.stdout))
+    assert min(taken["beliefs"]) < 2.5 * min(taken["numba, scipy.sparse"])
