@@ -5,14 +5,16 @@ side; ``error_model="numpy"`` removes division checks (0/0 is nan, which kernels
 flags that assume away infinities turn the log-sum-exp of an all-zero slice into nan. Linear-domain kernels, whose
 values are finite and non-negative by construction, use ``linear_kernel``: sums may be reassociated (SIMD), no more.
 
-Numba's cache asks whether a kernel's own file has changed. A kernel also contains the code of the kernels it calls, so
-here the files that those come from count too.
+Numba's cache asks whether a kernel's own file has another time. A kernel also contains the code of the kernels it
+calls, so here the files that those come from count too; and contents count instead of times, so that a copy of the tree
+or another checkout of the same sources compiles nothing anew.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,10 +39,14 @@ def _compile(function: F, **flags: Any) -> F:
 
 def _source_stamp(function: Callable[..., Any]) -> str:
     """Return a digest of the kernel's file and of all files whose kernels its module has imported."""
-    source = Path(function.__code__.co_filename)
-    state = source.stat()
     called = sorted({_STAMPS[value] for value in function.__globals__.values() if _is_kernel(value, function)})
-    return hashlib.sha256(repr((source.name, state.st_mtime_ns, state.st_size, called)).encode()).hexdigest()
+    return hashlib.sha256(repr((_contents(function.__code__.co_filename), called)).encode()).hexdigest()
+
+
+@cache
+def _contents(path: str) -> str:
+    """Return a digest of a file's contents: its time says nothing, as copies and checkouts change it."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def _is_kernel(value: Any, function: Callable[..., Any]) -> bool:
