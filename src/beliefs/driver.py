@@ -45,11 +45,15 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What a method knows at its present iterate: a point value and a certified interval."""
+    """What a method knows at its present iterate: a point value and a certified interval.
+
+    ``rounding`` is how far the ends of the interval were moved for the errors of their own arithmetic.
+    """
 
     log_z: float
     lower: float = -math.inf
     upper: float = math.inf
+    rounding: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
