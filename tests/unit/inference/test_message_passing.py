@@ -121,6 +121,23 @@ def test_tied_tables_share_one_copy_and_give_the_same(states: int) -> None:
     np.testing.assert_array_equal(results[0].mu_var, results[1].mu_var)
 
 
+@pytest.mark.parametrize("states", [2, 5])
+def test_tied_tables_with_uneven_counting_numbers_have_the_fast_form_too(states: int) -> None:
+    rng, edges = np.random.default_rng(states), [(k, (k + 1) % 9) for k in range(9)] + [(0, 4), (2, 7), (0, 2)]
+    graph = bl.FactorGraph.pairwise(rng.normal(size=(9, states)), edges, rng.normal(size=(states, states)))
+    state = TRW().init(Problem(graph))
+    assert isinstance(state.tier, PairwiseTier) and np.ptp(state.setting.rho[9:]) > 0.01
+    general = held(TRW(), [LogTier], Problem(graph))
+    for _ in range(5):
+        for run in (state, general):
+            assert run.iterate() == 0
+            run.tier.beliefs(run.mu_var)
+        np.testing.assert_allclose(state.mu_var, general.mu_var, rtol=0, atol=1e-12)
+    even = bl.infer(graph, "bp")  # the same schedule, with one number for all
+    fresh = bl.infer(bl.FactorGraph.build(graph.layout, graph.theta), "bp")
+    np.testing.assert_array_equal(even.mu_var, fresh.mu_var)
+
+
 def test_each_problem_gets_the_tier_it_can_have() -> None:
     grid, zeros, wide = family("grid"), family("hard_zeros"), family("huge_range")
     assert isinstance(BP().init(Problem(grid)).tier, PairwiseTier)

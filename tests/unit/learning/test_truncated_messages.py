@@ -33,6 +33,12 @@ def tied(states: int) -> bl.FactorGraph:
     return bl.FactorGraph.pairwise(rng.normal(size=(9, states)), grid_pairs(3, 3), rng.normal(size=(states, states)))
 
 
+def uneven(states: int) -> bl.FactorGraph:
+    """One table for all edges of a graph whose edges have different counting numbers under ``trw``."""
+    rng, edges = np.random.default_rng(states), [(k, (k + 1) % 9) for k in range(9)] + [(0, 4), (2, 7), (0, 2)]
+    return bl.FactorGraph.pairwise(rng.normal(size=(9, states)), edges, rng.normal(size=(states, states)))
+
+
 def mixed() -> bl.FactorGraph:
     return random_model([2, 3, 2, 4, 2], [*unary(5), (0, 1), (1, 2), (2, 3, 0), (4, 3), (0, 4)], seed=7)
 
@@ -77,7 +83,7 @@ def test_gradient_is_that_of_the_truncated_beliefs(states: int, method: bl.Metho
 @pytest.mark.parametrize("n_sweeps", [0, 1, 3, 7])
 @pytest.mark.parametrize("method", [bl.BP(), bl.TRW(), bl.FractionalBP(rho=0.7)], ids=repr)
 @pytest.mark.parametrize(
-    "graph", [mixed(), tied(2), tied(3), tied(9), family("hard_zeros")], ids=lambda g: f"{g.n_vars}"
+    "graph", [mixed(), tied(2), tied(3), tied(9), uneven(3), family("hard_zeros")], ids=lambda g: f"{g.n_vars}"
 )
 def test_other_models(graph: bl.FactorGraph, method: bl.Method, n_sweeps: int) -> None:
     assert_is_derivative(Truncated(method=method, n_sweeps=n_sweeps), graph, cells=25)
@@ -110,7 +116,7 @@ def test_beliefs_are_those_of_infer(name: str, method: bl.Method, n_sweeps: int)
 
 @pytest.mark.parametrize("states", [2, 3, 4, 5, 8, 9, 21])
 @pytest.mark.parametrize("method", [*METHODS, bl.TRW(rho=0.55)], ids=repr)
-@pytest.mark.parametrize("make", [grid, tied])
+@pytest.mark.parametrize("make", [grid, tied, uneven])
 def test_fast_and_general_forms_agree(make: Callable[[int], bl.FactorGraph], method: bl.Method, states: int) -> None:
     graph, found = make(states), []
     assert isinstance(method, MessagePassing)

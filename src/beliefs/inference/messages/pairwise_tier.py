@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,6 +60,27 @@ class Edges:
         ends = (layout.scope_vars[first], layout.scope_vars[first + 1])
         return cls(int(layout.card[0]), factors, *ends, table, cells)
 
+    @classmethod
+    def under(cls, setting: Setting) -> Edges | None:
+        """Return the edges of a schedule, kept there; those that share a table must have one counting number."""
+        kept = setting.schedule.kept
+        if "edges" not in kept:
+            kept["edges"] = cls.of(setting.layout, setting.schedule)
+        edges: Edges | None = kept["edges"]
+        if edges is None or not edges.table.size:
+            return edges
+        known: tuple[Floats, bool] | None = kept.get("shared")
+        if known is None or known[0] is not setting.rho:
+            rho, of_tables = setting.rho[edges.factors], np.empty(edges.cells.size)
+            of_tables[edges.table] = rho
+            known = kept["shared"] = setting.rho, bool((of_tables[edges.table] == rho).all())
+        return edges if known[1] else kept.setdefault("edges apart", edges.apart())
+
+    def apart(self) -> Edges:
+        """Return the edges with a table of its own for each: potentials are divided by counting numbers."""
+        none = np.zeros(0, np.int64)
+        return replace(self, table=none, cells=none)
+
     @property
     def width(self) -> int:
         """Entries of a held message: one ratio if binary, else the states, padded."""
@@ -68,13 +89,10 @@ class Edges:
 
 @dataclass(frozen=True, eq=False)
 class EdgeWeights:
-    """Counting numbers of the edges in the order of the sweep, and of the distinct tables; where these begin.
-
-    ``of_tables`` is None where factors that share a table have different numbers.
-    """
+    """Counting numbers of the edges in the order of the sweep, and of the distinct tables; where these begin."""
 
     of_edges: Floats
-    of_tables: Floats | None
+    of_tables: Floats
     cells: Ints
     at: Ints
     powered: bool
@@ -91,12 +109,10 @@ class EdgeWeights:
     @classmethod
     def _collected(cls, setting: Setting, edges: Edges) -> EdgeWeights:
         rho = setting.rho[edges.factors]
-        of_tables: Floats | None = rho
-        cells = setting.layout.cell_ptr[edges.factors]
+        of_tables, cells = rho, setting.layout.cell_ptr[edges.factors]
         if edges.table.size:
-            numbers, cells = np.empty(edges.cells.size), edges.cells
-            numbers[edges.table] = rho
-            of_tables = numbers if (numbers[edges.table] == rho).all() else None
+            of_tables, cells = np.empty(edges.cells.size), edges.cells
+            of_tables[edges.table] = rho
         return cls(rho, of_tables, cells, edges.table * _table_size(edges.states), bool((rho != 1.0).any()))
 
 
@@ -123,12 +139,10 @@ class PairwiseTier(Tier):
     @classmethod
     def make(cls, setting: Setting, messages: Floats | None) -> PairwiseTier | None:
         """Hold pairwise sums or maxima (not both at once) under a forward-backward order."""
-        lay, kept = setting.layout, setting.schedule.kept
+        lay = setting.layout
         if not setting.schedule.straight or (setting.damping > 0 and not setting.in_logs):
             return None
-        if "edges" not in kept:
-            kept["edges"] = Edges.of(lay, setting.schedule)
-        edges: Edges | None = kept["edges"]
+        edges = Edges.under(setting)
         if edges is None or (messages is not None and messages.min(initial=0.0) == -np.inf):
             return None
         summed = bool(setting.summed[edges.u[0]])
@@ -185,8 +199,6 @@ def _tables(setting: Setting, edges: Edges, messages: Floats | None, summed: boo
     """Return the scaled tables in the order of the sweep; None if a sum cannot be held in plain numbers."""
     lay, weights = setting.layout, EdgeWeights.of(setting, edges)
     cells, rho = weights.cells, weights.of_tables
-    if rho is None:
-        return None
     size = _table_size(edges.states)
     psi = setting.allocate(cells.size * size + 4 * edges.states)  # kernels read a little beyond the last table
     psi[cells.size * size :] = 0.0

@@ -110,7 +110,6 @@ class PairwiseRun(MessageRun):
         """Add the tables' and the variables' adjoints."""
         lay, edges, tier = self.setting.layout, self.tier.edges, self.tier
         weights = EdgeWeights.of(self.setting, edges)
-        assert weights.of_tables is not None
         if self.waiting:
             add_waiting(edges.u.size, edges.states, self.waiting, self.ranks, self.bar_psi)
         table_gradients(weights.cells, edges.states, tier.psi, weights.of_tables, self.bar_psi, self.grad)
