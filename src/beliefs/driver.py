@@ -15,7 +15,7 @@ from enum import Enum
 
 import numpy as np
 
-from beliefs.errors import ModelError
+from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Limits", "Progress", "Run", "Status", "Trace", "Value", "run"]
@@ -85,20 +85,11 @@ class Limits:
     started: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
-        for name, kind, least in (
-            ("tol", "a number", 0),
-            ("max_iters", "an integer", 0),
-            ("time_limit", "a number", 0),
-            ("trace_every", "an integer", 1),
-        ):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            numbers = (int, np.integer) if kind == "an integer" else (int, float, np.integer, np.floating)
-            if isinstance(value, bool) or not isinstance(value, numbers):
-                raise ModelError(f"{name} must be {kind}, found {value!r}")
-            if not value >= least:
-                raise ModelError(f"{name} must be at least {least}, found {value}")
+        check_integer("max_iters", self.max_iters, 0)
+        check_integer("trace_every", self.trace_every, 1, none=True)
+        check_option(is_number(self.tol) and self.tol >= 0, "tol", "a number of at least 0", self.tol)
+        seconds = self.time_limit == math.inf or is_number(self.time_limit) and self.time_limit >= 0
+        check_option(bool(seconds), "time_limit", "a number of at least 0", self.time_limit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -153,7 +153,7 @@ class TestQueries:
 
     @pytest.mark.parametrize("n", [-1, 2.0, True, "3", None])
     def test_the_number_of_samples_is_a_count(self, n: Any) -> None:
-        with pytest.raises(bl.ModelError, match="number of samples must be a non-negative integer"):
+        with pytest.raises(bl.ModelError, match="number of samples must be an integer of at least 0"):
             bl.sample(family("chain"), n)
 
 

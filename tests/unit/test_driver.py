@@ -150,14 +150,14 @@ def test_unknown_bounds_are_infinite() -> None:
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"tol": -1e-9}, "tol must be at least 0, found -1e-09"),
-        ({"tol": math.nan}, "tol must be at least 0, found nan"),
-        ({"tol": "1"}, "tol must be a number, found '1'"),
-        ({"max_iters": -1}, "max_iters must be at least 0, found -1"),
-        ({"max_iters": 1.0}, "max_iters must be an integer, found 1.0"),
-        ({"time_limit": -1}, "time_limit must be at least 0, found -1"),
-        ({"trace_every": 0}, "trace_every must be at least 1, found 0"),
-        ({"trace_every": True}, "trace_every must be an integer, found True"),
+        ({"tol": -1e-9}, "tol must be a number of at least 0, found -1e-09"),
+        ({"tol": math.nan}, "tol must be a number of at least 0, found nan"),
+        ({"tol": "1"}, "tol must be a number of at least 0, found '1'"),
+        ({"max_iters": -1}, "max_iters must be an integer of at least 0, found -1"),
+        ({"max_iters": 1.0}, "max_iters must be an integer of at least 0, found 1.0"),
+        ({"time_limit": -1}, "time_limit must be a number of at least 0, found -1"),
+        ({"trace_every": 0}, "trace_every must be an integer of at least 1, found 0"),
+        ({"trace_every": True}, "trace_every must be None or an integer of at least 1, found True"),
     ],
 )
 def test_limits_are_checked(options: dict[str, Any], message: str) -> None:

@@ -415,7 +415,7 @@ def test_no_limit_on_dimensions_or_cells():
 def test_bad_options_are_named():
     with pytest.raises(ModelError, match=r"'max_fill'; choose one of auto, min_fill"):
         plan_order([2], [0], [], method="max_fill")
-    with pytest.raises(ModelError, match="restarts must be at least 0, found -1"):
+    with pytest.raises(ModelError, match="restarts must be an integer of at least 0, found -1"):
         plan_order([2], [0], [], restarts=-1)
 
 

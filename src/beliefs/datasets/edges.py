@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from beliefs.datasets.arguments import check_count
+from beliefs.datasets.arguments import check_count, check_room
 from beliefs.errors import ModelError
 from beliefs.typing import Floats, Ints
 
@@ -17,13 +17,15 @@ __all__ = ["chain_edges", "complete_edges", "delaunay_edges", "grid_edges", "lon
 
 def chain_edges(n_vars: int) -> Ints:
     """Return the edges ``(i, i+1)`` of a chain, ``(n_vars-1, 2)``."""
-    left = np.arange(check_count("n_vars", n_vars) - 1, dtype=np.int64)
+    check_room(check_count("n_vars", n_vars))
+    left = np.arange(n_vars - 1, dtype=np.int64)
     return np.stack([left, left + 1], axis=1)
 
 
 def complete_edges(n_vars: int) -> Ints:
     """Return all pairs ``i < j`` in lexicographic order, ``(n_vars*(n_vars-1)/2, 2)``."""
-    return np.stack(np.triu_indices(check_count("n_vars", n_vars), k=1), axis=1).astype(np.int64, copy=False)
+    check_room(check_count("n_vars", n_vars) ** 2 / 2)
+    return np.stack(np.triu_indices(n_vars, k=1), axis=1).astype(np.int64, copy=False)
 
 
 def grid_edges(rows: int, cols: int, *, periodic: bool = False, diagonals: bool = False) -> Ints:
@@ -33,7 +35,8 @@ def grid_edges(rows: int, cols: int, *, periodic: bool = False, diagonals: bool 
     is already closed), then the falling and the rising ``diagonals``. A plain grid has ``2*rows*cols - rows - cols``
     edges, its diagonals number ``2*(rows-1)*(cols-1)``. A periodic grid with diagonals is not defined here.
     """
-    index = np.arange(check_count("rows", rows) * check_count("cols", cols), dtype=np.int64).reshape(rows, cols)
+    check_room((4 if diagonals else 2) * check_count("rows", rows) * check_count("cols", cols))
+    index = np.arange(rows * cols, dtype=np.int64).reshape(rows, cols)
     if periodic and diagonals:
         raise ModelError("a periodic grid with diagonals is not offered; choose one of the two")
     pairs = [(index[:, :-1], index[:, 1:]), (index[:-1], index[1:])]

@@ -15,6 +15,7 @@ from beliefs.datasets.edges import grid_edges, long_range_edges
 from beliefs.datasets.pairwise import PairwiseOptions, make_pairwise
 from beliefs.errors import ModelError
 from beliefs.model.graph import FactorGraph
+from beliefs.options import check_option
 
 __all__ = ["make_distance_grid", "make_grid", "make_ising_grid", "make_potts_grid"]
 
@@ -57,8 +58,8 @@ def make_grid(
     """
     rows = check_count("rows", rows)
     cols = rows if cols is None else check_count("cols", cols)
-    if neighbours not in (4, 8):
-        raise ModelError(f"neighbours must be 4 or 8, found {neighbours!r}")
+    check_count("neighbours", neighbours)
+    check_option(neighbours in (4, 8), "neighbours", "4 or 8", neighbours)
     if diagonal is not None and neighbours == 4:
         raise ModelError("diagonal is the scale of diagonal edges, which need neighbours=8")
     rng = generator(seed)
@@ -135,4 +136,5 @@ def make_distance_grid(
     by_distance = np.array([0.0, *(check_finite("weights", w) for w in weights)])
     states = np.arange(len(by_distance))
     table = by_distance[np.abs(states[:, None] - states)]
-    return FactorGraph.pairwise(np.zeros((rows * cols, len(states))), grid_edges(rows, cols), table)
+    edges = grid_edges(rows, cols)
+    return FactorGraph.pairwise(np.zeros((rows * cols, len(states))), edges, table)

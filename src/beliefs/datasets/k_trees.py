@@ -16,7 +16,7 @@ from typing import Unpack
 
 import numpy as np
 
-from beliefs.datasets.arguments import check_count, check_share, generator
+from beliefs.datasets.arguments import check_count, check_room, check_share, generator
 from beliefs.datasets.pairwise import PairwiseOptions, make_pairwise
 from beliefs.errors import ModelError
 from beliefs.model.graph import FactorGraph
@@ -75,6 +75,7 @@ def k_tree_edges(n_vars: int, k: int, seed: int | np.random.Generator = 0) -> In
     n, k = check_count("n_vars", n_vars), check_count("k", k)
     if n < k + 1:
         raise ModelError(f"a {k}-tree needs at least {k + 1} variables, found {n}")
+    check_room(n * k**2)  # the cliques
     rng = generator(seed)
     edges = list(combinations(range(k + 1), 2))
     cliques = list(combinations(range(k + 1), k))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.datasets.arguments import check_count, check_scale, generator
+from beliefs.datasets.arguments import check_count, check_room, check_scale, generator
 from beliefs.datasets.edges import chain_edges, grid_edges
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Bools, Floats, Ints
@@ -34,6 +34,7 @@ def make_ladder(n_rungs: int = 10, *, scale: float = 1.0, seed: int | np.random.
     'y0'
     """
     n = check_count("n_rungs", n_rungs)
+    check_room(20 * n)
     bound = check_scale("scale", scale)
     rng = generator(seed)
     rail, rungs = chain_edges(n), np.arange(n, dtype=np.int64)
@@ -71,9 +72,11 @@ def make_hidden_chain(
     ['x0', 'x1', 'y0', 'h1']
     """
     n = check_count("length", length)
+    k = check_count("n_states", n_states)
+    check_room(2 * n * (k + k**2))
     hidden = np.arange(n) % 2 == 1
     sigmas = _sigmas(sigma_x, sigma_y, sigma_h, sigma_xy, sigma_xh, sigma_yh)
-    return _hidden_model(chain_edges(n), hidden, check_count("n_states", n_states), sigmas, seed)
+    return _hidden_model(chain_edges(n), hidden, k, sigmas, seed)
 
 
 def make_hidden_grid(
@@ -101,9 +104,11 @@ def make_hidden_grid(
     """
     rows = check_count("rows", rows)
     cols = rows if cols is None else check_count("cols", cols)
+    k = check_count("n_states", n_states)
+    check_room(rows * cols * (2 * k + 3 * k**2))
     hidden = (np.add.outer(np.arange(rows), np.arange(cols)) % 2 == 1).ravel()
     sigmas = _sigmas(sigma_x, sigma_y, sigma_h, sigma_xy, sigma_xh, sigma_yh)
-    return _hidden_model(grid_edges(rows, cols), hidden, check_count("n_states", n_states), sigmas, seed)
+    return _hidden_model(grid_edges(rows, cols), hidden, k, sigmas, seed)
 
 
 def _sigmas(x: float, y: float, h: float, xy: float, xh: float, yh: float) -> Floats:

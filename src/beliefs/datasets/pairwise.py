@@ -27,7 +27,7 @@ from typing import Literal, TypedDict, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from beliefs.datasets.arguments import check_count, check_finite, check_scale, generator
+from beliefs.datasets.arguments import check_count, check_finite, check_room, check_scale, generator
 from beliefs.errors import ModelError
 from beliefs.model.factor import numeric
 from beliefs.model.graph import FactorGraph
@@ -98,6 +98,7 @@ def make_pairwise(
     if pairs.size == 0:
         pairs = np.zeros((0, 2), np.int64)
     scale = _scales(law, field, coupling, len(pairs), attractive)
+    check_room(n * k + len(pairs) * k**2)
     rng = generator(seed)
     unary = _unary(chosen, scale[0] * _draw(rng, law, (n, _n_unary(chosen, k))))
     tied = law == "constant" and scale[1].ndim == 0 and len(pairs) > 0

@@ -6,7 +6,7 @@ from typing import Unpack
 
 import numpy as np
 
-from beliefs.datasets.arguments import check_count, check_range, check_scale, check_share, generator
+from beliefs.datasets.arguments import check_count, check_range, check_room, check_scale, check_share, generator
 from beliefs.datasets.edges import complete_edges, delaunay_edges
 from beliefs.datasets.pairwise import PairwiseOptions, make_pairwise
 from beliefs.errors import ModelError
@@ -45,7 +45,8 @@ def make_delaunay(
     50
     """
     rng = generator(seed)
-    points = rng.random((check_count("n_vars", n_vars), 2))
+    check_room(4 * check_count("n_vars", n_vars))
+    points = rng.random((n_vars, 2))
     return make_pairwise(n_vars, delaunay_edges(points), seed=rng, **options)
 
 
@@ -91,6 +92,8 @@ def make_random_factor_graph(
     low, high = check_range("n_states", n_states)
     check_scale("scale", scale)
     check_share("zeros", zeros)
+    with np.errstate(over="ignore"):
+        check_room(n + m * np.float64(high) ** most)
     rng = generator(seed)
     cards = rng.integers(low, high, size=n, endpoint=True)
     scopes = [rng.choice(n, size=a, replace=False) for a in rng.integers(least, most, size=m, endpoint=True)]

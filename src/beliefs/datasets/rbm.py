@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.datasets.arguments import check_count, check_scale, generator
+from beliefs.datasets.arguments import check_count, check_room, check_scale, generator
 from beliefs.model.graph import FactorGraph
 
 __all__ = ["make_rbm"]
@@ -32,6 +32,7 @@ def make_rbm(
     FactorGraph(12 variables, 44 factors, 152 cells)
     """
     n, m = check_count("n_visible", n_visible), check_count("n_hidden", n_hidden, 0)
+    check_room(2 * (n + m) + 4 * n * m)
     rng = generator(seed)
     bias = np.concatenate(
         [

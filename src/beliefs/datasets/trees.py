@@ -7,7 +7,7 @@ from typing import Unpack
 
 import numpy as np
 
-from beliefs.datasets.arguments import check_count, generator
+from beliefs.datasets.arguments import check_count, check_room, generator
 from beliefs.datasets.edges import chain_edges
 from beliefs.datasets.pairwise import PairwiseOptions, make_pairwise
 from beliefs.model.graph import FactorGraph
@@ -39,7 +39,8 @@ def make_star(
     >>> make_star(5)
     FactorGraph(5 variables, 9 factors, 26 cells)
     """
-    leaves = np.arange(1, check_count("n_vars", n_vars), dtype=np.int64)
+    check_room(check_count("n_vars", n_vars))
+    leaves = np.arange(1, n_vars, dtype=np.int64)
     return make_pairwise(n_vars, np.stack([np.zeros_like(leaves), leaves], axis=1), seed=seed, **options)
 
 
@@ -66,6 +67,7 @@ def tree_edges(n_vars: int, seed: int | np.random.Generator = 0) -> Ints:
     rest is a leaf, and its neighbour is the next entry.
     """
     n = check_count("n_vars", n_vars)
+    check_room(4 * n)  # lists of Python's integers
     if n < 3:
         return chain_edges(n)
     sequence = generator(seed).integers(n, size=n - 2)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.errors import ModelError, ZeroProbabilityError
+from beliefs.errors import ZeroProbabilityError
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 
@@ -196,24 +196,6 @@ def zero_probability(graph: FactorGraph) -> ZeroProbabilityError:
     shown = [f"{graph.naming.name(v)}={graph.naming.label(v, x)}" for v, x in list(graph.evidence.items())[:6]]
     more = ", ..." if len(graph.evidence) > 6 else ""
     return ZeroProbabilityError(f"the evidence has probability zero: {', '.join(shown)}{more}")
-
-
-def check_option(ok: bool, name: str, expected: str, found: object) -> None:
-    """Raise a ModelError for an option out of range."""
-    if not ok:
-        shown = " ".join(repr(found).split())
-        raise ModelError(f"{name} must be {expected}, found {shown if len(shown) <= 80 else shown[:77] + '...'}")
-
-
-def is_number(value: object, *, whole: bool = False) -> bool:
-    """Whether an option's value is a real number (an integer if ``whole``); booleans and words are not."""
-    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
-    return isinstance(value, kinds) and not isinstance(value, bool)
-
-
-def is_word(value: object, words: tuple[str, ...]) -> bool:
-    """Whether an option's value is one of these words."""
-    return isinstance(value, str) and value in words
 
 
 def observed_point_masses(graph: FactorGraph) -> Floats:

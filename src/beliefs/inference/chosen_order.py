@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import Problem, check_option
+from beliefs.inference.base import Problem
 from beliefs.inference.exact.junction_tree import planned_order
 from beliefs.inference.orders import ORDERS, Order, order_cost
+from beliefs.options import check_option
 
 __all__ = ["check_order", "chosen_order"]
 

@@ -28,6 +28,7 @@ from beliefs.inference.registry import METHODS
 from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult, _Result
 from beliefs.inference.text import parse_method
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
+from beliefs.options import MANY, check_integer
 from beliefs.typing import Bools, Floats, Ints, VariableRef
 
 __all__ = ["Options", "checked_query", "infer", "marginal_map", "maximize", "sample"]
@@ -193,8 +194,7 @@ def sample(model: Model, n: int, method: Method | str = "auto", **options: Unpac
     (3, 2)
     """
     graph = _checked(model)
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
-        raise ModelError(f"the number of samples must be a non-negative integer, found {n!r}")
+    check_integer("the number of samples", n, 0)
     done = _ask(Problem(graph, Task.SAMPLE, n_samples=int(n)), method, options)
     assert isinstance(done.answer, Samples)
     return SampleResult(**done.common(graph), samples=done.answer.samples, bound=done.answer.bound)
@@ -310,10 +310,9 @@ def _check_options(options: Options) -> None:
     callback = options.get("callback")
     if callback is not None and not callable(callback):
         raise ModelError(f"callback must be a function, found {callback!r}")
-    for name, least in (("max_bytes", 0), ("seed", 0), ("threads", 1)):
-        value: Any = options.get(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least):
-            raise ModelError(f"{name} must be an integer of at least {least}, found {value!r}")
+    check_integer("max_bytes", options.get("max_bytes"), 0, none=True)
+    check_integer("seed", options.get("seed"), 0, none=True)
+    check_integer("threads", options.get("threads"), 1, MANY, none=True)
 
 
 def _checked(model: Model) -> FactorGraph:

@@ -37,12 +37,16 @@ from numpy.typing import ArrayLike
 from beliefs.errors import ModelError
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.order_search import CRITERIA, InteractionGraph
+from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Ints
 
-__all__ = ["ORDERS", "SECONDS_PER_CELL", "CostReport", "Order", "order_cost", "plan_order"]
+__all__ = ["MOST_RESTARTS", "ORDERS", "SECONDS_PER_CELL", "CostReport", "Order", "order_cost", "plan_order"]
 
 ORDERS = ("auto", *CRITERIA)
 """The names of the elimination heuristics."""
+
+MOST_RESTARTS = 10**6
+"""Randomised runs of a heuristic: a search that nothing interrupts."""
 
 SECONDS_PER_CELL = 5e-9
 """Measured by ``benchmarks/exact.py`` on large networks, where it is 4 to 6 ns: two products and their sums."""
@@ -187,18 +191,20 @@ def plan_order(
     Raises
     ------
     ModelError
-        For an unknown method or a negative number of restarts.
+        For an unknown method, or a number out of range.
 
     Examples
     --------
     >>> plan_order([2, 2, 2], [0, 2, 4], [0, 1, 1, 2]).width
     1
     """
-    deadline = None if time_limit is None else time.perf_counter() + time_limit
     if method not in ORDERS:
         raise ModelError(f"unknown elimination heuristic {method!r}; choose one of {', '.join(ORDERS)}")
-    if restarts is not None and restarts < 0:
-        raise ModelError(f"restarts must be at least 0, found {restarts}")
+    check_integer("restarts", restarts, 0, MOST_RESTARTS, none=True)
+    check_integer("seed", seed, 0)
+    ok = time_limit is None or is_number(time_limit) and time_limit >= 0
+    check_option(ok, "time_limit", "None or a number of at least 0", time_limit)
+    deadline = None if time_limit is None else time.perf_counter() + time_limit
     cards = _ints(card)
     graph = InteractionGraph(
         cards,

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import Bound, Problem, Task, check_option
+from beliefs.inference.base import Bound, Problem, Task
 from beliefs.model.factor import numeric
+from beliefs.options import check_option
 from beliefs.typing import Floats
 
 _COLDEST = 1e-6  # beyond, exponents overflow where the maximum would do

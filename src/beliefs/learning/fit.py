@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike
 
 from beliefs.driver import Limits, Status
 from beliefs.errors import ConvergenceWarning, ModelError
-from beliefs.inference.base import check_option, is_number
 from beliefs.inference.text import parse
 from beliefs.io.files import StrPath
 from beliefs.learning.checkpoint import Checkpoint, fingerprint
@@ -33,6 +32,7 @@ from beliefs.learning.optimizers.objective import Objective, read_once
 from beliefs.learning.progress import reporter
 from beliefs.learning.result import FitProgress, FitResult
 from beliefs.learning.watch import UNBOUNDED, Watch
+from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["fit"]
@@ -172,8 +172,8 @@ def _check(loss: Any, method: Optimizer, callback: Any, checkpoint_every: Any, s
         )
     check_option(callback is None or callable(callback), "callback", "a function", callback)
     check_option(is_number(checkpoint_every) and checkpoint_every >= 0, "checkpoint_every", "seconds", checkpoint_every)
-    check_option(seed is None or is_number(seed, whole=True) and seed >= 0, "seed", "an integer of at least 0", seed)
-    check_option(is_number(patience, whole=True) and patience >= 1, "patience", "an integer of at least 1", patience)
+    check_integer("seed", seed, 0, none=True)
+    check_integer("patience", patience, 1)
 
 
 def _start(loss: Any, weights: ArrayLike | None) -> Floats:

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beliefs.errors import ModelError, UnsupportedError
-from beliefs.inference.base import check_option, is_number, is_word
 from beliefs.model.variable import suggestion
+from beliefs.options import check_integer, check_option, is_word
 from beliefs.typing import Floats
 
 __all__ = [
@@ -42,6 +42,7 @@ DIRECTIONS = ("horizontal", "vertical", "down", "up")
 _MOST_CHANNELS = 12  # the expansion doubles with each
 _CELL = 8  # pixels
 _ORIENTATIONS = 9
+_MOST_THRESHOLDS = 10_000  # as many features has an edge
 _SAMPLED = 10_000  # edges of one image that thresholds are taken from, evenly spread
 _STRENGTHS = ("difference", "sobel")
 Image = NDArray[Any]
@@ -168,8 +169,7 @@ class EdgeFeatures:
             len(self.strengths) > 0 and all(is_word(s, _STRENGTHS) for s in self.strengths),
             "strengths", f"some of {', '.join(_STRENGTHS)}", self.strengths,
         )  # fmt: skip
-        ok = is_number(self.n_thresholds, whole=True) and self.n_thresholds >= 1
-        check_option(ok, "n_thresholds", "an integer of at least 1", self.n_thresholds)
+        check_integer("n_thresholds", self.n_thresholds, 1, _MOST_THRESHOLDS)
 
     @property
     def width(self) -> int:

@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike
 
 from beliefs.driver import Status
 from beliefs.errors import ModelError
-from beliefs.inference.base import check_option, is_number, written
+from beliefs.inference.base import written
 from beliefs.learning.fit import fit
 from beliefs.learning.instances import Instance
 from beliefs.learning.result import FitResult
+from beliefs.options import check_integer
 
 __all__ = ["Doubling", "Stage", "fit_stages"]
 
@@ -89,8 +90,7 @@ class Doubling:
 
     def __post_init__(self) -> None:
         for option in ("start", "max_iters"):
-            value = getattr(self, option)
-            check_option(is_number(value, whole=True) and value >= 1, option, "an integer of at least 1", value)
+            check_integer(option, getattr(self, option), 1)
 
     def stages(self, n: int) -> list[tuple[int, int]]:
         """Return the stages for ``n`` instances: how many are used, and for how many iterations."""

@@ -24,6 +24,7 @@ from beliefs.model.layout import Layout, frozen
 from beliefs.model.naming import Naming
 from beliefs.model.variable import Variable
 from beliefs.model.views import Variables
+from beliefs.options import MANY, check_integer
 from beliefs.typing import Evidence, Floats, Ints, StateRef, VariableRef
 
 __all__ = ["BayesianNetwork"]
@@ -177,10 +178,9 @@ class BayesianNetwork:
 
     def sample(self, n: int, seed: int | np.random.Generator = 0) -> Ints:
         """Draw ``n`` independent joint states by ancestral sampling, ``(n, n_vars)``; cost n x edges."""
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
-            raise ModelError(f"the number of samples must be a non-negative integer, found {n!r}")
-        if not isinstance(seed, (int, np.integer, np.random.Generator)) or isinstance(seed, int) and seed < 0:
-            raise ModelError(f"seed must be a non-negative integer or a Generator, found {seed!r}")
+        check_integer("the number of samples", n, 0, MANY)
+        if not isinstance(seed, np.random.Generator):
+            check_integer("seed", seed, 0)
         uniform = np.random.default_rng(seed).random((n, self.n_vars))
         samples = np.zeros((n, self.n_vars), np.int64)
         lay = self.graph.layout

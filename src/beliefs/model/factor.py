@@ -38,7 +38,7 @@ def numeric(values: ArrayLike, what: str) -> Floats:
     """Return a new C-ordered float64 array or raise."""
     try:
         return np.array(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{what} must be an array of numbers ({error})") from None
 
 

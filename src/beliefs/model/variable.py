@@ -10,9 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from beliefs.errors import ModelError
+from beliefs.options import shown
 from beliefs.typing import StateRef
 
 __all__ = ["Variable", "suggestion"]
+
+_MOST_LABELS = 10**7  # each is a string; states of a graph without labels are only counted
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -47,8 +50,9 @@ class Variable:
             raise ModelError(f"a variable's name must be a non-empty string, found {name!r}")
         count = as_index(states)
         if count is not None:
-            if count < 1:
-                raise ModelError(f"variable {name!r} needs at least one state, found cardinality {count}")
+            if not 1 <= count <= _MOST_LABELS:
+                range_of = "at least one state" if count < 1 else f"at most {_MOST_LABELS} states"
+                raise ModelError(f"variable {name!r} needs {range_of}, found cardinality {shown(count)}")
             labels = tuple(map(str, range(count)))
         else:
             if isinstance(states, str) or not isinstance(states, Iterable):

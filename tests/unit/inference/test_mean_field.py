@@ -586,8 +586,8 @@ def _arrays(layout: bl.Layout) -> tuple[np.ndarray, ...]:
     "text, message",
     [
         ("mean_field(structure=forest)", "structure must be none or tree, found 'forest'"),
-        ("mean_field(restarts=-1)", "restarts must be an integer >= 0, found -1"),
-        ("mean_field(restarts=1.5)", "restarts must be an integer >= 0, found 1.5"),
+        ("mean_field(restarts=-1)", "restarts must be an integer of at least 0, found -1"),
+        ("mean_field(restarts=1.5)", "restarts must be an integer of at least 0, found 1.5"),
         ("mean_field(schedule=random)", "schedule must be sequential or color, found 'random'"),
     ],
 )

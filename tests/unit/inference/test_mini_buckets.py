@@ -249,7 +249,7 @@ def test_memory_is_predicted() -> None:
 def test_bad_options_are_named(method: str) -> None:
     graph = bl.datasets.make_ising_grid(3, seed=0)
     for text, message in (
-        ("ibound=0", "ibound must be None or an integer of at least 1, found 0"),
+        ("ibound=0", "ibound must be an integer of at least 1, found 0"),
         ("ibound=1.5", "ibound must be"),
         ("order=sideways", "order must be one of"),
     ):

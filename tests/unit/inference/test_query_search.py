@@ -292,5 +292,5 @@ class TestMethod:
         assert again.log_score >= first.log_score
 
     def test_bad_options_are_named(self) -> None:
-        with pytest.raises(bl.ModelError, match="moves must be an integer >= 1, found 0"):
+        with pytest.raises(bl.ModelError, match="moves must be an integer of at least 1, found 0"):
             LocalSearch(moves=0)

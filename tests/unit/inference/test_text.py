@@ -78,7 +78,7 @@ def test_the_doors_take_text() -> None:
         ("bp(damping=0.1, damping=0.2)", "option 'damping' of bp is given twice"),
         ("bp(**x)", "bp has no option None"),
         ("junction_tree(order=best)", "order must be one of auto, min_fill"),
-        ("junction_tree(restarts=-1)", "restarts must be None or an integer of at least 0, found -1"),
+        ("junction_tree(restarts=-1)", "restarts must be an integer of at least 0, found -1"),
         ("junction_tree(restarts=many)", "restarts must be None or an integer of at least 0, found 'many'"),
         ("junction_tree(restarts=1.5)", "restarts must be None or an integer"),
         ("elimination(order=3)", "order must be one of .* or a list"),

@@ -105,7 +105,7 @@ GOOD = [(U, EDGES)], [Y]
         ({"optimizer": "lbgfs"}, "did you mean 'lbfgs'"),
         ({"l2": -1.0}, "l2 must be a number of at least 0, found -1.0"),
         ({"l1": float("nan")}, "l1 must be a number of at least 0"),
-        ({"max_iters": 1.5}, "max_iters must be an integer of at least 0, found 1.5"),
+        ({"max_iters": 1.5}, "max_iters must be None or an integer of at least 0, found 1.5"),
         ({"decode": "best"}, "decode must be one of mpm, map, mean, found 'best'"),
         ({"validation": 1.0}, "validation must be between 0 and 1"),
         ({"validation": 0.5}, "leaves none to fit to"),

@@ -253,7 +253,7 @@ def test_bad_components_are_refused() -> None:
         ({"components": 3}, "components must be a word, a list of lists or a function"),
         ({"size": 0}, "size must be an integer of at least 1"),
         ({"size": 2, "step": 3}, "step must be None or an integer from 1 to size"),
-        ({"size": 2, "step": 0}, "step must be None or an integer from 1 to size"),
+        ({"size": 2, "step": 0}, "step must be an integer of at least 1, found 0"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, object], message: str) -> None:

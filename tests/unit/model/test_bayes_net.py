@@ -145,7 +145,7 @@ def test_samples_repeat_with_their_seed() -> None:
     assert bn.sample(50, seed=1).tolist() != bn.sample(50, seed=2).tolist()
     assert bn.sample(0).shape == (0, 5)
     assert (bn.graph.log_scores(bn.sample(500)) > -np.inf).all()
-    with pytest.raises(bl.ModelError, match="non-negative integer, found -1"):
+    with pytest.raises(bl.ModelError, match="integer of at least 0, found -1"):
         bn.sample(-1)
 
 

@@ -15,10 +15,10 @@ from functools import cached_property
 
 import numpy as np
 
-from beliefs.inference.base import check_option, is_number
 from beliefs.inference.orders import Order
 from beliefs.kernels.mini_buckets import partition_buckets
 from beliefs.model.layout import Layout
+from beliefs.options import MANY, check_integer
 from beliefs.typing import Floats, Ints
 
 __all__ = ["MiniBuckets", "check_ibound", "partition", "sorted_scopes"]
@@ -87,15 +87,14 @@ class MiniBuckets:
 
 
 def check_ibound(ibound: object) -> None:
-    """Refuse an i-bound that is not None or an integer of at least 1."""
-    ok = ibound is None or (is_number(ibound, whole=True) and ibound >= 1)  # type: ignore[operator]
-    check_option(ok, "ibound", "None or an integer of at least 1", ibound)
+    """Refuse an i-bound that is not None or an integer from 1 to a billion."""
+    check_integer("ibound", ibound, 1, MANY, none=True)
 
 
 def partition(layout: Layout, order: Order, ibound: int) -> MiniBuckets:
     """Divide the buckets of ``order`` by the scopes of their functions, largest first."""
     _, scope_ptr, scope = sorted_scopes(layout, order)
-    ptr, axes, parent, host = partition_buckets(scope_ptr, scope, order.order.size, ibound + 1)
+    ptr, axes, parent, host = partition_buckets(scope_ptr, scope, order.order.size, min(ibound, order.order.size) + 1)
     return MiniBuckets(order.order, ptr, axes, parent, host, scope_ptr, scope, layout.card[order.order])
 
 

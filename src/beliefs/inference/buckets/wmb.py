@@ -51,19 +51,7 @@ import numpy as np
 
 from beliefs.driver import Value
 from beliefs.errors import UnsupportedError
-from beliefs.inference.base import (
-    Bound,
-    Decoding,
-    Marginals,
-    Method,
-    Problem,
-    Task,
-    check_option,
-    claimed,
-    is_number,
-    is_word,
-    zero_probability,
-)  # fmt: skip
+from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task, claimed, zero_probability
 from beliefs.inference.buckets.bucket_order import ordered_tree
 from beliefs.inference.buckets.bucket_run import BucketRun, lower_weights, uniform_weights
 from beliefs.inference.buckets.bucket_tree import BucketTree
@@ -71,6 +59,7 @@ from beliefs.inference.buckets.partition import check_ibound
 from beliefs.inference.chosen_order import check_order
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
+from beliefs.options import check_option, is_number, is_word
 from beliefs.typing import Bools, Floats
 
 __all__ = ["WMB"]

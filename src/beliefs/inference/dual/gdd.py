@@ -37,18 +37,7 @@ import numpy as np
 
 from beliefs.driver import Value
 from beliefs.errors import BudgetError
-from beliefs.inference.base import (
-    Bound,
-    Decoding,
-    Marginals,
-    Method,
-    Problem,
-    Task,
-    check_option,
-    is_number,
-    is_word,
-    observed_point_masses,
-)  # fmt: skip
+from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task, observed_point_masses
 from beliefs.inference.buckets.bucket_order import few_later_neighbours, ordered_tree
 from beliefs.inference.buckets.partition import MiniBuckets, check_ibound
 from beliefs.inference.budget import readable_bytes
@@ -61,11 +50,13 @@ from beliefs.inference.exact.junction_tree import planned_order
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
 from beliefs.kernels.gdd_order import fewest_factors_order
+from beliefs.options import check_integer, check_option, is_number, is_word
 from beliefs.typing import Floats, Ints
 
 __all__ = ["GDD"]
 
 _MOST_CELLS = 2.0**40
+_MOST_STEPS = 10_000  # of one update, which nothing interrupts
 _TRY_CELLS = 2e6  # of the model: larger ones are not swept twice to choose an order
 _DECODE_CELLS = 100_000  # larger models are decoded after 1, 2, 4, 8, ... sweeps, beside plain rounding
 _TRIFLE = 1_000_000  # bytes that are always there
@@ -148,8 +139,7 @@ class GDD(Method):
         check_option(is_number(self.floor) and 0 <= self.floor <= 0.1, "floor", "in [0, 0.1]", self.floor)
         ok = self.spread is None or (is_number(self.spread) and 0 <= self.spread <= 1)
         check_option(ok, "spread", "None or in [0, 1]", self.spread)
-        ok = is_number(self.local_steps, whole=True) and self.local_steps >= 1
-        check_option(ok, "local_steps", "an integer of at least 1", self.local_steps)
+        check_integer("local_steps", self.local_steps, 1, _MOST_STEPS)
 
     # -- the verbs --------------------------------------------------------------------------------------------------
     def init(self, problem: Problem, warm: Start | None = None) -> GddState:

@@ -25,10 +25,11 @@ import numpy as np
 
 from beliefs.driver import Value
 from beliefs.errors import BudgetError
-from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, check_option, is_number
+from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.exact.cluster_tree import ClusterTree, check_memory, check_work
 from beliefs.inference.exact.tree_run import TreeRun
-from beliefs.inference.orders import ORDERS, CostReport, Order, plan_order
+from beliefs.inference.orders import MOST_RESTARTS, ORDERS, CostReport, Order, plan_order
+from beliefs.options import check_integer, check_option, is_number
 
 __all__ = ["JunctionTree", "planned_order"]
 
@@ -68,9 +69,9 @@ class JunctionTree(Method):
 
     def __post_init__(self) -> None:
         check_option(self.order in ORDERS, "order", f"one of {', '.join(ORDERS)}", self.order)
-        for name, value, whole in (("restarts", self.restarts, True), ("plan_seconds", self.plan_seconds, False)):
-            ok = value is None or (is_number(value, whole=whole) and value >= 0)
-            check_option(ok, name, f"None or {'an integer' if whole else 'a number'} of at least 0", value)
+        check_integer("restarts", self.restarts, 0, MOST_RESTARTS, none=True)
+        ok = self.plan_seconds is None or (is_number(self.plan_seconds) and self.plan_seconds >= 0)
+        check_option(ok, "plan_seconds", "None or a number of at least 0", self.plan_seconds)
 
     def planned(self, problem: Problem) -> Order:
         """Return the elimination order for a problem, kept on the layout; its cost is known before any work."""

@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import Problem, check_option, is_number
+from beliefs.inference.base import Problem
 from beliefs.inference.messages.propagation import MessagePassing, Start
 from beliefs.inference.messages.rho import Reweighting
 from beliefs.model.layout import Layout
+from beliefs.options import check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["FractionalBP"]
@@ -65,7 +66,7 @@ class FractionalBP(MessagePassing):
         else:
             try:
                 given = np.asarray(self.rho, float)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise ModelError("rho must be numbers, one for each factor") from None
             if given.shape != (layout.n_factors,):
                 raise ModelError(

@@ -22,12 +22,9 @@ from beliefs.inference.base import (
     Method,
     Problem,
     Task,
-    check_option,
-    is_number,
-    is_word,
     observed_point_masses,
     zero_probability,
-)
+)  # fmt: skip
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.pairwise_tier import PairwiseTier
@@ -39,6 +36,7 @@ from beliefs.inference.parallel import side_by_side
 from beliefs.inference.search.decoding import decoded, query_decoding
 from beliefs.kernels.beliefs import factor_beliefs, inconsistency
 from beliefs.kernels.messages_linear import IMPOSSIBLE, OUT_OF_RANGE
+from beliefs.options import check_option, is_number, is_word
 from beliefs.typing import Bools, Floats
 
 __all__ = ["MessagePassing", "MessageState", "Start"]

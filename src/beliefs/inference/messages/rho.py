@@ -28,11 +28,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import check_option, is_number
 from beliefs.inference.messages.effective_resistance import spanning_tree_probabilities
 from beliefs.inference.messages.forest_polytope import MAX_EXACT, TOLERANCE, certified, components
 from beliefs.inference.messages.spanning_forests import joining_factors, maximum_forest, sampled_forests, whole_forest
 from beliefs.model.layout import Layout
+from beliefs.options import check_option, is_number
 from beliefs.typing import Floats, Ints
 
 __all__ = ["WORDS", "Reweighting", "RhoChoice", "choose_rho", "improved"]
@@ -217,7 +217,7 @@ def _numbers(layout: Layout, rho: ArrayLike) -> Floats:
         return np.full(layout.n_factors, float(rho))  # type: ignore[arg-type]
     try:
         numbers = np.array(rho, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"rho must be one of {', '.join(WORDS)}, a number or an array, found {rho!r}") from None
     if numbers.shape != (layout.n_factors,) or isinstance(rho, bool):
         raise ModelError(f"rho must have one number for each of {layout.n_factors} factors, found {rho!r:.60}")

@@ -24,11 +24,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.inference.base import Marginals, Problem, Task, check_option, is_number, observed_point_masses
+from beliefs.inference.base import Marginals, Problem, Task, observed_point_masses
 from beliefs.inference.messages.propagation import MessagePassing, MessageState, Start
 from beliefs.inference.messages.rho import WORDS, Reweighting, choose_rho, improved
 from beliefs.inference.messages.tiers import message_offsets
 from beliefs.kernels.decomposed_bound import decomposed_bound
+from beliefs.options import MANY, check_integer, check_option
 from beliefs.typing import Floats
 
 __all__ = ["TRW"]
@@ -70,12 +71,7 @@ class TRW(MessagePassing):
         if isinstance(self.rho, str):
             words = (*WORDS, "optimized")
             check_option(self.rho in words, "rho", f"one of {', '.join(words)}, a number or an array", self.rho)
-        check_option(
-            is_number(self.rho_steps, whole=True) and self.rho_steps >= 0,
-            "rho_steps",
-            "an integer >= 0",
-            self.rho_steps,
-        )
+        check_integer("rho_steps", self.rho_steps, 0, MANY)
 
     @property
     def moving(self) -> bool:

@@ -31,24 +31,14 @@ import numpy as np
 
 from beliefs.driver import Value
 from beliefs.errors import BudgetError
-from beliefs.inference.base import (
-    Bound,
-    Marginals,
-    Method,
-    Problem,
-    Samples,
-    Task,
-    check_option,
-    is_number,
-    is_word,
-)
+from beliefs.inference.base import Bound, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.sampling.chains import Chains, Start, resumed_states, starting_states
 from beliefs.inference.sampling.sweeps import Pairs, Schedule, Sweeper
+from beliefs.options import MANY, check_integer, check_option, is_word
 
 __all__ = ["Gibbs"]
 
-_MOST = 10**9  # chains, and sweeps before or between draws
 
 _SWEEPS = 10  # sweeps in a step of ``infer``
 _BETWEEN_COUNTS = 2  # sweeps from one count of the factors' cells to the next: a count costs about as much as a sweep
@@ -101,8 +91,7 @@ class Gibbs(Method):
 
     def __post_init__(self) -> None:
         for name, value, least in (("chains", self.chains, 1), ("burn_in", self.burn_in, 0), ("thin", self.thin, 1)):
-            ok = is_number(value, whole=True) and least <= value <= _MOST
-            check_option(ok, name, f"an integer from {least} to {_MOST:.0e}", value)
+            check_integer(name, value, least, MANY)
             object.__setattr__(self, name, int(value))
         check_option(is_word(self.schedule, ("color", "sequential")), "schedule", "color or sequential", self.schedule)
 

@@ -15,10 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.inference.base import Decoding, Method, Problem, Task, check_option, is_number, zero_probability
+from beliefs.inference.base import Decoding, Method, Problem, Task, zero_probability
 from beliefs.inference.search.query_search import QuerySearch
+from beliefs.options import check_integer
 
 __all__ = ["LocalSearch"]
+
+_MOST_MOVES = 10**6  # of one step, between two looks at the clock
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -49,7 +52,7 @@ class LocalSearch(Method):
     default_max_iters: ClassVar[int] = 200
 
     def __post_init__(self) -> None:
-        check_option(is_number(self.moves, whole=True) and self.moves >= 1, "moves", "an integer >= 1", self.moves)
+        check_integer("moves", self.moves, 1, _MOST_MOVES)
 
     def init(self, problem: Problem, warm: Any = None) -> QuerySearch:
         """Plan the values; go on from the states of an earlier result where there is one."""

@@ -40,7 +40,7 @@ import numpy as np
 
 from beliefs.driver import Value
 from beliefs.errors import BudgetError
-from beliefs.inference.base import Bound, Marginals, Method, Problem, Task, check_option, is_number, is_word
+from beliefs.inference.base import Bound, Marginals, Method, Problem, Task
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.search.feasible import EFFORT, feasible_state, hard_factors
 from beliefs.inference.search.icm import icm
@@ -48,6 +48,7 @@ from beliefs.inference.variational.field import Field, Run, uniform
 from beliefs.inference.variational.naive import naive_field
 from beliefs.inference.variational.structured import ForestField
 from beliefs.model.graph import FactorGraph
+from beliefs.options import MANY, check_integer, check_option, is_word
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["MeanField"]
@@ -111,9 +112,7 @@ class MeanField(Method):
 
     def __post_init__(self) -> None:
         check_option(is_word(self.structure, ("none", "tree")), "structure", "none or tree", self.structure)
-        check_option(
-            is_number(self.restarts, whole=True) and self.restarts >= 0, "restarts", "an integer >= 0", self.restarts
-        )
+        check_integer("restarts", self.restarts, 0, MANY)
         check_option(is_word(self.schedule, ("sequential", "color")), "schedule", "sequential or color", self.schedule)
 
     def init(self, problem: Problem, warm: Start | None = None) -> MeanFieldState:

@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from beliefs.errors import ModelError, UnsupportedError
-from beliefs.inference.base import Method, check_option, is_number, is_word
+from beliefs.inference.base import Method
 from beliefs.inference.doors import sample
 from beliefs.io.files import StrPath
 from beliefs.learning.estimators.examples import Example, Examples, Stream, inputs_of
@@ -36,12 +36,14 @@ from beliefs.learning.instances import HIDDEN, Instance
 from beliefs.learning.losses.base import Loss
 from beliefs.model.features import FactorType, LogLinearTemplate, Template
 from beliefs.model.graph import FactorGraph
+from beliefs.options import MANY, check_integer, check_option, is_number, is_word
 from beliefs.typing import Floats, Ints
 
 __all__ = ["DECODERS", "CRF"]
 
 T = TypeVar("T")
 DECODERS = ("mpm", "map", "mean")
+_MOST_STATES = 10**5  # weights of pairs grow with their square
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -233,10 +235,10 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _check_options(self) -> None:
         """Raise for options out of range, before any work."""
-        for name, least in (("max_iters", 0), ("n_sweeps", 0), ("patience", 1), ("n_states", 2)):
-            value = getattr(self, name)
-            ok = (is_number(value, whole=True) and value >= least) or (value is None and name != "patience")
-            check_option(ok, name, f"an integer of at least {least}", value)
+        check_integer("max_iters", self.max_iters, 0, none=True)
+        check_integer("n_sweeps", self.n_sweeps, 0, MANY, none=True)
+        check_integer("patience", self.patience, 1)
+        check_integer("n_states", self.n_states, 2, _MOST_STATES, none=True)
         for name in ("l2", "l1", "tol", "inference_tol"):
             value = getattr(self, name)
             ok = (is_number(value) and 0 <= value < np.inf) or (value is None and name.endswith("tol"))
@@ -249,10 +251,7 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
             "loss", "the text of a loss", self.loss,
         )  # fmt: skip
         check_option(isinstance(self.gradient, str | Gradient), "gradient", "a Gradient or its text", self.gradient)
-        check_option(
-            self.seed is None or (is_number(self.seed, whole=True) and self.seed >= 0),
-            "seed", "an integer of at least 0", self.seed,
-        )  # fmt: skip
+        check_integer("seed", self.seed, 0, none=True)
         path = self.checkpoint
         check_option(path is None or isinstance(path, str | os.PathLike), "checkpoint", "the path of a file", path)
         held = self.validation
@@ -314,7 +313,7 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         self._check_fitted()
         if not isinstance(self.template_, LogLinearTemplate):
             raise UnsupportedError("only log-linear models have a table of weights; read weights_")
-        check_option(is_number(limit, whole=True) and limit >= 1, "limit", "an integer of at least 1", limit)
+        check_integer("limit", limit, 1)
         names = self._feature_names(feature_names)
         return weight_table(self.template_, self.weights_, [str(k) for k in self.classes_], names, limit)
 
@@ -383,8 +382,8 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
 
     @property
     def _threads(self) -> int:
-        check_option(self.n_jobs is None or (is_number(self.n_jobs, whole=True) and self.n_jobs != 0), "n_jobs",
-                     "None or an integer other than 0", self.n_jobs)  # fmt: skip
+        check_integer("n_jobs", self.n_jobs, -MANY, MANY, none=True)
+        check_option(self.n_jobs != 0, "n_jobs", "None or an integer other than 0", self.n_jobs)
         return int(effective_n_jobs(self.n_jobs))
 
     def _check_fitted(self) -> None:

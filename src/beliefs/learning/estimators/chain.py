@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import check_option, is_number, is_word
 from beliefs.inference.text import parse_named
 from beliefs.learning.chains.attributes import Vocabulary, are_attributes
 from beliefs.learning.chains.likelihood import ChainLikelihood
@@ -37,6 +36,7 @@ from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.likelihood import Likelihood
 from beliefs.learning.losses.registry import LOSSES
 from beliefs.model.features import Template
+from beliefs.options import MANY, check_integer, check_option, is_word
 from beliefs.typing import Floats, Ints
 
 __all__ = ["ChainCRF"]
@@ -219,7 +219,7 @@ class ChainCRF(CRF):
         """Draw ``n`` labellings of each sequence, ``(n, T)``, independent and exact."""
         if method != "auto":
             return super().sample(X, n, method)
-        check_option(is_number(n, whole=True) and n >= 1, "n", "an integer of at least 1", n)
+        check_integer("n", n, 1, MANY)
         found: list[np.ndarray] = []
         for number, (union, rows, table) in enumerate(self._unions(X)):
             drawn = union.samples(rows, table, n, (self.seed or 0) + number * 2**32, self._threads)
@@ -246,7 +246,7 @@ class ChainCRF(CRF):
         """Return the learned weights: transitions, then the attributes of largest weight for each label."""
         self._check_fitted()
         assert isinstance(self.template_, ChainTemplate)
-        check_option(is_number(limit, whole=True) and limit >= 1, "limit", "an integer of at least 1", limit)
+        check_integer("limit", limit, 1)
         by_name = self.form_ == "names"
         names = self.attributes_ if by_name and feature_names is None else self._feature_names(feature_names)
         return chain_table(self.template_, self.weights_, [str(k) for k in self.classes_], names, limit)

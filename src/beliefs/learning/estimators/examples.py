@@ -128,7 +128,7 @@ def _again(X: Any) -> Callable[[], Iterable[Any]]:
 def _weights(values: ArrayLike) -> Floats:
     try:
         weights = np.asarray(values, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         weights = np.zeros(0)
     if weights.ndim != 1 or not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise ModelError("sample_weight must be one number of at least 0 per instance, not all of them 0")

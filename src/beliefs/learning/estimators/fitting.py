@@ -9,7 +9,6 @@ import numpy as np
 
 from beliefs.driver import Status
 from beliefs.errors import ModelError
-from beliefs.inference.base import is_word
 from beliefs.inference.text import parse
 from beliefs.learning.estimators.examples import Stream
 from beliefs.learning.fit import fit
@@ -21,6 +20,7 @@ from beliefs.learning.result import FitResult
 from beliefs.learning.schedules import Doubling
 from beliefs.model.features import LogLinearTemplate
 from beliefs.model.variable import suggestion
+from beliefs.options import is_word
 from beliefs.typing import Floats
 
 if TYPE_CHECKING:

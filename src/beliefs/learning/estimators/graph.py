@@ -18,11 +18,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import check_option
 from beliefs.learning.estimators.base import CRF
 from beliefs.learning.estimators.examples import Examples
 from beliefs.learning.estimators.inputs import Kind, Reading, as_array, checked_features, checked_scopes, with_intercept
 from beliefs.model.features import Rows, Template
+from beliefs.options import check_option
 from beliefs.typing import Ints
 
 __all__ = ["GraphCRF"]

@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import check_option
 from beliefs.learning.estimators.base import CRF
 from beliefs.learning.estimators.examples import Examples
 from beliefs.learning.estimators.inputs import Kind, Made, Reading, as_array, checked_features, with_intercept
 from beliefs.learning.image_features import DIRECTIONS, EdgeFeatures, edge_features_named, ends, pixel_features_named
 from beliefs.model.features import Rows
+from beliefs.options import check_option
 from beliefs.typing import Ints
 
 __all__ = ["GridCRF", "grid_scopes"]

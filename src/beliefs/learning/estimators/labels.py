@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from beliefs.errors import DataWarning, ModelError
-from beliefs.inference.base import is_number
 from beliefs.learning.estimators.inputs import as_array
 from beliefs.learning.instances import HIDDEN
 from beliefs.model.variable import suggestion
+from beliefs.options import is_number
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Classes", "Tally", "label_array"]

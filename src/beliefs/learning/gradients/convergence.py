@@ -19,13 +19,14 @@ import numpy as np
 from beliefs.driver import Limits, Status, Value
 from beliefs.driver import run as drive
 from beliefs.errors import NotConvergedError
-from beliefs.inference.base import Method, check_option, is_number, observed_point_masses
+from beliefs.inference.base import Method, observed_point_masses
 from beliefs.inference.messages.propagation import MessagePassing, Start
 from beliefs.inference.variational.mean_field import MeanField
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.forms import message_run
 from beliefs.learning.gradients.message_run import MessageRun, check_method, reweighting_of, setting_of
 from beliefs.model.graph import FactorGraph
+from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["AtConvergence"]
@@ -106,12 +107,7 @@ class AtConvergence(Gradient):
         for name in ("tol", "back_tol"):
             value = getattr(self, name)
             check_option(is_number(value) and value >= 0, name, "a number of at least 0", value)
-        check_option(
-            is_number(self.max_iters, whole=True) and self.max_iters >= 0,
-            "max_iters",
-            "an integer >= 0",
-            self.max_iters,
-        )
+        check_integer("max_iters", self.max_iters, 0)
         check_method(self.method)
 
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:

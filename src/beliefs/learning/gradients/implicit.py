@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from beliefs.errors import UnsupportedError
-from beliefs.inference.base import Method, check_option, is_number, is_word
+from beliefs.inference.base import Method
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.search.strides import edge_strides
 from beliefs.inference.variational.mean_field import MeanField
@@ -37,6 +37,7 @@ from beliefs.learning.answers import Answer, answer
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
+from beliefs.options import check_integer, check_option, is_number, is_word
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Implicit"]
@@ -77,8 +78,7 @@ class Implicit(Gradient):
     def __post_init__(self) -> None:
         check_option(is_word(self.solver, ("direct", "minres")), "solver", "'direct' or 'minres'", self.solver)
         check_option(is_number(self.tol) and self.tol >= 0, "tol", "a number >= 0", self.tol)
-        whole = is_number(self.max_iters, whole=True) and self.max_iters >= 1
-        check_option(whole, "max_iters", "an integer >= 1", self.max_iters)
+        check_integer("max_iters", self.max_iters, 1)
         if isinstance(self.method, MeanField):
             raise UnsupportedError(
                 "implicit differentiation needs beliefs under linear constraints, and those of mean field are "

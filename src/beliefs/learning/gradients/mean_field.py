@@ -20,7 +20,7 @@ import numpy as np
 from beliefs.driver import Limits, Status, Value
 from beliefs.driver import run as drive
 from beliefs.errors import NotConvergedError, UnsupportedError
-from beliefs.inference.base import Problem, check_option, is_number
+from beliefs.inference.base import Problem
 from beliefs.inference.variational.field import Run, read_only
 from beliefs.inference.variational.mean_field import MeanField, Start
 from beliefs.inference.variational.naive import NaiveField
@@ -29,6 +29,7 @@ from beliefs.learning.gradients.base import Beliefs
 from beliefs.learning.gradients.checkpoints import Recording, Replayed, State
 from beliefs.learning.gradients.mean_field_adjoints import Adjoints, adjoints, room
 from beliefs.model.graph import FactorGraph
+from beliefs.options import MANY, check_integer
 from beliefs.typing import Floats
 
 __all__ = ["MeanFieldBeliefs", "converge_mean_field", "run_mean_field"]
@@ -48,9 +49,8 @@ def run_mean_field(method: MeanField, n_sweeps: int, graph: FactorGraph, checkpo
         The most copies of the marginals ``(n_states,)`` kept at a time beside the last; None keeps one for each sweep.
         With fewer, sweeps are run again; see :mod:`beliefs.learning.gradients.checkpoints`.
     """
-    check_option(is_number(n_sweeps, whole=True) and n_sweeps >= 0, "n_sweeps", "an integer >= 0", n_sweeps)
-    ok = checkpoints is None or (is_number(checkpoints, whole=True) and checkpoints >= 1)
-    check_option(ok, "checkpoints", "None or an integer >= 1", checkpoints)
+    check_integer("n_sweeps", n_sweeps, 0, MANY)
+    check_integer("checkpoints", checkpoints, 1, MANY, none=True)
     field, run = _started(method, graph, None)
     recording = Recording(Sweeps(field, run), n_sweeps, max(1, n_sweeps if checkpoints is None else checkpoints))
     return TruncatedMeanField(field, recording)

@@ -29,12 +29,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.inference.base import Method, check_option, is_number
+from beliefs.inference.base import Method
 from beliefs.learning.answers import Answer, answer
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.directions import direction
 from beliefs.learning.gradients.smooth import check_smooth, untied
 from beliefs.model.graph import FactorGraph
+from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["Perturbation"]
@@ -85,15 +86,14 @@ class Perturbation(Gradient):
     name: ClassVar[str] = "perturbation"
 
     def __post_init__(self) -> None:
-        sides_ok = is_number(self.sides, whole=True) and self.sides in _DIFFERENCES
-        check_option(sides_ok, "sides", "1, 2 or 4", self.sides)
+        check_integer("sides", self.sides, 1, 4)
+        check_option(self.sides in _DIFFERENCES, "sides", "1, 2 or 4", self.sides)
         for name in ("multiplier", "exponent"):
             value = getattr(self, name)
             ok = (value is None and name == "exponent") or (is_number(value) and 0 < value < np.inf)
             check_option(ok, name, "a positive number", value)
         check_option(is_number(self.tol) and self.tol >= 0, "tol", "a number >= 0", self.tol)
-        whole = is_number(self.max_iters, whole=True) and self.max_iters >= 1
-        check_option(whole, "max_iters", "an integer >= 1", self.max_iters)
+        check_integer("max_iters", self.max_iters, 1)
         check_smooth(self.method, "a perturbation")
 
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.errors import BudgetError
-from beliefs.inference.base import Method, check_option, is_number, observed_point_masses
+from beliefs.inference.base import Method, observed_point_masses
 from beliefs.inference.budget import default_budget, readable_bytes
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.schedule import make_schedule
@@ -32,6 +32,7 @@ from beliefs.learning.gradients.forms import message_run
 from beliefs.learning.gradients.message_run import MessageRun, check_method, setting_of
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
+from beliefs.options import MANY, check_integer
 from beliefs.typing import Floats
 
 __all__ = ["Truncated"]
@@ -94,16 +95,8 @@ class Truncated(Gradient):
     name: ClassVar[str] = "truncated"
 
     def __post_init__(self) -> None:
-        check_option(
-            is_number(self.n_sweeps, whole=True) and self.n_sweeps >= 0, "n_sweeps", "an integer >= 0", self.n_sweeps
-        )
-        given = self.checkpoints is not None
-        check_option(
-            not given or (is_number(self.checkpoints, whole=True) and int(self.checkpoints or 0) >= 1),
-            "checkpoints",
-            "an integer >= 1 or None",
-            self.checkpoints,
-        )
+        check_integer("n_sweeps", self.n_sweeps, 0, MANY)
+        check_integer("checkpoints", self.checkpoints, 1, MANY, none=True)
         check_method(self.method)
 
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:

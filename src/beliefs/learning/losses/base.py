@@ -19,9 +19,10 @@ from typing import ClassVar
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import Bound, check_option, is_number
+from beliefs.inference.base import Bound
 from beliefs.learning.instances import Instance
 from beliefs.model.features import Template
+from beliefs.options import MANY, check_integer, check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["Evaluation", "Loss", "Part"]
@@ -90,6 +91,7 @@ class Loss(ABC):
 
     def __post_init__(self) -> None:
         check_option(is_number(self.l2) and self.l2 >= 0, "l2", "a number of at least 0", self.l2)
+        check_integer("threads", self.threads, 1, MANY, none=True)
 
     @abstractmethod
     def part(self, theta: Floats, instance: Instance) -> Part:

@@ -26,7 +26,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from beliefs.inference.base import check_option, is_number
 from beliefs.learning.answers import answer, exact_method
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
@@ -34,6 +33,7 @@ from beliefs.learning.losses.components import COMPONENTS, checked, choose, grid
 from beliefs.learning.losses.label_scores import label_score
 from beliefs.learning.losses.pseudo_likelihood import conditional_part
 from beliefs.learning.losses.unrolled import Unrolled
+from beliefs.options import MANY, check_integer, check_option
 from beliefs.typing import Floats, Ints
 
 __all__ = ["CompositeLikelihood", "PatchPseudoLikelihood"]
@@ -89,9 +89,10 @@ class CompositeLikelihood(Loss):
             check_option(chosen in words, "components", f"one of {', '.join(words)}, or sets", chosen)
         elif not callable(chosen):
             check_option(isinstance(chosen, Sequence), "components", "a word, a list of lists or a function", chosen)
-        check_option(is_number(self.size, whole=True) and self.size >= 1, "size", "an integer of at least 1", self.size)
-        ok = self.step is None or (is_number(self.step, whole=True) and 1 <= self.step <= self.size)
-        check_option(ok, "step", "None or an integer from 1 to size, else pixels would be left out", self.step)
+        check_integer("size", self.size, 1, MANY)
+        check_integer("step", self.step, 1, MANY, none=True)
+        whole = self.step is None or self.step <= self.size
+        check_option(whole, "step", "None or an integer from 1 to size, else pixels would be left out", self.step)
 
     def part(self, theta: Floats, instance: Instance) -> Part:
         """Return value and gradient, by one exact inference on all components side by side."""

@@ -28,13 +28,14 @@ from typing import ClassVar
 import numpy as np
 
 from beliefs.errors import BudgetError
-from beliefs.inference.base import Bound, Method, check_option, is_number
+from beliefs.inference.base import Bound, Method
 from beliefs.inference.messages.trw import TRW
 from beliefs.learning.answers import Answer, answer, exact_method, settled
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
 from beliefs.learning.losses.label_scores import label_score
 from beliefs.model.graph import FactorGraph
+from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["Likelihood", "SurrogateEM", "SurrogateLikelihood"]
@@ -131,6 +132,7 @@ class SurrogateLikelihood(LikelihoodLoss):
         check_option(isinstance(self.method, Method), "method", "a method, such as TRW()", self.method)
         ok = self.tol is None or (is_number(self.tol) and self.tol >= 0)
         check_option(ok, "tol", "None or a number of at least 0", self.tol)
+        check_integer("max_iters", self.max_iters, 0, none=True)
 
     def free(self, graph: FactorGraph, instance: Instance) -> Answer:
         """Ask the method."""

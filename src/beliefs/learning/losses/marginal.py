@@ -28,11 +28,11 @@ from typing import ClassVar
 import numpy as np
 
 from beliefs.errors import NotConvergedError
-from beliefs.inference.base import check_option, is_number
 from beliefs.kernels.marginal_losses import logistic_loss, quadratic_loss, smoothed_classification_loss
 from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
+from beliefs.options import check_option, is_number
 from beliefs.typing import Floats, Ints
 
 __all__ = [

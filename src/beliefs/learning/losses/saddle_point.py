@@ -20,13 +20,14 @@ import numpy as np
 
 from beliefs.driver import Limits, Status, run
 from beliefs.errors import UnsupportedError
-from beliefs.inference.base import Decoding, Method, Problem, Task, check_option, is_number
+from beliefs.inference.base import Decoding, Method, Problem, Task
 from beliefs.inference.budget import default_budget
 from beliefs.learning.answers import exact_method
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
 from beliefs.learning.losses.label_scores import label_score
 from beliefs.model.graph import FactorGraph
+from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats, Ints
 
 __all__ = ["SaddlePoint"]
@@ -62,9 +63,8 @@ class SaddlePoint(Loss):
             raise UnsupportedError(f"{self.method.name} does not answer maximize, which {self.name} is made of")
         ok = self.tol is None or (is_number(self.tol) and self.tol >= 0)
         check_option(ok, "tol", "None or a number of at least 0", self.tol)
-        ok = self.max_iters is None or (is_number(self.max_iters, whole=True) and self.max_iters >= 0)
-        check_option(ok, "max_iters", "None or an integer of at least 0", self.max_iters)
-        check_option(is_number(self.seed, whole=True) and self.seed >= 0, "seed", "an integer of at least 0", self.seed)
+        check_integer("max_iters", self.max_iters, 0, none=True)
+        check_integer("seed", self.seed, 0)
 
     def part(self, theta: Floats, instance: Instance) -> Part:
         """Return the difference of scores and of statistics."""

@@ -30,7 +30,6 @@ from zlib import crc32
 
 import numpy as np
 
-from beliefs.inference.base import check_option, is_number
 from beliefs.inference.sampling.chains import starting_states
 from beliefs.inference.sampling.sweeps import Pairs, Schedule, Sweeper
 from beliefs.inference.search.strides import edge_strides
@@ -40,6 +39,7 @@ from beliefs.learning.losses.base import Loss, Part
 from beliefs.learning.losses.pseudo_likelihood import conditional_part
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
+from beliefs.options import MANY, check_integer
 from beliefs.typing import Floats, Ints
 
 __all__ = ["ContrastiveDivergence", "StochasticLikelihood"]
@@ -88,9 +88,9 @@ class SampledLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, value, least in (("sweeps", self.sweeps, 1), ("chains", self.chains, 1), ("seed", self.seed, 0)):
-            ok = is_number(value, whole=True) and value >= least
-            check_option(ok, name, f"an integer of at least {least}", value)
+        check_integer("sweeps", self.sweeps, 1, MANY)
+        check_integer("chains", self.chains, 1, MANY)
+        check_integer("seed", self.seed, 0)
 
     def part(self, theta: Floats, instance: Instance) -> Part:
         """Return the monitor and the difference of the chains' and the data's statistics."""

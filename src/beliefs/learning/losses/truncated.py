@@ -23,7 +23,6 @@ from typing import ClassVar
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import check_option, is_word
 from beliefs.kernels.free_energy import free_energy_counted, free_energy_literal
 from beliefs.learning.gradients.base import Beliefs
 from beliefs.learning.gradients.truncated import Truncated
@@ -32,6 +31,7 @@ from beliefs.learning.losses.base import Loss, Part
 from beliefs.learning.losses.label_scores import label_score
 from beliefs.learning.losses.likelihood import impossible, scattered
 from beliefs.model.graph import FactorGraph
+from beliefs.options import check_option, is_word
 from beliefs.typing import Floats
 
 __all__ = ["TruncatedEM", "TruncatedLikelihood"]

@@ -27,14 +27,15 @@ import numpy as np
 
 from beliefs.driver import Status
 from beliefs.errors import ModelError
-from beliefs.inference.base import check_option, is_number
 from beliefs.learning.losses.base import Evaluation
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.objective import Objective
+from beliefs.options import MANY, check_integer, check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["LBFGS"]
 
+_MOST_PAIRS = 1000  # more are never worth their memory
 _ROUNDING = 10 * sys.float_info.epsilon  # relative decreases below this are no progress
 
 
@@ -70,9 +71,8 @@ class LBFGS(Optimizer):
     default_max_iters: ClassVar[int] = 1000
 
     def __post_init__(self) -> None:
-        for option in ("memory", "max_line_search"):
-            value = getattr(self, option)
-            check_option(is_number(value, whole=True) and value >= 1, option, "an integer of at least 1", value)
+        check_integer("memory", self.memory, 1, _MOST_PAIRS)
+        check_integer("max_line_search", self.max_line_search, 1, MANY)
         check_option(is_number(self.max_step) and self.max_step > 0, "max_step", "a positive number", self.max_step)
 
     def minimize(self, objective: Objective, watch: Watched, resumed: Point | None = None, seed: int = 0) -> Outcome:

@@ -123,7 +123,7 @@ class Objective:
 def _per_weight(values: ArrayLike, n: int, what: str) -> Floats:
     try:
         array = np.asarray(values, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{what} must be a number or one number a weight, found {values!r}") from None
     if array.ndim and array.shape != (n,):
         raise ModelError(f"{what} must be a number or {n} numbers, one a weight; found shape {array.shape}")
@@ -133,7 +133,7 @@ def _per_weight(values: ArrayLike, n: int, what: str) -> Floats:
 def _pair(bounds: Any) -> tuple[ArrayLike, ArrayLike]:
     try:
         low, high = bounds
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"bounds must be a pair (low, high), found {bounds!r}") from None
     return low, high
 

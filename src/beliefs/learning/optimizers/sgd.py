@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from beliefs.inference.base import check_option, is_number
 from beliefs.learning.optimizers.stochastic import Memory, Stochastic
+from beliefs.options import check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["SGD"]

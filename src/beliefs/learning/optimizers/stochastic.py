@@ -28,12 +28,12 @@ import numpy as np
 
 from beliefs.driver import Status, Value, run
 from beliefs.errors import ModelError
-from beliefs.inference.base import check_option, is_number
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Evaluation
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.batches import Batches, n_labels
 from beliefs.learning.optimizers.objective import Objective, read_once
+from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["Memory", "Stochastic"]
@@ -71,8 +71,7 @@ class Stochastic(Optimizer):
 
     def __post_init__(self) -> None:
         check_option(is_number(self.step) and self.step > 0, "step", "a number above 0", self.step)
-        whole = is_number(self.batch_size, whole=True) and self.batch_size >= 1
-        check_option(whole, "batch_size", "an integer of at least 1", self.batch_size)
+        check_integer("batch_size", self.batch_size, 1)
         good = self.t0 is None or is_number(self.t0) and self.t0 > 0
         check_option(good, "t0", "a number above 0, or None", self.t0)
         check_option(isinstance(self.average, bool), "average", "True or False", self.average)

@@ -1,0 +1,69 @@
+"""What an option may be: integers, numbers and words, and the one line that refuses what it may not.
+
+Integers have limits at both ends. Compiled code computes in 64 bits, so no option is larger; one that work or memory
+grow with inside a single step says a smaller limit of its own, beyond which nobody could wait for the answer.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from beliefs.errors import ModelError
+
+__all__ = ["MANY", "MOST", "check_integer", "check_option", "is_number", "is_word", "shown"]
+
+MOST = 2**63 - 1
+"""The largest integer of compiled code: of seeds, and of what only counts how long to go on."""
+
+MANY = 10**9
+"""The most of what is counted one by one, such as sweeps, chains and threads."""
+
+_SHOWN = 80  # characters of a wrong value that are shown
+
+
+def shown(value: object) -> str:
+    """Return a value as an error message shows it: in one line, and not much of one."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python does not write integers of thousands of digits
+        text = f"{type(value).__name__} of thousands of digits"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def check_option(ok: bool, name: str, expected: str, found: object) -> None:
+    """Raise a ModelError for an option out of range."""
+    if not ok:
+        raise ModelError(f"{name} must be {expected}, found {shown(found)}")
+
+
+def check_integer(name: str, value: object, least: int, most: int = MOST, *, none: bool = False) -> None:
+    """Raise a ModelError unless the option is an integer from ``least`` to ``most`` (or None, where that is allowed).
+
+    Examples
+    --------
+    >>> check_integer("ibound", 10**20, 1, 10**6)
+    Traceback (most recent call last):
+    beliefs.errors.ModelError: ibound must be an integer from 1 to 1000000, found 100000000000000000000
+    """
+    if none and value is None:
+        return
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if whole and least <= value <= most:  # type: ignore[operator]
+        return
+    large = whole and value > most  # type: ignore[operator]
+    expected = f"an integer from {least} to {most}" if large else f"an integer of at least {least}"
+    check_option(False, name, f"None or {expected}" if none and not whole else expected, value)
+
+
+def is_number(value: object) -> bool:
+    """Whether an option's value is a real number that a float can hold; infinities, booleans and words are not."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    return bool(-sys.float_info.max <= value <= sys.float_info.max)
+
+
+def is_word(value: object, words: tuple[str, ...]) -> bool:
+    """Whether an option's value is one of these words."""
+    return isinstance(value, str) and value in words
