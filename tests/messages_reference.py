@@ -86,6 +86,18 @@ class Flooding:
     def marginals(self) -> np.ndarray:
         return np.concatenate([np.exp(b - lse(b, (0,))) for b in self.beta()])
 
+    def value(self) -> float:
+        """``sum_c rho_c lse(T_c) + sum_i (1 - sum rho_c) lse(beta_i)``."""
+        beta, count = self.beta(), np.ones(self.graph.n_vars)
+        total = 0.0
+        for scope, table, weight, lam in zip(self.scopes, self.tables, self.rho, self.lam, strict=True):
+            logs = table / weight
+            for j, v in enumerate(scope):
+                logs = logs + along(beta[v] - lam[j], j, len(scope))
+                count[v] -= weight
+            total += weight * float(lse(logs, tuple(range(logs.ndim))))
+        return total + sum(c * float(lse(b, (0,))) for c, b in zip(count, beta, strict=True))
+
     def free_energy(self) -> float:
         """``sum_c <b_c, theta_c> + rho_c H(b_c) + sum_i (1 - sum rho_c) H(b_i)``."""
 

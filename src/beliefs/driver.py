@@ -22,6 +22,7 @@ __all__ = ["Limits", "Progress", "Run", "Status", "Trace", "Value", "run"]
 
 _WINDOW = 10  # steps
 _STUCK = 0.9  # a residual that does not fall by a tenth between two such windows is called an oscillation
+_PATIENCE = 8  # steps between two verifications at most; they begin one step apart
 
 
 class Status(Enum):
@@ -136,6 +137,7 @@ def run(
     *,
     value_is_free: bool = False,
     fixed_point: bool = True,
+    verify: Callable[[], float] | None = None,
     ended: Callable[[], Status | None] | None = None,
     stage: Callable[[], str] | None = None,
 ) -> Run:
@@ -150,6 +152,10 @@ def run(
         after the last.
     fixed_point : bool
         Whether the residual should go to zero, so that one that does not is called an oscillation.
+    verify : callable, optional
+        Asked when the residual has fallen to ``tol``: how far the iterate really is from its goal, where the residual
+        alone does not tell. If that is more than ``tol`` the loop goes on, and asks again after 1, 2, 4, 8, 8, ...
+        steps.
     ended : callable, optional
         Asked before each step: the status to end with if there is nothing left to do, else None.
     stage : callable, optional
@@ -159,6 +165,7 @@ def run(
     every = limits.trace_every or (1 if value_is_free else 0)
     recent: deque[float] = deque(maxlen=2 * _WINDOW)
     residual, n_iters = math.inf, 0
+    checks = _Verification(verify, limits.tol)
     status = Status.MAX_ITERS
     while n_iters < limits.max_iters:
         if time.perf_counter() - limits.started > limits.time_limit:
@@ -169,8 +176,8 @@ def run(
             status = early
             break
         residual = step()
-        residual = math.inf if math.isnan(residual) else residual  # the trace never holds nan
         n_iters += 1
+        residual = checks.of(math.inf if math.isnan(residual) else residual, n_iters)  # the trace never holds nan
         recent.append(residual)
         seconds = time.perf_counter() - limits.started
         now = value() if every and n_iters % every == 0 else None
@@ -180,19 +187,48 @@ def run(
         stopped = [_says_stop(callback(progress)) for callback in limits.callbacks]
         if not math.isfinite(residual):
             status = Status.DIVERGED
-        elif residual <= limits.tol:
+        elif residual <= limits.tol and not checks.pending:
             status = Status.CONVERGED
         elif any(stopped):
             status = Status.STOPPED
         else:
             continue
         break
+    if checks.pending:
+        residual = checks.now(residual)
+        status = Status.CONVERGED if residual <= limits.tol else status
     if status is Status.MAX_ITERS and fixed_point and _oscillates(recent):
         status = Status.OSCILLATING
     seconds = time.perf_counter() - limits.started
     if not rows or rows[-1][0] != n_iters:
         rows.append((n_iters, seconds, residual, value()))
     return Run(status, Trace.of(rows), n_iters, seconds)
+
+
+class _Verification:
+    """When to look more closely at an iterate whose residual is small, and what was found."""
+
+    def __init__(self, verify: Callable[[], float] | None, tol: float) -> None:
+        self.verify, self.tol = verify, tol
+        self.due, self.wait = 0, 1
+        self.pending = False
+        """Whether the last residual is small but has not been verified."""
+
+    def of(self, residual: float, n_iters: int) -> float:
+        """Return the residual of this step, verified if it is small and the time has come."""
+        self.pending = self.verify is not None and residual <= self.tol
+        if not self.pending or n_iters < self.due:
+            return residual
+        verified = self.now(residual)
+        if verified > self.tol:
+            self.due, self.wait = n_iters + self.wait, min(2 * self.wait, _PATIENCE)
+        return verified
+
+    def now(self, residual: float) -> float:
+        """Return the larger of the residual and what verification finds."""
+        assert self.verify is not None
+        self.pending = False
+        return max(residual, self.verify())
 
 
 def _says_stop(answer: object) -> bool:

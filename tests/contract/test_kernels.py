@@ -247,30 +247,39 @@ class TestMessages:
             [softmax(finite[a:b]) for a, b in zip(lay.state_ptr[:-1], lay.state_ptr[1:], strict=True)]
         )
         mu_factor = np.empty(int(lay.table_ptr[-1]))
-        value = free_energy.factor_beliefs(
+        rho = np.ones(lay.n_factors)
+        assert free_energy.factor_beliefs(
             lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, ptr, graph.theta,
-            np.ones(lay.n_factors), sent, finite, zeros, mu_var, mu_factor,
+            rho, sent, finite, zeros, mu_factor,
         )  # fmt: skip
-        expected = 0.0
+        value, apart = free_energy.assess_factors(
+            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, ptr, lay.observed, graph.theta,
+            rho, sent, finite, zeros, mu_var,
+        )  # fmt: skip
+        expected, differ = 0.0, 0.0
         for f in range(lay.n_factors):
             table = graph.theta[lay.cells(f)].reshape(lay.shape(f)).copy()
             table += cavities(graph, f, [sent[ptr[e] : ptr[e + 1]] for e in range(lay.n_edges)])
             belief = softmax(table.ravel())
             np.testing.assert_allclose(mu_factor[lay.table_ptr[f] : lay.table_ptr[f + 1]], belief, atol=1e-12)
-            expected += float(belief @ graph.theta[lay.cells(f)]) + entropy(belief)
+            expected += log_sum(table)
+            for axis, v in enumerate(lay.scope(f)):
+                summed = belief.reshape(lay.shape(f)).sum(axis=tuple(i for i in range(table.ndim) if i != axis))
+                differ = max(differ, np.abs(summed - mu_var[lay.state_ptr[v] : lay.state_ptr[v + 1]]).max())
         for v in range(lay.n_vars):
             degree = int(lay.var_ptr[v + 1] - lay.var_ptr[v])
-            expected += (1 - degree) * entropy(mu_var[lay.state_ptr[v] : lay.state_ptr[v + 1]])
+            expected += (1 - degree) * log_sum(finite[lay.state_ptr[v] : lay.state_ptr[v + 1]])
         assert value == pytest.approx(expected, rel=1e-10, abs=1e-9)
+        assert apart == pytest.approx(differ, abs=1e-12)
+
+
+def log_sum(logs: np.ndarray) -> float:
+    return float(logs.max() + np.log(np.exp(logs - logs.max()).sum()))
 
 
 def softmax(logs: np.ndarray) -> np.ndarray:
     p = np.exp(logs - logs.max())
     return p / p.sum()
-
-
-def entropy(p: np.ndarray) -> float:
-    return -float((p[p > 0] * np.log(p[p > 0])).sum())
 
 
 def random_messages(graph: bl.FactorGraph, zeros: bool = True) -> tuple[np.ndarray, np.ndarray]:

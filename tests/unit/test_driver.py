@@ -169,3 +169,29 @@ def test_every_status_says_what_to_try() -> None:
     for status in Status:
         assert str(status) == status.name and len(status.advice.split()) >= 4
     assert "damping" in Status.OSCILLATING.advice and "max_iters" in Status.MAX_ITERS.advice
+
+
+class TestVerification:
+    def test_a_small_residual_counts_when_verified(self) -> None:
+        residuals, truths, asked = iter([1.0, 1e-9, 1e-9, 1e-9, 1e-9, 1e-9]), iter([0.5, 0.1, 0.0]), []
+
+        def verify() -> float:
+            asked.append(next(truths))
+            return asked[-1]
+
+        done = run(lambda: next(residuals), lambda: Value(0.0), Limits(tol=1e-8), verify=verify)
+        assert done.status is Status.CONVERGED
+        assert asked == [0.5, 0.1, 0.0]
+        assert done.n_iters == 5  # asked after steps 2, 3 and 5: each refusal doubles the wait
+
+    def test_it_is_asked_at_the_end_if_it_was_not_due(self) -> None:
+        truths = iter([1.0, 1.0, 0.0])
+        done = run(lambda: 0.0, lambda: Value(0.0), Limits(max_iters=3), verify=lambda: next(truths))
+        assert done.status is Status.CONVERGED
+        assert done.n_iters == 3
+
+    def test_a_large_residual_asks_nothing(self) -> None:
+        def verify() -> float:
+            raise AssertionError
+
+        assert run(lambda: 1.0, lambda: Value(0.0), Limits(max_iters=4), verify=verify).status is Status.MAX_ITERS

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -19,7 +20,9 @@ from beliefs.errors import ZeroProbabilityError
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Bound", "Decoding", "Marginals", "Method", "Problem", "Samples", "Task", "zero_probability"]
+__all__ = ["Bound", "Decoding", "Marginals", "Method", "Problem", "Samples", "Tables", "Task", "zero_probability"]
+
+Tables: TypeAlias = Floats | Callable[[], Floats]
 
 
 class Task(Enum):
@@ -82,14 +85,23 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """Raw answer to ``infer``; ``mu_factor`` holds every factor's own table, one after the other."""
+    """Raw answer to ``infer``.
+
+    ``tables`` are every factor's own marginals, one after the other, or a function that makes them: they may take more
+    memory and time than all else, and many questions end with variables.
+    """
 
     log_z: float
     bound: Bound
     mu_var: Floats
-    mu_factor: Floats
+    tables: Tables
     lower: float = -math.inf
     upper: float = math.inf
+
+    @property
+    def mu_factor(self) -> Floats:
+        """The factors' marginals."""
+        return self.tables() if callable(self.tables) else self.tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +154,13 @@ class Method(ABC):
     @abstractmethod
     def step(self, state: Any) -> float:
         """Do one iteration in place and return its residual."""
+
+    def verify(self, state: Any) -> float:
+        """Return how far the present iterate is from its goal, where a small residual alone does not tell; 0: it does.
+
+        The driver asks before it says CONVERGED.
+        """
+        return 0.0
 
     @abstractmethod
     def value(self, state: Any) -> Value:

@@ -98,12 +98,11 @@ def infer(
     done = _ask(Problem(asked, Task.INFER, targets=wanted), method, options, graph, pruned)
     answer = done.answer
     assert isinstance(answer, Marginals)
-    mu_factor = answer.mu_factor
+    tables = answer.tables
     if kept_cells is not None:
-        mu_factor = np.zeros(int(graph.layout.factor_size.sum()))
-        mu_factor[kept_cells] = answer.mu_factor
-    for array in (answer.mu_var, mu_factor):
-        array.setflags(write=False)
+        tables = np.zeros(int(graph.layout.factor_size.sum()))
+        tables[kept_cells] = answer.mu_factor
+    answer.mu_var.setflags(write=False)
     exact = answer.bound is Bound.EXACT and not done.method.iterative
     return InferenceResult(
         **done.common(graph),
@@ -112,7 +111,7 @@ def infer(
         log_lower=answer.lower,
         log_upper=answer.upper,
         mu_var=answer.mu_var,
-        mu_factor=mu_factor,
+        tables=tables,
         pruned=pruned,
         joint=JointMarginals(graph, done.method, options.get("max_bytes"), pruned) if exact else None,
     )
@@ -261,6 +260,7 @@ def _ask(
             limits,
             value_is_free=chosen.value_is_free,
             fixed_point=chosen.fixed_point,
+            verify=lambda: chosen.verify(state),
             **_watched(chosen, state),
         )
     answer = chosen.finish(state)

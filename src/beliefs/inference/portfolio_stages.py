@@ -268,7 +268,8 @@ class Player:
             before = clock.now()
             residual = self.method.step(self.state)
             self.steps, self.pace = self.steps + 1, clock.now() - before
-            self.settled = residual <= self.method.default_tol
+            tol = self.method.default_tol
+            self.settled = residual <= tol and self.method.verify(self.state) <= tol
             long = not clock.limited and self.steps >= self.method.default_max_iters
             self.tired = long or not residual < math.inf
             if self.settled or self.tired or clock.now() + self.pace > until:

@@ -12,7 +12,7 @@ import numpy as np
 
 from beliefs.driver import Status, Trace
 from beliefs.errors import ModelError, NotConvergedError, UnsupportedError
-from beliefs.inference.base import Bound, Method
+from beliefs.inference.base import Bound, Method, Tables
 from beliefs.model.factor import check_axes
 from beliefs.model.graph import FactorGraph
 from beliefs.model.variable import as_index
@@ -68,7 +68,7 @@ class InferenceResult(_Result):
     mu_var : ndarray (n_states,)
         Variable marginals, one after the other; observed variables are point masses.
     mu_factor : ndarray
-        Factor marginals, one after the other, each normalised.
+        Factor marginals, one after the other, each normalised; message passing makes them when they are asked for.
     pruned : ndarray of bool (n_vars,)
         Variables left out because they were not among the targets; their marginals are not available.
     """
@@ -78,9 +78,19 @@ class InferenceResult(_Result):
     log_lower: float
     log_upper: float
     mu_var: Floats
-    mu_factor: Floats
+    tables: Tables
     pruned: Any
     joint: Callable[[tuple[int, ...]], Floats] | None
+
+    @cached_property
+    def mu_factor(self) -> Floats:
+        """The factors' marginals, made from ``tables`` on first use."""
+        tables = self.tables() if callable(self.tables) else self.tables
+        tables.setflags(write=False)
+        return tables
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"tables": self.mu_factor}  # arrays travel, functions may not
 
     @cached_property
     def mu(self) -> Floats:

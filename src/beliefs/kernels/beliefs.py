@@ -4,8 +4,14 @@ r"""Beliefs and the free energy that follow from messages.
     b_i \propto e^{\beta_i}, \qquad
     b_c \propto e^{T_c}, \quad T_c = \theta_c / \rho_c + \sum_{i \in c} (\beta_i - \lambda_{ci})
 
-    \tilde A = \sum_c \big[ \langle b_c, \theta_c \rangle + \rho_c H(b_c) \big]
-             + \sum_i \Big(1 - \sum_{c \ni i} \rho_c\Big) H(b_i)
+    \tilde A = \sum_c \rho_c \log \sum_{x_c} e^{T_c}
+             + \sum_i \Big(1 - \sum_{c \ni i} \rho_c\Big) \log \sum_{x_i} e^{\beta_i}
+
+:math:`\tilde A` is the Lagrangian of the free energy
+:math:`\sum_c [\langle b_c, \theta_c \rangle + \rho_c H(b_c)] + \sum_i (1 - \sum_{c \ni i} \rho_c) H(b_i)` at the
+multipliers that messages are [yedidia2005]. Where beliefs agree, as at a fixed point, the two are equal. Elsewhere the
+Lagrangian is nearer to the value at the fixed point (its error is of second order), its gradient in theta at given
+messages is the beliefs of factors, and it takes one logarithm a factor.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ from beliefs.kernels.contraction import spread_log
 from beliefs.kernels.messages import cavity, widest_scope
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["factor_beliefs", "inconsistency", "variable_beliefs"]
+__all__ = ["assess_factors", "factor_beliefs", "variable_beliefs"]
 
 
 @kernel
@@ -52,84 +58,117 @@ def variable_beliefs(
 
 
 @kernel
-def factor_beliefs(
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
-    table_ptr: Ints,
-    state_ptr: Ints,
-    msg_ptr: Ints,
-    theta: Floats,
-    rho: Floats,
-    messages: Floats,
-    finite: Floats,
-    zeros: Ints,
-    mu_var: Floats,
-    mu_factor: Floats,
-) -> float:
-    """Write factor beliefs, given variable beliefs ``mu_var``; return the free energy, ``-inf`` if a belief is empty.
+def belief_table(
+    card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, state_ptr: Ints, msg_ptr: Ints, theta: Floats,
+    rho: Floats, messages: Floats, finite: Floats, zeros: Ints, f: int, vector: Floats, spread: Floats, belief: Floats,
+) -> tuple[float, float]:  # fmt: skip
+    """Write ``exp(T - max T)`` of factor ``f``, not normalised, to ``belief``; return ``max T`` and the sum.
 
-    With ``T = theta/rho + cavities`` the term of a factor is ``rho * (LSE(T) - <b, cavities>)``: one exponential a cell
-    and no logarithm. Cost: about twice the cells.
+    Scratch: ``vector`` (largest cardinality), ``spread`` (room of :func:`.messages.widest_scope`).
     """
-    _, largest, _, room = widest_scope(card, scope_ptr, scope_vars)
-    vector, spread = np.empty(largest), np.empty(room)
-    count = np.ones(card.size)
-    energy = 0.0
-    for f in range(cell_ptr.size):
-        first, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
-        belief = mu_factor[table_ptr[f] : table_ptr[f + 1]]
-        spread[0] = 0.0
-        begin, length = 0, 1
-        for a in range(arity):
-            v = scope_vars[first + a]
-            count[v] -= rho[f]
-            for x in range(card[v]):
-                s = state_ptr[v] + x
-                vector[x] = cavity(finite[s], zeros[s], messages[msg_ptr[first + a] + x])
-            ahead = begin + length
-            spread_log(spread[begin:ahead], vector[: card[v]], spread[ahead : ahead + length * card[v]])
-            begin, length = ahead, length * card[v]
-        cavities = spread[begin : begin + length]
-        top = -math.inf
-        for k in range(length):
-            belief[k] = theta[cell_ptr[f] + k] / rho[f] + cavities[k]
-            top = max(top, belief[k])
-        if top == -math.inf:
-            return -math.inf
-        total, crossed = 0.0, 0.0
-        for k in range(length):
-            belief[k] = math.exp(belief[k] - top)
-            total += belief[k]
-            if belief[k] > 0.0:
-                crossed += belief[k] * cavities[k]
-        for k in range(length):
-            belief[k] /= total
-        energy += rho[f] * (top + math.log(total) - crossed / total)
-    for v in range(card.size):
-        for s in range(state_ptr[v], state_ptr[v + 1]):
-            if mu_var[s] > 0.0:
-                energy -= count[v] * mu_var[s] * math.log(mu_var[s])
-    return energy
+    first = scope_ptr[f]
+    spread[0] = 0.0
+    begin, length = 0, 1
+    for e in range(first, scope_ptr[f + 1]):
+        v = scope_vars[e]
+        for x in range(card[v]):
+            s = state_ptr[v] + x
+            vector[x] = cavity(finite[s], zeros[s], messages[msg_ptr[e] + x])
+        ahead = begin + length
+        spread_log(spread[begin:ahead], vector[: card[v]], spread[ahead : ahead + length * card[v]])
+        begin, length = ahead, length * card[v]
+    top, total = -math.inf, 0.0
+    for k in range(length):
+        belief[k] = theta[cell_ptr[f] + k] / rho[f] + spread[begin + k]
+        top = max(top, belief[k])
+    if top == -math.inf:
+        return top, 0.0
+    for k in range(length):
+        belief[k] = math.exp(belief[k] - top)
+        total += belief[k]
+    return top, total
 
 
 @kernel
-def inconsistency(
-    card: Ints, scope_ptr: Ints, scope_vars: Ints, table_ptr: Ints, state_ptr: Ints, mu_factor: Floats, mu_var: Floats
-) -> float:
-    """Return the largest difference between a variable's belief and the same summed out of a factor's belief."""
-    _, largest, _, _ = widest_scope(card, scope_ptr, scope_vars)
-    total = np.empty(largest)
-    worst = 0.0
-    for f in range(scope_ptr.size - 1):
-        inner = table_ptr[f + 1] - table_ptr[f]
+def factor_beliefs(
+    card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, table_ptr: Ints, state_ptr: Ints, msg_ptr: Ints,
+    theta: Floats, rho: Floats, messages: Floats, finite: Floats, zeros: Ints, mu_factor: Floats,
+) -> bool:  # fmt: skip
+    """Write the beliefs of factors, one after the other; False if one has no state. Cost: about twice the cells."""
+    _, largest, _, room = widest_scope(card, scope_ptr, scope_vars)
+    vector, spread = np.empty(largest), np.empty(room)
+    for f in range(cell_ptr.size):
+        belief = mu_factor[table_ptr[f] : table_ptr[f + 1]]
+        top, total = belief_table(
+            card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, rho, messages, finite, zeros, f, vector,
+            spread, belief,
+        )  # fmt: skip
+        if top == -math.inf:
+            return False
+        for k in range(belief.size):
+            belief[k] /= total
+    return True
+
+
+@kernel
+def assess_factors(
+    card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, state_ptr: Ints, msg_ptr: Ints, observed: Bools,
+    theta: Floats, rho: Floats, messages: Floats, finite: Floats, zeros: Ints, mu_var: Floats,
+) -> tuple[float, float]:  # fmt: skip
+    """Return the value of the messages, ``-inf`` if a belief is empty, and the largest disagreement of two beliefs.
+
+    A factor's belief of a variable, summed out of its table, is compared with the variable's own in ``mu_var``. Cost:
+    cells, once for each of a factor's variables, and an exponential a cell.
+    """
+    _, largest, cells, room = widest_scope(card, scope_ptr, scope_vars)
+    vector, spread, belief = np.empty(largest), np.empty(room), np.empty(cells)
+    count = np.ones(card.size)
+    value, apart = 0.0, 0.0
+    for f in range(cell_ptr.size):
+        top, total = belief_table(
+            card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, rho, messages, finite, zeros, f, vector,
+            spread, belief,
+        )  # fmt: skip
+        if top == -math.inf:
+            return top, apart
+        value += rho[f] * (top + math.log(total))
+        size = 1
+        for e in range(scope_ptr[f], scope_ptr[f + 1]):
+            size *= card[scope_vars[e]]
+        inner = size
         for e in range(scope_ptr[f], scope_ptr[f + 1]):
             v = scope_vars[e]
+            count[v] -= rho[f]
             inner //= card[v]
-            total[: card[v]] = 0.0
-            for k in range(table_ptr[f + 1] - table_ptr[f]):
-                total[k // inner % card[v]] += mu_factor[table_ptr[f] + k]
-            for x in range(card[v]):
-                worst = max(worst, abs(total[x] - mu_var[state_ptr[v] + x]))
+            apart = max(apart, _disagreement(belief, size, inner, total, mu_var, state_ptr[v], card[v], vector))
+    for v in range(card.size):
+        if observed[v]:
+            continue
+        top, total = -math.inf, 0.0
+        for s in range(state_ptr[v], state_ptr[v + 1]):
+            if zeros[s] == 0:
+                top = max(top, finite[s])
+        if top == -math.inf:
+            return top, apart
+        for s in range(state_ptr[v], state_ptr[v + 1]):
+            if zeros[s] == 0:
+                total += math.exp(finite[s] - top)
+        value += count[v] * (top + math.log(total))
+    return value, apart
+
+
+@kernel
+def _disagreement(
+    belief: Floats, size: int, inner: int, total: float, mu_var: Floats, start: int, card: int, sums: Floats
+) -> float:
+    """Return how far one axis of a table, of stride ``inner``, is from a variable's belief when summed out."""
+    sums[:card] = 0.0
+    for outer in range(0, size, inner * card):
+        for x in range(card):
+            at = outer + x * inner
+            for k in range(at, at + inner):
+                sums[x] += belief[k]
+    worst = 0.0
+    for x in range(card):
+        worst = max(worst, abs(sums[x] / total - mu_var[start + x]))
     return worst

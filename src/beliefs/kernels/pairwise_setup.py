@@ -20,6 +20,8 @@ from beliefs.kernels.pairwise import LOW
 from beliefs.kernels.simd import fill4, load4, maximum4, multiply4, peak4, store4, subtract4
 from beliefs.typing import Floats, Ints
 
+_BLOCK = 128  # binary tables whose exponentials are taken together
+
 __all__ = ["hold_messages", "hold_unary", "largest_reach", "load_tables", "log_rows", "multiply_up"]
 
 
@@ -50,26 +52,56 @@ def exponentials(logs: Any, begin: int, n: int, shift: float, scale: float, out:
 
 
 @kernel
-def load_tables(cells: Ints, theta: Floats, rho: Floats, in_logs: bool, psi: Floats, span: Floats) -> bool:
-    """Write each table ``theta[cells[d] : cells[d] + K^2] / rho[d]`` to row d of ``psi``, scaled; False at a ``-inf``.
+def exponentiate(values: Floats, begin: int, end: int) -> None:
+    """Replace ``values[begin:end]`` by their exponentials."""
+    memory = address(values)
+    four = begin + (end - begin) // 4 * 4
+    for k in range(begin, four, 4):
+        store4(memory, k, exp4(load4(memory, k)))
+    for k in range(four, end):
+        values[k] = fast_exp(values[k])
+
+
+@kernel
+def load_binary_tables(
+    cells: Ints, theta: Floats, rho: Floats, in_logs: bool, psi: Floats, span: Floats, shift: Floats
+) -> bool:
+    """Do what :func:`load_tables` does for two states; exponentials are taken of a block of tables at a time."""
+    for begin in range(0, cells.size, _BLOCK):
+        end = min(begin + _BLOCK, cells.size)
+        for d in range(begin, end):
+            k, over = cells[d], 1.0 / rho[d]
+            t00, t01, t10, t11 = theta[k], theta[k + 1], theta[k + 2], theta[k + 3]
+            low = min(min(t00, t01), min(t10, t11))
+            if low == -np.inf:
+                return False
+            span[d], shift[d] = max(max(t00, t01), max(t10, t11)) - low, t00
+            psi[3 * d], psi[3 * d + 1], psi[3 * d + 2] = (t01 - t00) * over, (t10 - t00) * over, (t11 - t00) * over
+        if not in_logs:
+            exponentiate(psi, 3 * begin, 3 * end)
+    return True
+
+
+@kernel
+def load_tables(
+    cells: Ints, theta: Floats, rho: Floats, in_logs: bool, psi: Floats, span: Floats, shift: Floats
+) -> bool:
+    """Write ``(theta[cells[d] : cells[d] + K^2] - shift[d]) / rho[d]`` to each row d of ``psi``; False at a ``-inf``.
 
     ``psi (tables, K^2)`` has its maximum at one (zero in logs). Binary tables are ``psi (tables, 3)``: divided by
     their first entry, which is left out. ``span`` gets the range of each table in nats.
     """
-    n_cells = 4 if psi.shape[1] == 3 else psi.shape[1]
+    if psi.shape[1] == 3:
+        return load_binary_tables(cells, theta, rho, in_logs, psi.reshape(-1), span, shift)
+    n_cells = psi.shape[1]
     for d in range(cells.size):
-        table = theta[cells[d] : cells[d] + n_cells]
         low, high = extremes(address(theta), cells[d], n_cells)
         if low == -np.inf:
             return False
-        span[d] = high - low
-        if psi.shape[1] == 3:
-            for k in range(3):
-                value = (table[k + 1] - table[0]) / rho[d]
-                psi[d, k] = value if in_logs else fast_exp(value)
-        elif in_logs:
+        span[d], shift[d] = high - low, high
+        if in_logs:
             for k in range(n_cells):
-                psi[d, k] = (table[k] - high) / rho[d]
+                psi[d, k] = (theta[cells[d] + k] - high) / rho[d]
         else:
             exponentials(address(theta), cells[d], n_cells, high, rho[d], address(psi[d]))
     return True
@@ -123,9 +155,16 @@ def hold_unary(
     in_logs: bool,
     theta: Floats,
     unary: Floats,
+    shift: Floats,
+    reach: Floats,
 ) -> bool:
-    """Add up the tables of factors of one variable, as products ``(n_vars, width)`` are held; False at a ``-inf``."""
+    """Add up the tables of factors of one variable, as products ``(n_vars, width)`` are held; False at a ``-inf``.
+
+    ``shift (n_vars,)`` gets what the sums were lowered by: their maximum, or that of state 0 if ``width`` is 1; ``reach
+    (n_vars,)`` their ranges, in nats.
+    """
     unary[:] = 0.0
+    shift[:] = 0.0
     for f in range(cell_ptr.size):
         if scope_ptr[f + 1] - scope_ptr[f] == 1:
             row = theta[cell_ptr[f] : cell_ptr[f] + states]
@@ -137,59 +176,52 @@ def hold_unary(
                     unary[at + x] += row[x]
             if width == 1:
                 unary[at] += row[1] - row[0]
+                shift[at] += row[0]
+    if width == 1:
+        for v in range(unary.size):
+            reach[v] = abs(unary[v])
+        if not in_logs:
+            exponentiate(unary, 0, unary.size)
+        return True
     for at in range(0, unary.size, width):
-        if width == 1:
-            unary[at] = unary[at] if in_logs else math.exp(unary[at])
+        low, top = extremes(address(unary), at, states)
+        reach[at // width] = top - low
+        for x in range(states, width):
+            unary[at + x] = LOW
+        if in_logs:
             continue
-        top = LOW
+        shift[at // width] = top
         for x in range(states):
-            top = max(top, unary[at + x])
-        for x in range(width):
-            if in_logs:
-                unary[at + x] = unary[at + x] if x < states else LOW
-            else:
-                unary[at + x] = math.exp(unary[at + x] - top) if x < states else 0.0
+            unary[at + x] -= top
+        exponentiate(unary, at, at + width)
     return True
 
 
 @kernel
 def largest_reach(
-    factors: Ints,
-    table: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
-    states: int,
-    theta: Floats,
-    rho: Floats,
-    span: Floats,
-    logs: Floats,
-    reach: Floats,
+    u: Ints, v: Ints, table: Ints, rho: Floats, span: Floats, states: int, first: Ints, logs: Floats, reach: Floats
 ) -> float:
     """Return how many nats a product or cavity of messages may span: tables around a variable, its own one twice.
 
-    ``reach (n_vars,)`` gets the ranges of tables (of log messages where these are wider) added up at each variable.
-    ``table`` maps edges of the sweep to ``span``, empty means one to one; ``logs`` may be empty: nothing said yet.
+    To ``reach (n_vars,)``, the ranges of unary potentials, the ranges of tables (of log messages where these are wider)
+    are added at each variable. ``table`` maps edges of the sweep to ``span``, empty means one to one; ``logs`` may be
+    empty: nothing said yet. Else the two messages of edge ``e`` are its rows from ``first[e]`` on.
     """
-    reach[:] = 0.0
-    own = 0.0
-    for f in range(cell_ptr.size):
-        if scope_ptr[f + 1] - scope_ptr[f] == 1:
-            low, high = theta[cell_ptr[f]], theta[cell_ptr[f]]
-            for k in range(cell_ptr[f] + 1, cell_ptr[f] + states):
-                low, high = min(low, theta[k]), max(high, theta[k])
-            reach[scope_vars[scope_ptr[f]]] += high - low
-    for k in range(factors.size):
-        for e in range(scope_ptr[factors[k]], scope_ptr[factors[k]] + 2):
-            wide = span[table[k] if table.size > 0 else k]
-            if logs.size > 0:
-                said = logs[e * states : (e + 1) * states]
-                wide = max(wide, said.max() - said.min())
-            reach[scope_vars[e]] += wide
-            own = max(own, wide / rho[factors[k]])
-    widest = 0.0
-    for v in range(reach.size):
-        widest = max(widest, reach[v])
+    own, widest = 0.0, 0.0
+    for e in range(u.size):
+        wide = span[table[e] if table.size > 0 else e]
+        of_u, of_v = wide, wide
+        if logs.size > 0:
+            at = first[e] * states
+            low, high = extremes(address(logs), at, states)
+            of_u = max(wide, high - low)
+            low, high = extremes(address(logs), at + states, states)
+            of_v = max(wide, high - low)
+        reach[u[e]] += of_u
+        reach[v[e]] += of_v
+        own = max(own, max(of_u, of_v) / rho[e])
+    for i in range(reach.size):
+        widest = max(widest, reach[i])
     return widest + 2.0 * own
 
 

@@ -72,7 +72,10 @@ def answer(
         tol=method.default_tol if tol is None else tol,
         max_iters=(method.default_max_iters if max_iters is None else max_iters) if method.iterative else 1,
     )
-    done = run(lambda: method.step(state), lambda: method.value(state), limits, fixed_point=False)
+    done = run(
+        lambda: method.step(state), lambda: method.value(state), limits, fixed_point=False,
+        verify=lambda: method.verify(state),
+    )  # fmt: skip
     found = method.finish(state)
     assert isinstance(found, Marginals)
     converged = not method.iterative or done.status is Status.CONVERGED or found.bound is Bound.EXACT

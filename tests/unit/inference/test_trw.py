@@ -82,7 +82,7 @@ def test_twenty_random_starts_have_one_value(name: str, rho: str | None) -> None
         for _ in range(300):
             if rule.step(state) < 1e-13:
                 break
-        found.append((rule.free_energy(state)[0], rule._bound_here(state)))
+        found.append((state.assessment.energy, state.assessment.upper))
     energies, bounds = np.array(found).T
     np.testing.assert_allclose(energies, energies[0], rtol=0, atol=1e-9)
     np.testing.assert_allclose(bounds, energies[0], rtol=0, atol=1e-8)  # at the maximum the two forms agree
@@ -171,7 +171,8 @@ def test_decodings_are_real_and_their_bounds_true(data: st.DataObject, graph: bl
     found = quietly(bl.marginal_map, graph, query, "trw", max_iters=20)
     assert found.log_value == pytest.approx(float(values[tuple(found.assignment)]))
     assert values.max() <= found.log_upper + room
-    assert found.log_upper <= quietly(bl.infer, graph, "trw", max_iters=100, tol=1e-5).log_upper + 1e-6 + room
+    of_sums = quietly(bl.infer, graph, "trw", max_iters=100, tol=1e-5).log_upper
+    assert found.log_upper <= of_sums + 1e-5 * max(1.0, abs(of_sums))  # both have settled to that, at other iterates
 
 
 @pytest.mark.parametrize("name", ["grid", "higher_order", "complete"])

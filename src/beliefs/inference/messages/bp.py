@@ -50,4 +50,5 @@ class BP(MessagePassing):
 
     def counting_numbers(self, problem: Problem, warm: Start | None) -> Reweighting:
         """Return ones: no bound follows from them."""
-        return Reweighting(np.ones(problem.graph.n_factors), None, "belief propagation")
+        layout = problem.graph.layout
+        return layout.plan("bp", lambda: Reweighting(np.ones(layout.n_factors), None, "belief propagation"))

@@ -17,7 +17,7 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.base import Problem
 from beliefs.inference.messages.propagation import MessagePassing, Start
-from beliefs.inference.messages.rho import Reweighting
+from beliefs.inference.messages.rho import Reweighting, check_range
 from beliefs.model.layout import Layout
 from beliefs.options import check_option, is_number
 from beliefs.typing import Floats
@@ -58,10 +58,10 @@ class FractionalBP(MessagePassing):
     def counting_numbers(self, problem: Problem, warm: Start | None) -> Reweighting:
         """Return the numbers as given, 1 on factors of one variable or none."""
         layout = problem.graph.layout
-        coupling = np.diff(layout.scope_ptr) >= 2
         if isinstance(self.rho, str):
-            given = _convex(layout)
-        elif is_number(self.rho):
+            return layout.plan("convex", lambda: Reweighting(_convex(layout), None, "convex"))
+        coupling = np.diff(layout.scope_ptr) >= 2
+        if is_number(self.rho):
             given = np.full(layout.n_factors, float(self.rho))
         else:
             try:
@@ -75,6 +75,7 @@ class FractionalBP(MessagePassing):
             if not ((given > 0) & (given < np.inf))[coupling].all():
                 worst = int(np.argmax(coupling & ~((given > 0) & (given < np.inf))))
                 raise ModelError(f"rho must be positive, found {given[worst]} for factor {worst}")
+        check_range(layout, given)
         return Reweighting(np.where(coupling, given, 1.0), None, "as given")
 
 
@@ -84,4 +85,4 @@ def _convex(layout: Layout) -> Floats:
     degree = np.bincount(layout.scope_vars, weights=coupling[layout.edge_factor], minlength=layout.n_vars)
     largest = np.ones(layout.n_factors)
     np.maximum.at(largest, layout.edge_factor, degree[layout.scope_vars])
-    return 1.0 / largest
+    return np.where(coupling, 1.0 / largest, 1.0)

@@ -6,11 +6,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beliefs.inference.messages.tiers import Setting, message_offsets
+from beliefs.inference.messages.setting import Setting, message_offsets
+from beliefs.kernels.beliefs import assess_factors, factor_beliefs
+from beliefs.kernels.decomposed_bound import decomposed_bound
 from beliefs.kernels.messages import log_beliefs
 from beliefs.typing import Floats, Ints
 
-__all__ = ["LogMessages"]
+__all__ = ["Assessment", "LogMessages"]
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What messages are worth.
+
+    Attributes
+    ----------
+    energy : float
+        Their value, at a fixed point the free energy of the beliefs; ``-inf``: no state is possible.
+    upper : float
+        A certified upper bound, inf if there is none.
+    apart : float
+        The largest difference between a variable's belief and the same summed out of a factor's.
+    """
+
+    energy: float
+    upper: float
+    apart: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,3 +58,36 @@ class LogMessages:
     def beta(self) -> Floats:
         """The log beliefs of variables, ``-inf`` where a message is."""
         return np.where(self.zeros == 0, self.finite, -np.inf)
+
+    def assess(self, mu_var: Floats, parent: Floats | None) -> Assessment:
+        """Return what sums are worth; ``mu_var`` are the beliefs of variables that belong to these messages."""
+        now, lay = self.setting, self.setting.layout
+        energy, apart = assess_factors(
+            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, message_offsets(lay), lay.observed,
+            now.theta, now.rho, self.messages, self.finite, self.zeros, mu_var,
+        )  # fmt: skip
+        return Assessment(float(energy), self.upper_bound(now.summed.astype(float), mu_var, parent), float(apart))
+
+    def upper_bound(self, tau: Floats, mu_var: Floats, parent: Floats | None) -> float:
+        """Return the decomposed bound on the power sum with temperatures ``tau``, inf without a certificate."""
+        if parent is None:
+            return np.inf
+        now, lay = self.setting, self.setting.layout
+        seen = np.repeat(lay.observed, lay.card)
+        beta = np.where(seen, np.where(mu_var > 0, 0.0, -np.inf), self.beta)
+        return float(
+            decomposed_bound(
+                lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, message_offsets(lay), now.theta,
+                tau, now.rho, parent, self.messages, beta,
+            )
+        )  # fmt: skip
+
+    def tables(self) -> Floats | None:
+        """Return the beliefs of all factors, one after the other; None if one has no state."""
+        now, lay = self.setting, self.setting.layout
+        tables = np.empty(int(lay.table_ptr[-1]))
+        possible = factor_beliefs(
+            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, message_offsets(lay),
+            now.theta, now.rho, self.messages, self.finite, self.zeros, tables,
+        )  # fmt: skip
+        return tables if possible else None

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from beliefs.inference.messages.schedule import Schedule
-from beliefs.inference.messages.tiers import Setting, Tier, message_offsets
+from beliefs.inference.messages.log_messages import Assessment
+from beliefs.inference.messages.pairwise_edges import EdgeCertificate, Edges, EdgeWeights
+from beliefs.inference.messages.setting import Setting, message_offsets
+from beliefs.inference.messages.tiers import Tier
+from beliefs.kernels.back_pair_beliefs import pair_beliefs, single_beliefs
 from beliefs.kernels.messages import send_unary
 from beliefs.kernels.messages_linear import DONE
 from beliefs.kernels.pairwise import (
     CONSTANT_WIDTHS,
-    LARGEST_STATES,
     max_sweep,
     power_sweep,
     row_beliefs,
@@ -21,107 +23,25 @@ from beliefs.kernels.pairwise import (
 )
 from beliefs.kernels.pairwise_binary import binary_max_sweep, binary_power_sweep, binary_sum_sweep, ratio_beliefs
 from beliefs.kernels.pairwise_setup import hold_messages, hold_unary, largest_reach, load_tables, log_rows, multiply_up
+from beliefs.kernels.pairwise_value import AGREEMENT, BOUND, ENERGY, binary_edge_value, edge_value, variable_value
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["EdgeWeights", "PairwiseTier"]
+__all__ = ["PairwiseTier"]
 
 _SAFE = 500.0  # nats: a product of messages spans no more than the tables around a variable do together
-
-
-@dataclass(frozen=True, eq=False)
-class Edges:
-    """The edges in the order of the first pass: their factors, ends, and which distinct table each has."""
-
-    states: int
-    factors: Ints
-    u: Ints
-    v: Ints
-    table: Ints
-    """Empty: every edge has a table of its own, in this order."""
-
-    cells: Ints
-    """Where each distinct table begins; empty if every edge has its own."""
-
-    @classmethod
-    def of(cls, layout: Layout, schedule: Schedule) -> Edges | None:
-        """List the edges, or None if the model is not pairwise with one cardinality."""
-        factors = schedule.passes[0].forward
-        if not factors.size or np.diff(layout.scope_ptr).max() > 2 or layout.card.min() != layout.card.max():
-            return None
-        if not 2 <= layout.card[0] <= LARGEST_STATES:
-            return None
-        first = layout.scope_ptr[factors]
-        table = cells = np.zeros(0, np.int64)
-        if layout.tied:
-            distinct, back = np.unique(layout.cell_ptr[factors], return_inverse=True)
-            if 4 * distinct.size <= factors.size:  # else copies in the order of the sweep are faster to read
-                table, cells = np.ascontiguousarray(back.reshape(-1)), distinct
-        ends = (layout.scope_vars[first], layout.scope_vars[first + 1])
-        return cls(int(layout.card[0]), factors, *ends, table, cells)
-
-    @classmethod
-    def under(cls, setting: Setting) -> Edges | None:
-        """Return the edges of a schedule, kept there; those that share a table must have one counting number."""
-        kept = setting.schedule.kept
-        if "edges" not in kept:
-            kept["edges"] = cls.of(setting.layout, setting.schedule)
-        edges: Edges | None = kept["edges"]
-        if edges is None or not edges.table.size:
-            return edges
-        known: tuple[Floats, bool] | None = kept.get("shared")
-        if known is None or known[0] is not setting.rho:
-            rho, of_tables = setting.rho[edges.factors], np.empty(edges.cells.size)
-            of_tables[edges.table] = rho
-            known = kept["shared"] = setting.rho, bool((of_tables[edges.table] == rho).all())
-        return edges if known[1] else kept.setdefault("edges apart", edges.apart())
-
-    def apart(self) -> Edges:
-        """Return the edges with a table of its own for each: potentials are divided by counting numbers."""
-        none = np.zeros(0, np.int64)
-        return replace(self, table=none, cells=none)
-
-    @property
-    def width(self) -> int:
-        """Entries of a held message: one ratio if binary, else the states, padded."""
-        return 1 if self.states == 2 else (self.states + 3) // 4 * 4
-
-
-@dataclass(frozen=True, eq=False)
-class EdgeWeights:
-    """Counting numbers of the edges in the order of the sweep, and of the distinct tables; where these begin."""
-
-    of_edges: Floats
-    of_tables: Floats
-    cells: Ints
-    at: Ints
-    powered: bool
-
-    @classmethod
-    def of(cls, setting: Setting, edges: Edges) -> EdgeWeights:
-        """Collect them, once for the same counting numbers."""
-        kept = setting.schedule.kept
-        known: tuple[Floats, EdgeWeights] | None = kept.get("weights")
-        if known is None or known[0] is not setting.rho:
-            known = kept["weights"] = (setting.rho, cls._collected(setting, edges))
-        return known[1]
-
-    @classmethod
-    def _collected(cls, setting: Setting, edges: Edges) -> EdgeWeights:
-        rho = setting.rho[edges.factors]
-        of_tables, cells = rho, setting.layout.cell_ptr[edges.factors]
-        if edges.table.size:
-            of_tables, cells = np.empty(edges.cells.size), edges.cells
-            of_tables[edges.table] = rho
-        return cls(rho, of_tables, cells, edges.table * _table_size(edges.states), bool((rho != 1.0).any()))
 
 
 class PairwiseTier(Tier):
     """Messages as in :mod:`beliefs.kernels.pairwise_setup`: plain numbers for sums, logs for maxima."""
 
-    def __init__(self, setting: Setting, edges: Edges, psi: Floats, unary: Floats, messages: Floats | None) -> None:
+    def __init__(
+        self, setting: Setting, edges: Edges, psi: Floats, unary: Floats, shift: float, messages: Floats | None
+    ) -> None:
         lay = setting.layout
         self.setting, self.edges, self.psi, self.unary = setting, edges, psi, unary
+        self.shift = shift
+        """What tables and unary potentials were lowered by, added up."""
         self.log_domain = not setting.summed[edges.u[0]]
         weights = EdgeWeights.of(setting, edges)
         self.at, powered = weights.at, weights.powered or setting.damping > 0
@@ -148,12 +68,17 @@ class PairwiseTier(Tier):
         summed = bool(setting.summed[edges.u[0]])
         if (setting.summed[edges.u] != summed).any() or (setting.summed[edges.v] != summed).any():
             return None
-        unary = np.empty(lay.n_vars * edges.width)
+        unary, lowered, reach = np.empty(lay.n_vars * edges.width), np.empty(lay.n_vars), np.empty(lay.n_vars)
         form = (edges.states, edges.width, not summed)
-        if not hold_unary(lay.scope_ptr, lay.scope_vars, lay.cell_ptr, *form, setting.theta, unary):
+        if not hold_unary(lay.scope_ptr, lay.scope_vars, lay.cell_ptr, *form, setting.theta, unary, lowered, reach):
             return None
-        psi = _tables(setting, edges, messages, summed)
-        return None if psi is None else cls(setting, edges, psi, unary, messages)
+        loaded = _tables(setting, edges, summed)
+        if loaded is None:
+            return None
+        psi, span, shift = loaded
+        if summed and _reach(setting, edges, span, messages, reach) > _SAFE:
+            return None
+        return cls(setting, edges, psi, unary, float(lowered.sum()) + shift, messages)
 
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep forward or backward."""
@@ -190,29 +115,76 @@ class PairwiseTier(Tier):
         log_rows(edges.factors, lay.scope_ptr, edges.states, edges.width, self.log_domain, self.messages, logs)
         return logs
 
+    def assess(self, mu_var: Floats, parent: Floats | None) -> Assessment:
+        """Return what sums are worth, by :mod:`beliefs.kernels.pairwise_value`."""
+        edges, weights = self.edges, EdgeWeights.of(self.setting, self.edges)
+        proof = EdgeCertificate.of(self.setting, edges, parent)
+        mass, out = np.empty(self.setting.layout.n_vars), np.empty(3)
+        of_variables = variable_value(edges.width, self.product, weights.rest, proof.root, mass)
+        order = (edges.u, edges.v, self.at, self.psi)
+        held = (weights.of_edges, proof.parent, self.product, mass, self.messages, out)
+        if edges.width == 1:
+            binary_edge_value(*order, *held)
+        else:
+            edge_value(edges.width if edges.width in CONSTANT_WIDTHS else 0)(*order, edges.states, *held)
+        base = self.shift + _constants(self.setting)
+        energy, bound = base + of_variables[ENERGY] + out[ENERGY], base + of_variables[BOUND] + out[BOUND]
+        return Assessment(float(energy), np.inf if parent is None else float(bound), float(out[AGREEMENT]))
 
-def _table_size(states: int) -> int:
-    return 3 if states == 2 else states**2
+    def tables(self, mu_var: Floats) -> Floats:
+        """Return the beliefs of all factors; scaled tables that were let go are made again."""
+        if self.log_domain:
+            return super().tables(mu_var)
+        if not self.psi.size:
+            loaded = _tables(self.setting, self.edges, True)
+            assert loaded is not None
+            self.psi = loaded[0]
+        lay, edges = self.setting.layout, self.edges
+        tables = np.empty(int(lay.table_ptr[-1]))
+        single_beliefs(lay.scope_ptr, lay.scope_vars, lay.table_ptr, edges.states, mu_var, tables)
+        pair_beliefs(
+            edges.u, edges.v, self.at, self.psi, edges.factors, lay.table_ptr, edges.states, edges.width,
+            self.product, self.messages, tables,
+        )  # fmt: skip
+        return tables
+
+    def release(self) -> None:
+        """Let go of the scaled tables."""
+        self.psi = np.zeros(0)
 
 
-def _tables(setting: Setting, edges: Edges, messages: Floats | None, summed: bool) -> Floats | None:
-    """Return the scaled tables in the order of the sweep; None if a sum cannot be held in plain numbers."""
-    lay, weights = setting.layout, EdgeWeights.of(setting, edges)
+def _constants(setting: Setting) -> float:
+    """Return the sum of the factors of no variable."""
+    lay = setting.layout
+    at: Ints = lay.plan("constants", lambda: lay.cell_ptr[np.diff(lay.scope_ptr) == 0])
+    return float(setting.theta[at].sum()) if at.size else 0.0
+
+
+def _tables(setting: Setting, edges: Edges, summed: bool) -> tuple[Floats, Floats, float] | None:
+    """Return the scaled tables in the order of the sweep, their ranges, and what all edges were lowered by together.
+
+    None if there is a hard zero, or factors that share a table have different counting numbers.
+    """
+    weights = EdgeWeights.of(setting, edges)
     cells, rho = weights.cells, weights.of_tables
-    size = _table_size(edges.states)
+    size = edges.table_size
     psi = setting.allocate(cells.size * size + 4 * edges.states)  # kernels read a little beyond the last table
     psi[cells.size * size :] = 0.0
-    span = np.empty(cells.size)
-    if not load_tables(cells, setting.theta, rho, not summed, psi[: cells.size * size].reshape(-1, size), span):
+    span, shift = np.empty(cells.size), np.empty(cells.size)
+    if not load_tables(cells, setting.theta, rho, not summed, psi[: cells.size * size].reshape(-1, size), span, shift):
         return None
-    if summed:
-        reach = largest_reach(
-            edges.factors, edges.table, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, edges.states, setting.theta,
-            setting.rho, span, np.zeros(0) if messages is None else messages, np.empty(lay.n_vars),
-        )  # fmt: skip
-        if reach > _SAFE:
-            return None
-    return psi
+    return psi, span, float((shift[edges.table] if edges.table.size else shift).sum())
+
+
+def _reach(setting: Setting, edges: Edges, span: Floats, messages: Floats | None, reach: Floats) -> float:
+    """Return how many nats a product or cavity of messages may span; ``reach`` has the ranges of unary potentials."""
+    weights, logs = EdgeWeights.of(setting, edges), np.zeros(0) if messages is None else messages
+    first = edges.u if messages is None else setting.layout.scope_ptr[edges.factors]
+    return float(
+        largest_reach(
+            edges.u, edges.v, edges.table, weights.of_edges, span, edges.states, first, logs, reach
+        )
+    )  # fmt: skip
 
 
 def _kernel(edges: Edges, maxima: bool, powered: bool) -> Callable[..., None]:

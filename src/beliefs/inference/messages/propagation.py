@@ -8,33 +8,34 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.errors import BudgetError, ModelError
+from beliefs.errors import BudgetError
 from beliefs.inference.base import (
     Bound,
     Decoding,
     Marginals,
     Method,
     Problem,
+    Tables,
     Task,
     observed_point_masses,
     zero_probability,
 )  # fmt: skip
 from beliefs.inference.budget import readable_bytes
-from beliefs.inference.messages.log_messages import LogMessages
+from beliefs.inference.messages.log_messages import Assessment, LogMessages
 from beliefs.inference.messages.pairwise_tier import PairwiseTier
 from beliefs.inference.messages.residual import ResidualQueue
 from beliefs.inference.messages.rho import Reweighting
 from beliefs.inference.messages.schedule import SCHEDULES, make_schedule
-from beliefs.inference.messages.tiers import LinearTier, LogTier, Setting, Tier, message_offsets
+from beliefs.inference.messages.setting import Setting, message_offsets
+from beliefs.inference.messages.tiers import LinearTier, LogTier, Tier
 from beliefs.inference.parallel import side_by_side
 from beliefs.inference.search.decoding import decoded, query_decoding
-from beliefs.kernels.beliefs import factor_beliefs, inconsistency
 from beliefs.kernels.messages_linear import IMPOSSIBLE, OUT_OF_RANGE
 from beliefs.options import check_option, is_number, is_word
 from beliefs.typing import Bools, Floats
@@ -47,25 +48,32 @@ _QUIET = 1e-3  # change of a marginal below which saturated models are looked at
 _SETTLED = 1e-6  # change below which a fixed point is verified: factors and variables must agree
 _AGREE = 1e-6  # how closely
 _SATURATED = 1e-9  # a marginal that may hide a change of its logs
-_RHO = (1e-6, 1e6)
 _TRIFLE = 1_000_000  # bytes that are always there
 _WORTH_THREADS = 200_000  # cells: a smaller sweep is over before a second thread has begun
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What a warm start needs: the log messages, and which potentials were zero when they were sent."""
+    """What a warm start needs: the log messages, or who can give them, and the potentials they rest on."""
 
-    messages: Floats
-    zero: Bools
+    said: Tables
+    theta: Floats
     reweighting: Reweighting
     rho_steps: int = 0
 
+    @cached_property
+    def messages(self) -> Floats:
+        """The log messages."""
+        return self.said() if callable(self.said) else self.said
+
     def messages_for(self, theta: Floats) -> Floats:
         """Return messages to go on from. Proofs of impossibility stay as long as all zeros they rest on are there."""
-        if (self.zero & (theta > -np.inf)).any():
+        if theta is not self.theta and ((self.theta == -np.inf) & (theta > -np.inf)).any():
             return np.maximum(self.messages, _LEAST)
         return self.messages.copy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"said": self.messages}  # arrays travel, functions may not
 
 
 class MessageState:
@@ -75,19 +83,20 @@ class MessageState:
         self.problem, self.setting, self.reweighting, self.start = problem, setting, reweighting, warm
         self.mu_var = observed_point_masses(problem.graph)
         self.n_steps, self.warm = 0, warm is not None
+        self.whole = _whole(problem)
+        """Whether a state of all variables is asked for."""
         self.threads = problem.threads if setting.layout.table_ptr[-1] >= _WORTH_THREADS else 1
+        self.change = np.inf
         self.best: Decoding | None = None
         self.decoded_at = -1
-        self.answer: tuple[int, Marginals] | None = None
-        wide = np.diff(setting.layout.scope_ptr) > 2
-        self.hears_itself = bool((wide & (setting.rho < 1.0)).any())
         self.memory: dict[str, Any] = {}
         self.tier: Tier
         self._logs: tuple[int, LogMessages] | None = None
+        self._assessment: tuple[int, Assessment] | None = None
 
     def hold(self, tiers: tuple[type[Tier], ...], setting: Setting, messages: Floats | None) -> None:
         """Hold the messages in the first form that can; None stands for messages that say nothing."""
-        self.setting, self._logs, self.answer = setting, None, None
+        self.setting, self._logs, self._assessment = setting, None, None
         found = next((tier for kind in tiers if (tier := kind.make(setting, messages)) is not None), None)
         if found is None or not found.beliefs(self.mu_var)[1]:
             raise zero_probability(self.problem.graph)
@@ -100,10 +109,15 @@ class MessageState:
             self._logs = self.n_steps, LogMessages.of(self.setting, self.tier.log_messages())
         return self._logs[1]
 
-    def close(self) -> None:
-        """Keep only the log messages: there will be no further iteration."""
-        self._logs = self.n_steps, self.logs
-        del self.tier
+    @property
+    def assessment(self) -> Assessment:
+        """What the messages of sums are worth, found once an iterate."""
+        if self._assessment is None or self._assessment[0] != self.n_steps:
+            found = self.tier.assess(self.mu_var, self.reweighting.parent)
+            if found.energy == -np.inf:
+                raise zero_probability(self.problem.graph)
+            self._assessment = self.n_steps, found
+        return self._assessment[1]
 
     def iterate(self) -> int:
         """Run all passes once; return the worst of what the tier says."""
@@ -164,12 +178,10 @@ class MessagePassing(Method):
         """Start from uniform messages, or from those of an earlier result."""
         graph, layout = problem.graph, problem.graph.layout
         self._check_budget(problem)
-        if (graph.theta[layout.cell_ptr[layout.factor_size == 1]] == -np.inf).any():
+        single = layout.plan("single cells", lambda: layout.cell_ptr[layout.factor_size == 1])
+        if (graph.theta[single] == -np.inf).any():
             raise zero_probability(graph)
         reweighting = self.counting_numbers(problem, warm)
-        coupling = reweighting.rho[np.diff(layout.scope_ptr) > 1]
-        if coupling.size and not (_RHO[0] <= coupling.min() and coupling.max() <= _RHO[1]):
-            raise ModelError(f"rho must be between {_RHO[0]:g} and {_RHO[1]:g}: potentials are divided by it")
         summed = problem.tau > 0
         schedule = make_schedule(layout, self.schedule, self.order)
         setting = Setting(
@@ -182,7 +194,7 @@ class MessagePassing(Method):
     def _check_budget(self, problem: Problem) -> None:
         """Raise if scaled tables, beliefs, messages in two forms, their sums and the order do not fit."""
         lay = problem.graph.layout
-        states = float(lay.card[lay.scope_vars].sum())
+        states = float(message_offsets(lay)[-1])
         needed = 8.0 * (2.0 * float(lay.table_ptr[-1]) + 4.0 * states + 6.0 * lay.n_states + 8.0 * lay.n_edges)
         if needed > max(problem.max_bytes, _TRIFLE):
             limit = readable_bytes(problem.max_bytes)
@@ -203,73 +215,60 @@ class MessagePassing(Method):
         change, possible = state.tier.beliefs(state.mu_var)
         if not possible:
             raise zero_probability(state.problem.graph)
-        if _whole(state.problem) and state.n_steps & (state.n_steps - 1) == 0:
+        if state.whole and state.n_steps & (state.n_steps - 1) == 0:
             self.decoding(state)  # after 1, 2, 4, 8, ... iterations: messages that do not settle pass good states
         if before is not None:
             after = state.tier.log_messages()
             change = float(np.abs(np.exp(after) - np.exp(before)).max(initial=0.0)) / (1.0 - self.damping)
-        suspect = change < _QUIET and (state.hears_itself or bool(_saturated(state).any()))
-        if (suspect or change < _SETTLED) and not self.exact_here(state):
-            apart = self._distance(state)
-            change = max(change, apart) if apart > _AGREE else change
+        state.change = change
         return change
 
-    def _distance(self, state: MessageState) -> float:
+    def verify(self, state: MessageState) -> float:
         """Return how far the messages are from a fixed point where marginals, 0 or 1 up to rounding, do not tell."""
+        if self.exact_here(state) or not (state.change < _SETTLED or _suspect(state)):
+            return 0.0
+        apart = self.distance(state)
+        return apart if apart > _AGREE else 0.0
+
+    def distance(self, state: MessageState) -> float:
+        """Return how far beliefs are from agreeing; for maxima, whether they still move where they are saturated."""
         if state.problem.task is not Task.INFER:
             return _QUIET if _still_moving(state) else 0.0
-        lay, mu_factor = state.setting.layout, self.free_energy(state)[1]
-        return float(
-            inconsistency(
-                lay.card, lay.scope_ptr, lay.scope_vars, lay.table_ptr, lay.state_ptr, mu_factor, state.mu_var
-            )
-        )
+        return state.assessment.apart
 
     def value(self, state: MessageState) -> Value:
         """Return the present value: of the beliefs for sums, of the best decoding for maxima."""
         if state.problem.task is Task.INFER:
-            answer = self.marginals(state)
-            return Value(answer.log_z, answer.lower, answer.upper)
+            log_z, _, lower, upper = self.worth(state)
+            return Value(log_z, lower, upper)
         found = self.decoding(state)
         return Value(found.log_value, found.lower, found.upper)
 
     def finish(self, state: MessageState) -> Marginals | Decoding:
-        """Return beliefs and their value, or the decoding; the tables of the sweeps are let go first."""
-        state.close()
-        return self.marginals(state) if state.problem.task is Task.INFER else self.decoding(state)
+        """Return beliefs and their value, or the decoding; the tables of the sweeps are let go."""
+        answer = self.marginals(state) if state.problem.task is Task.INFER else self.decoding(state)
+        state.tier.release()
+        return answer
 
     def kept(self, state: MessageState) -> Start:
-        """Return the messages, the zeros they rest on, and the counting numbers."""
-        return Start(state.logs.messages, state.problem.graph.theta == -np.inf, state.reweighting)
+        """Return the messages, the potentials they rest on, and the counting numbers."""
+        return Start(state.tier.log_messages, state.problem.graph.theta, state.reweighting)
 
     # -- answers ------------------------------------------------------------------------------------------------
-    def free_energy(self, state: MessageState) -> tuple[float, Floats]:
-        """Return the free energy of the present beliefs, and the beliefs of factors."""
-        now, logs, lay = state.setting, state.logs, state.setting.layout
-        mu_factor = np.empty(int(lay.table_ptr[-1]))
-        energy = factor_beliefs(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, message_offsets(lay),
-            now.theta, now.rho, logs.messages, logs.finite, logs.zeros, state.mu_var, mu_factor,
-        )  # fmt: skip
-        if energy == -np.inf:
-            raise zero_probability(state.problem.graph)
-        return float(energy), mu_factor
-
-    def marginals(self, state: MessageState) -> Marginals:
-        """Return beliefs, their free energy or a bound, and what is certain about log Z."""
-        if state.answer is None or state.answer[0] != state.n_steps:
-            state.answer = state.n_steps, self._marginals(state)
-        return state.answer[1]
-
-    def _marginals(self, state: MessageState) -> Marginals:
-        energy, mu_factor = self.free_energy(state)
-        mu_var = state.mu_var.copy()
+    def worth(self, state: MessageState) -> tuple[float, Bound, float, float]:
+        """Return the value of sums, what it is, and the certified interval."""
+        energy = state.assessment.energy
         if self.exact_here(state):
-            return Marginals(energy, Bound.EXACT, mu_var, mu_factor, energy, energy)
+            return energy, Bound.EXACT, energy, energy
         upper = self.upper_bound(state)
         if upper < np.inf:
-            return Marginals(upper, Bound.UPPER, mu_var, mu_factor, -np.inf, upper)
-        return Marginals(energy, Bound.ESTIMATE, mu_var, mu_factor)
+            return upper, Bound.UPPER, -np.inf, upper
+        return energy, Bound.ESTIMATE, -np.inf, np.inf
+
+    def marginals(self, state: MessageState) -> Marginals:
+        """Return beliefs and their worth; those of factors are made when somebody asks for them."""
+        log_z, bound, lower, upper = self.worth(state)
+        return Marginals(log_z, bound, state.mu_var, partial(state.tier.tables, state.mu_var), lower, upper)
 
     def decoding(self, state: MessageState) -> Decoding:
         """Return the best decoding so far: a real assignment with its real score or value."""
@@ -277,7 +276,7 @@ class MessagePassing(Method):
         if state.best is None or state.decoded_at != state.n_steps:
             state.decoded_at = state.n_steps
             upper = self.upper_bound(state)
-            if _whole(problem):
+            if state.whole:
                 found = decoded(problem, state.logs, self.exact_here(state), upper)
             else:
                 found = query_decoding(problem, state.logs, upper)
@@ -303,6 +302,15 @@ def _whole(problem: Problem) -> bool:
     return problem.task is Task.MAXIMIZE or (problem.task is Task.MARGINAL_MAP and problem.query.size == hidden)
 
 
+def _suspect(state: MessageState) -> bool:
+    """Whether marginals that stand still may hide messages that do not."""
+    if state.change >= _QUIET:
+        return False
+    lay, rho = state.setting.layout, state.setting.rho
+    wide = lay.plan("wide factors", lambda: np.flatnonzero(np.diff(lay.scope_ptr) > 2))
+    return bool((rho[wide] < 1.0).any()) or bool(_saturated(state).any())  # wide factors with rho < 1 hear themselves
+
+
 def _saturated(state: MessageState) -> Bools:
     """Return which states of unobserved variables have a marginal of 0 up to rounding."""
     lay = state.setting.layout
@@ -312,7 +320,7 @@ def _saturated(state: MessageState) -> Bools:
 def _still_moving(state: MessageState) -> bool:
     """Whether a state whose belief is 0 up to rounding still becomes likelier: it may yet turn over."""
     lay, saturated = state.setting.layout, _saturated(state)
-    beta = LogMessages.of(state.setting, state.tier.log_messages()).beta
+    beta = state.logs.beta
     beta -= np.repeat(np.maximum.reduceat(beta, lay.state_ptr[:-1]), lay.card)
     before = state.memory.get("beta")
     state.memory["beta"] = beta

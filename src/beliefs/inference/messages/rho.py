@@ -35,11 +35,12 @@ from beliefs.model.layout import Layout
 from beliefs.options import check_option, is_number
 from beliefs.typing import Floats, Ints
 
-__all__ = ["WORDS", "Reweighting", "RhoChoice", "choose_rho", "improved"]
+__all__ = ["WORDS", "Reweighting", "RhoChoice", "check_range", "choose_rho", "improved"]
 
 RhoChoice: TypeAlias = str | float | ArrayLike | None
 _GRID_ORIGIN = {2: "0.5 on a 4-connected grid", 4: "0.25 on an 8-connected grid"}
 WORDS = ("grid", "uniform", "sampled")
+_RANGE = (1e-6, 1e6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,11 +201,19 @@ def _only_single(layout: Layout) -> tuple[Floats, Floats]:
 # -- given numbers ------------------------------------------------------------------------------------------------
 
 
+def check_range(layout: Layout, rho: Floats) -> None:
+    """Refuse given counting numbers of factors of several variables that potentials cannot be divided by."""
+    coupling = rho[np.diff(layout.scope_ptr) > 1]
+    if coupling.size and not (_RANGE[0] <= coupling.min() and coupling.max() <= _RANGE[1]):
+        raise ModelError(f"rho must be between {_RANGE[0]:g} and {_RANGE[1]:g}: potentials are divided by it")
+
+
 def _given(layout: Layout, rho: ArrayLike, name: Callable[[int], str]) -> Reweighting:
     numbers = _numbers(layout, rho)
     bad = np.flatnonzero(~((numbers > 0.0) & (numbers <= 1.0 + TOLERANCE)))
     if bad.size:
         raise ModelError(f"rho must be in (0, 1], found {numbers[bad[0]]:.10g} for factor {bad[0]}")
+    check_range(layout, numbers)
     numbers = np.minimum(numbers, 1.0)
     numbers[np.diff(layout.scope_ptr) < 2] = 1.0
     numbers, parent = certified(layout, numbers, name)

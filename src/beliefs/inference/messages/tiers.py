@@ -13,13 +13,12 @@ A method takes the first that can hold its problem. They agree to rounding.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from beliefs.inference.messages.schedule import Pass, Schedule
+from beliefs.inference.messages.log_messages import Assessment, LogMessages
+from beliefs.inference.messages.schedule import Pass
+from beliefs.inference.messages.setting import Setting, message_offsets
 from beliefs.kernels.beliefs import variable_beliefs
 from beliefs.kernels.messages import log_beliefs, send_unary, sweep_log, widest_scope
 from beliefs.kernels.messages_linear import (
@@ -33,40 +32,9 @@ from beliefs.kernels.messages_linear import (
     sweep_linear,
 )
 from beliefs.model.layout import Layout
-from beliefs.typing import Bools, Floats, Ints
-
-_LEAST_LOG = 1e4  # nats
-_SPANS = 100.0
+from beliefs.typing import Floats, Ints
 
 __all__ = ["LinearTier", "LogTier", "Setting", "Tier", "message_offsets", "said_at_first"]
-
-
-@dataclass(frozen=True, eq=False)
-class Setting:
-    """What a sweep needs to know: the model, temperatures (``summed``), counting numbers, order and damping."""
-
-    layout: Layout
-    theta: Floats
-    summed: Bools
-    rho: Floats
-    schedule: Schedule
-    damping: float
-    in_logs: bool
-    allocate: Callable[[int], Floats] = np.empty
-    """Where the memory of large tables comes from."""
-
-    @cached_property
-    def floor(self) -> float:
-        """The least log of a message that is not zero: none on forests, else well below what the potentials span."""
-        if self.schedule.forest:
-            return -np.inf
-        finite = self.theta[self.theta > -np.inf]
-        return -max(_LEAST_LOG, _SPANS * float(np.ptp(finite)) if finite.size else 0.0)
-
-
-def message_offsets(layout: Layout) -> Ints:
-    """Return where the message of each edge begins in the flat array of log messages, (n_edges+1,)."""
-    return layout.plan("messages", lambda: np.concatenate([[0], np.cumsum(layout.card[layout.scope_vars])]))
 
 
 def said_at_first(setting: Setting, messages: Floats | None) -> Floats | None:
@@ -111,6 +79,19 @@ class Tier(ABC):
     @abstractmethod
     def log_messages(self) -> Floats:
         """Return all messages as logs, flat, in the order of edges, normalised."""
+
+    def assess(self, mu_var: Floats, parent: Floats | None) -> Assessment:
+        """Return what sums are worth at the present messages; ``parent`` certifies counting numbers, if given."""
+        return LogMessages.of(self.setting, self.log_messages()).assess(mu_var, parent)
+
+    def tables(self, mu_var: Floats) -> Floats:
+        """Return the beliefs of all factors, one after the other, of messages that were found possible."""
+        tables = LogMessages.of(self.setting, self.log_messages()).tables()
+        assert tables is not None
+        return tables
+
+    def release(self) -> None:  # noqa: B027
+        """Let go of what only further sweeps would need."""
 
     def passes(self) -> tuple[Pass, ...]:
         """The passes of an iteration."""
@@ -171,6 +152,10 @@ class LogTier(Tier):
     def log_messages(self) -> Floats:
         """Return the messages themselves."""
         return self.messages
+
+    def release(self) -> None:
+        """Let go of the scaled tables."""
+        self.psi = np.zeros(0)
 
 
 class LinearTier(Tier):
@@ -253,6 +238,10 @@ class LinearTier(Tier):
         starts = message_offsets(self.setting.layout)[:-1]
         logs -= np.repeat(np.log(np.add.reduceat(self.messages, starts)), np.diff(message_offsets(self.setting.layout)))
         return logs
+
+    def release(self) -> None:
+        """Let go of the scaled tables."""
+        self.psi = np.zeros(0)
 
 
 def _potentials(setting: Setting) -> tuple[Ints, Floats, float]:

@@ -24,12 +24,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+<<<<<<< HEAD
 from beliefs.inference.base import Marginals, Problem, Task, observed_point_masses
 from beliefs.inference.messages.propagation import MessagePassing, MessageState, Start
 from beliefs.inference.messages.rho import WORDS, Reweighting, choose_rho, improved
 from beliefs.inference.messages.tiers import message_offsets
 from beliefs.kernels.decomposed_bound import decomposed_bound
 from beliefs.options import MANY, check_integer, check_option
+=======
+from beliefs.inference.base import Marginals, Problem, Task, check_option, is_number
+from beliefs.inference.messages.propagation import MessagePassing, MessageState, Start
+from beliefs.inference.messages.rho import WORDS, Reweighting, choose_rho, improved
+>>>>>>> 2e235a3 (Message passing checks convergence when it claims it, in the tier's own domain; the value of sums is the Lagrangian; factor marginals are made when asked for)
 from beliefs.typing import Floats
 
 __all__ = ["TRW"]
@@ -100,39 +106,24 @@ class TRW(MessagePassing):
         state = self.init(replace(problem, task=Task.INFER, query=np.zeros(0, np.int64)))
         steps = int(np.clip(_BOUND_WORK / max(1, int(problem.graph.layout.table_ptr[-1])), 5, 100))
         for _ in range(steps):
-            if self.step(state) < _SETTLED:
+            if self.step(state) < _SETTLED and self.verify(state) < _SETTLED:
                 break
-        return super().marginals(state).upper
+        return self._bound_here(state)
 
     def _bound_here(self, state: MessageState) -> float:
         if state.reweighting.parent is None:
             return np.inf
-        logs, now, lay = state.logs, state.setting, state.setting.layout
-        graph = state.problem.graph
-        seen = np.repeat(lay.observed, lay.card)
-        beta = np.where(seen, np.where(observed_point_masses(graph) > 0, 0.0, -np.inf), logs.beta)
-        return float(
-            decomposed_bound(
-                lay.card,
-                lay.scope_ptr,
-                lay.scope_vars,
-                lay.cell_ptr,
-                lay.state_ptr,
-                message_offsets(lay),
-                now.theta,
-                state.problem.tau,
-                now.rho,
-                state.reweighting.parent,
-                logs.messages,
-                beta,
-            )  # fmt: skip
-        )
+        if state.problem.task is Task.INFER:
+            return state.assessment.upper
+        return state.logs.upper_bound(state.problem.tau, state.mu_var, state.reweighting.parent)
 
-    def _distance(self, state: MessageState) -> float:
+    def distance(self, state: MessageState) -> float:
         """Add how far the bound is from the value of the beliefs: at the maximum they are equal."""
-        energy, bound = self.free_energy(state)[0], self._bound_here(state)
-        apart = (bound - energy) / max(1.0, abs(energy)) if bound < np.inf else 0.0
-        return max(super()._distance(state), apart if state.problem.task is Task.INFER else 0.0)
+        apart = super().distance(state)
+        if state.problem.task is not Task.INFER or state.reweighting.parent is None:
+            return apart
+        energy, upper = state.assessment.energy, state.assessment.upper
+        return max(apart, (upper - energy) / max(1.0, abs(energy))) if upper < np.inf else apart
 
     # -- counting numbers that move ---------------------------------------------------------------------------------
     def init(self, problem: Problem, warm: Start | None = None) -> MessageState:
@@ -148,7 +139,7 @@ class TRW(MessagePassing):
         residual = super().step(state)
         if state.memory["left"] <= 0:
             return residual
-        if residual > _SETTLED:
+        if residual > _SETTLED or self.verify(state) > _SETTLED:
             return max(residual, 1.0)  # the counting numbers still have steps to take
         bound = self._bound_here(state)
         if bound < state.memory.get("bound of rho", np.inf):

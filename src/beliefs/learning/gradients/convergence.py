@@ -131,6 +131,6 @@ class AtConvergence(Gradient):
 
         limits = Limits(tol=self.tol, max_iters=self.max_iters)
         done = drive(step, lambda: Value(0.0), limits, fixed_point=False)
-        kept = Start(run.tier.log_messages().copy(), graph.theta == -np.inf, reweighting_of(self.method, graph))
+        kept = Start(run.tier.log_messages().copy(), graph.theta, reweighting_of(self.method, graph))
         back = Limits(tol=self.back_tol, max_iters=self.max_iters)
         return ConvergedBeliefs(run, back, done.status is Status.CONVERGED, kept)

@@ -20,7 +20,6 @@ from beliefs.inference.messages.tiers import LogTier, Setting, Tier, message_off
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.variational.mean_field import MeanField
 from beliefs.kernels.back_messages import add_unary, back_beliefs, back_sweep_log, largest_adjoint
-from beliefs.kernels.beliefs import factor_beliefs
 from beliefs.kernels.messages import log_beliefs
 from beliefs.learning.gradients.checkpoints import Replayed, State
 from beliefs.learning.gradients.shelf import take
@@ -140,8 +139,10 @@ class LogRun(MessageRun):
 
     def mu_factor(self, state: State) -> Floats:
         """Return every factor's belief at a state."""
-        lay, logs = self.setting.layout, LogMessages.of(self.setting, state.messages)
-        return log_factor_beliefs(self.graph, self.setting, logs, self.mu_var, np.empty(int(lay.table_ptr[-1])))
+        tables = LogMessages.of(self.setting, state.messages).tables()
+        if tables is None:
+            raise zero_probability(self.graph)
+        return tables
 
     def begin_backward(self, state: State, mu_factor: Floats, bar_var: Floats, bar_factor: Floats) -> None:
         """Go back through the beliefs, see :func:`beliefs.kernels.back_messages.back_beliefs`."""
@@ -190,17 +191,3 @@ class LogRun(MessageRun):
         lay = self.setting.layout
         add_unary(lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, self.setting.theta, self.total, self.grad)
         return self.grad
-
-
-def log_factor_beliefs(
-    graph: FactorGraph, setting: Setting, logs: LogMessages, mu_var: Floats, mu_factor: Floats
-) -> Floats:
-    """Write and return beliefs of factors that follow from log messages."""
-    lay = setting.layout
-    energy = factor_beliefs(
-        lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, message_offsets(lay),
-        setting.theta, setting.rho, logs.messages, logs.finite, logs.zeros, mu_var, mu_factor,
-    )  # fmt: skip
-    if energy == -np.inf:
-        raise zero_probability(graph)
-    return mu_factor

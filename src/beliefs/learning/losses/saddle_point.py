@@ -87,7 +87,10 @@ class SaddlePoint(Loss):
             if method.iterative
             else 1,
         )
-        done = run(lambda: method.step(state), lambda: method.value(state), limits, fixed_point=False)
+        done = run(
+            lambda: method.step(state), lambda: method.value(state), limits, fixed_point=False,
+            verify=lambda: method.verify(state),
+        )  # fmt: skip
         found = method.finish(state)
         assert isinstance(found, Decoding)
         exact = found.log_value == found.upper

@@ -1,0 +1,46 @@
+"""What a sweep of messages needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from beliefs.inference.messages.schedule import Schedule
+from beliefs.model.layout import Layout
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["Setting", "message_offsets"]
+
+_LEAST_LOG = 1e4  # nats
+_SPANS = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What a sweep needs to know: the model, temperatures (``summed``), counting numbers, order and damping."""
+
+    layout: Layout
+    theta: Floats
+    summed: Bools
+    rho: Floats
+    schedule: Schedule
+    damping: float
+    in_logs: bool
+    allocate: Callable[[int], Floats] = np.empty
+    """Where the memory of large tables comes from."""
+
+    @cached_property
+    def floor(self) -> float:
+        """The least log of a message that is not zero: none on forests, else well below what the potentials span."""
+        if self.schedule.forest:
+            return -np.inf
+        finite = self.theta[self.theta > -np.inf]
+        return -max(_LEAST_LOG, _SPANS * float(np.ptp(finite)) if finite.size else 0.0)
+
+
+def message_offsets(layout: Layout) -> Ints:
+    """Return where the message of each edge begins in the flat array of log messages, (n_edges+1,)."""
+    return layout.plan("messages", lambda: np.concatenate([[0], np.cumsum(layout.card[layout.scope_vars])]))
