@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from beliefs.kernels.pairwise import (
 from beliefs.kernels.pairwise_binary import binary_max_sweep, binary_power_sweep, binary_sum_sweep, ratio_beliefs
 from beliefs.kernels.pairwise_setup import hold_messages, hold_unary, largest_reach, load_tables, log_rows, multiply_up
 from beliefs.kernels.pairwise_value import AGREEMENT, BOUND, ENERGY, binary_edge_value, edge_value, variable_value
-from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
 __all__ = ["PairwiseTier"]

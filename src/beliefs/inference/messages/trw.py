@@ -24,18 +24,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-<<<<<<< HEAD
-from beliefs.inference.base import Marginals, Problem, Task, observed_point_masses
+from beliefs.inference.base import Marginals, Problem, Task
 from beliefs.inference.messages.propagation import MessagePassing, MessageState, Start
 from beliefs.inference.messages.rho import WORDS, Reweighting, choose_rho, improved
-from beliefs.inference.messages.tiers import message_offsets
-from beliefs.kernels.decomposed_bound import decomposed_bound
 from beliefs.options import MANY, check_integer, check_option
-=======
-from beliefs.inference.base import Marginals, Problem, Task, check_option, is_number
-from beliefs.inference.messages.propagation import MessagePassing, MessageState, Start
-from beliefs.inference.messages.rho import WORDS, Reweighting, choose_rho, improved
->>>>>>> 2e235a3 (Message passing checks convergence when it claims it, in the tier's own domain; the value of sums is the Lagrangian; factor marginals are made when asked for)
 from beliefs.typing import Floats
 
 __all__ = ["TRW"]
