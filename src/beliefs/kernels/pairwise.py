@@ -261,7 +261,9 @@ def power_sweep(constant: int) -> Callable[..., None]:
 
 
 @inlined_kernel
-def both_maxima(states: int, width: int, at: int, psi: Any, mask: Any, cu: Any, cv: Any, to_u: Any, to_v: Any) -> None:
+def both_maxima(
+    states: int, width: int, at: int, psi: Any, mask: Any, low: Any, cu: Any, cv: Any, to_u: Any, to_v: Any
+) -> None:
     """Write ``to_u = (T + cv).max(axis=1)`` and ``to_v = (T + cu[:, None]).max(axis=0)``, shifted to maximum zero."""
     for x in range(0, width, 4):
         r0, r1 = at + x * states, at + min(x + 1, states - 1) * states
@@ -278,17 +280,20 @@ def both_maxima(states: int, width: int, at: int, psi: Any, mask: Any, cu: Any, 
                 onto = maximum4(onto, load4(to_v, y))
             store4(to_v, y, maximum4(onto, maximum4(add4(t2, c2), add4(t3, c3))))
         store4(to_u, x, peaks4(s0, s1, s2, s3))
-    shift_to_zero(width, mask, to_u)
-    shift_to_zero(width, mask, to_v)
+    shift_to_zero(width, mask, low, to_u)
+    shift_to_zero(width, mask, low, to_v)
 
 
 @inlined_kernel
-def shift_to_zero(width: int, mask: Any, message: Any) -> None:
-    """Subtract the maximum; the padding, where ``mask`` is zero, becomes zero."""
-    top, low, one = fill4(LOW), fill4(LOW), fill4(1.0)
+def shift_to_zero(width: int, mask: Any, low: Any, message: Any) -> None:
+    """Subtract the maximum; the padding, where ``mask`` is zero and ``low`` is ``LOW``, becomes zero.
+
+    ``low`` is added, and nothing taken away again: a sum such as ``m * mask + LOW * (1 - mask)`` may be reassociated
+    into one in which ``m`` is lost.
+    """
+    top = fill4(LOW)
     for x in range(0, width, 4):
-        kept = load4(mask, x)
-        top = maximum4(top, multiply_add4(load4(message, x), kept, multiply4(low, subtract4(one, kept))))
+        top = maximum4(top, add4(load4(message, x), load4(low, x)))
     shift = fill4(peak4(top))
     for x in range(0, width, 4):
         store4(message, x, multiply4(subtract4(load4(message, x), shift), load4(mask, x)))
@@ -316,8 +321,10 @@ def max_sweep(constant: int) -> Callable[..., None]:
         """Do what :func:`power_sweep` does with sums and maxima; ``psi`` is ``theta / rho``, ``product`` is beta."""
         width = constant if constant > 0 else (states + 3) // 4 * 4
         cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
-        to_u, to_v, mask = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM)
+        to_u, to_v, mask, low = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM)
         fill_mask(states, width, mask)
+        for x in range(width):
+            put(low, x, 0.0 if x < states else LOW)
         tables, beliefs, sent, own_tables = address(psi), address(product), address(messages), at.size == 0
         ahead = max(1, _AHEAD // (states * states)) * stride
         for e in range(begin, end, stride):
@@ -328,7 +335,8 @@ def max_sweep(constant: int) -> Callable[..., None]:
             for x in range(0, width, 4):
                 store4(cu, x, subtract4(load4(beliefs, pu + x), load4(sent, mu + x)))
                 store4(cv, x, subtract4(load4(beliefs, pv + x), load4(sent, mv + x)))
-            both_maxima(states, width, e * states * states if own_tables else at[e], tables, mask, cu, cv, to_u, to_v)
+            table = e * states * states if own_tables else at[e]
+            both_maxima(states, width, table, tables, mask, low, cu, cv, to_u, to_v)
             share, weight = fill4(keep), fill4(rho[e])
             for x in range(0, width, 4):
                 old_u, old_v = load4(sent, mu + x), load4(sent, mv + x)

@@ -86,6 +86,22 @@ def test_flooding_with_maxima_is_the_equations_sweep_by_sweep(name: str, query: 
         np.testing.assert_allclose(state.mu_var, plain.marginals(), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("states", [2, 3, 4, 5, 8, 9, 21])
+@pytest.mark.parametrize("method", [BP(), TRW(), BP(damping=0.5)])
+def test_messages_of_maxima_stay_normalised_however_long_they_run(method: MessagePassing, states: int) -> None:
+    """A message spans no more than its table does, divided by its counting number; its largest entry is zero."""
+    graph = pairwise_model(states, seed=3, scale=0.3, size=12)
+    state = held(method, [PairwiseTier], Problem(graph, Task.MAXIMIZE))
+    for _ in range(20):
+        assert state.iterate() == 0
+    width = state.tier.edges.width
+    rows = state.tier.messages.reshape(-1, width)[:, : 1 if width == 1 else states]
+    reach = np.ptp(graph.theta) / state.setting.rho.min()
+    assert np.abs(rows).max() <= reach
+    if width > 1:
+        assert np.abs(rows.max(axis=1)).max() <= (1e-9 if method.damping == 0 else reach)
+
+
 # -- tiers against each other ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("schedule", ["sequential", "color", "tree"])
 @pytest.mark.parametrize("damping", [0.0, 0.3])

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beliefs.inference.messages.schedule import factors_breadth_first
 from beliefs.inference.messages.setting import Setting, message_offsets
 from beliefs.kernels.beliefs import assess_factors, factor_beliefs
+from beliefs.kernels.decode import decode_in_order
 from beliefs.kernels.decomposed_bound import decomposed_bound
 from beliefs.kernels.messages import log_beliefs
 from beliefs.typing import Floats, Ints
@@ -91,3 +93,12 @@ class LogMessages:
             now.theta, now.rho, self.messages, self.finite, self.zeros, tables,
         )  # fmt: skip
         return tables if possible else None
+
+    def decode(self, states: Ints) -> None:
+        """Decide the variables that are open in ``states`` (-1), one after the other, as factors reach them."""
+        now, lay = self.setting, self.setting.layout
+        decode_in_order(
+            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, lay.var_ptr, lay.var_edges,
+            lay.edge_factor, message_offsets(lay), now.theta, now.rho, self.messages, self.finite, self.zeros,
+            factors_breadth_first(lay), states,
+        )  # fmt: skip

@@ -70,6 +70,18 @@ class Edges:
         none = np.zeros(0, np.int64)
         return replace(self, table=none, cells=none)
 
+    def ends_near(self, schedule: Schedule, n_vars: int) -> tuple[Ints, Ints]:
+        """Return for each variable its ends of edges, ``2 e`` or ``2 e + 1``, as offsets and list, kept once made."""
+        kept = schedule.kept
+        if "ends" not in kept:
+            ends = np.stack([self.u, self.v], axis=1).reshape(-1)
+            kept["ends"] = (
+                np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n_vars))]),
+                ends.argsort(kind="stable"),
+            )
+        near: tuple[Ints, Ints] = kept["ends"]
+        return near
+
     @property
     def width(self) -> int:
         """Entries of a held message: one ratio if binary, else the states, padded."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from beliefs.inference.messages.log_messages import Assessment
 from beliefs.inference.messages.pairwise_edges import EdgeCertificate, Edges, EdgeWeights
+from beliefs.inference.messages.schedule import variables_breadth_first
 from beliefs.inference.messages.setting import Setting, message_offsets
 from beliefs.inference.messages.tiers import Tier
 from beliefs.kernels.back_pair_beliefs import pair_beliefs, single_beliefs
@@ -21,6 +22,7 @@ from beliefs.kernels.pairwise import (
     sum_sweep,
 )
 from beliefs.kernels.pairwise_binary import binary_max_sweep, binary_power_sweep, binary_sum_sweep, ratio_beliefs
+from beliefs.kernels.pairwise_decode import decode_pairs
 from beliefs.kernels.pairwise_setup import hold_messages, hold_unary, largest_reach, load_tables, log_rows, multiply_up
 from beliefs.kernels.pairwise_value import AGREEMENT, BOUND, ENERGY, binary_edge_value, edge_value, variable_value
 from beliefs.typing import Floats, Ints
@@ -128,6 +130,26 @@ class PairwiseTier(Tier):
         base = self.shift + _constants(self.setting)
         energy, bound = base + of_variables[ENERGY] + out[ENERGY], base + of_variables[BOUND] + out[BOUND]
         return Assessment(float(energy), np.inf if parent is None else float(bound), float(out[AGREEMENT]))
+
+    def decode(self, states: Ints) -> None:
+        """Decide open variables one after the other, in the order in which factors reach them."""
+        if not self.log_domain:
+            super().decode(states)
+            return
+        lay, edges, weights = self.setting.layout, self.edges, EdgeWeights.of(self.setting, self.edges)
+        decode_pairs(
+            edges.u, edges.v, self.at, self.psi, weights.of_edges, edges.states, edges.width, self.product,
+            self.messages, *edges.ends_near(self.setting.schedule, lay.n_vars), variables_breadth_first(lay), states,
+        )  # fmt: skip
+
+    def log_beliefs(self) -> Floats:
+        """Return logs of the products."""
+        if not self.log_domain:
+            return super().log_beliefs()
+        rows = self.product.reshape(-1, self.edges.width)
+        if self.edges.width == 1:
+            rows = np.concatenate([np.zeros_like(rows), rows], axis=1)
+        return np.ascontiguousarray(rows[:, : self.edges.states]).reshape(-1)
 
     def tables(self, mu_var: Floats) -> Floats:
         """Return the beliefs of all factors; scaled tables that were let go are made again."""

@@ -36,6 +36,7 @@ from beliefs.inference.messages.setting import Setting, message_offsets
 from beliefs.inference.messages.tiers import LinearTier, LogTier, Tier
 from beliefs.inference.parallel import side_by_side
 from beliefs.inference.search.decoding import decoded, query_decoding
+from beliefs.inference.search.forest_moves import affordable_moves
 from beliefs.kernels.messages_linear import IMPOSSIBLE, OUT_OF_RANGE
 from beliefs.options import check_option, is_number, is_word
 from beliefs.typing import Bools, Floats
@@ -48,6 +49,7 @@ _QUIET = 1e-3  # change of a marginal below which saturated models are looked at
 _SETTLED = 1e-6  # change below which a fixed point is verified: factors and variables must agree
 _AGREE = 1e-6  # how closely
 _SATURATED = 1e-9  # a marginal that may hide a change of its logs
+_ITERATIONS_A_MOVE = 40  # iterations that take as long as a forest move
 _TRIFLE = 1_000_000  # bytes that are always there
 _WORTH_THREADS = 200_000  # cells: a smaller sweep is over before a second thread has begun
 
@@ -88,7 +90,7 @@ class MessageState:
         self.threads = problem.threads if setting.layout.table_ptr[-1] >= _WORTH_THREADS else 1
         self.change = np.inf
         self.best: Decoding | None = None
-        self.decoded_at = -1
+        self.decoded_at, self.moves = -1, 0
         self.memory: dict[str, Any] = {}
         self.tier: Tier
         self._logs: tuple[int, LogMessages] | None = None
@@ -118,6 +120,18 @@ class MessageState:
                 raise zero_probability(self.problem.graph)
             self._assessment = self.n_steps, found
         return self._assessment[1]
+
+    def take_moves(self) -> int:
+        """Return how many forest moves a decoding may make: on large models one for every forty iterations so far.
+
+        A settled state needs none: no change on trees, or around a single loop, improves it [weiss2001].
+        """
+        affordable = affordable_moves(self.setting.layout)
+        if affordable > 1:
+            return affordable
+        moves = 0 if self.change <= _SETTLED else self.n_steps // _ITERATIONS_A_MOVE - self.moves
+        self.moves += moves
+        return moves
 
     def iterate(self) -> int:
         """Run all passes once; return the worst of what the tier says."""
@@ -277,7 +291,7 @@ class MessagePassing(Method):
             state.decoded_at = state.n_steps
             upper = self.upper_bound(state)
             if state.whole:
-                found = decoded(problem, state.logs, self.exact_here(state), upper)
+                found = decoded(problem, state.tier, self.exact_here(state), upper, state.take_moves())
             else:
                 found = query_decoding(problem, state.logs, upper)
             state.best = found if state.best is None else better(state.best, found)
@@ -320,7 +334,9 @@ def _saturated(state: MessageState) -> Bools:
 def _still_moving(state: MessageState) -> bool:
     """Whether a state whose belief is 0 up to rounding still becomes likelier: it may yet turn over."""
     lay, saturated = state.setting.layout, _saturated(state)
-    beta = state.logs.beta
+    if not saturated.any():
+        return False
+    beta = state.tier.log_beliefs()
     beta -= np.repeat(np.maximum.reduceat(beta, lay.state_ptr[:-1]), lay.card)
     before = state.memory.get("beta")
     state.memory["beta"] = beta

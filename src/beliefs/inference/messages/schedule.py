@@ -35,7 +35,15 @@ from beliefs.kernels.traversal import factor_classes, factor_traversal
 from beliefs.model.layout import Layout
 from beliefs.typing import Ints
 
-__all__ = ["SCHEDULES", "Pass", "Schedule", "factors_breadth_first", "is_forest", "make_schedule"]
+__all__ = [
+    "SCHEDULES",
+    "Pass",
+    "Schedule",
+    "factors_breadth_first",
+    "is_forest",
+    "make_schedule",
+    "variables_breadth_first",
+]
 
 SCHEDULES = ("auto", "flooding", "sequential", "even", "forward", "color", "tree", "chains", "residual")
 
@@ -99,6 +107,20 @@ def is_forest(layout: Layout) -> bool:
 def factors_breadth_first(layout: Layout) -> Ints:
     """Return all factors breadth first, part by part."""
     return _traversal(layout)[0]
+
+
+def variables_breadth_first(layout: Layout) -> Ints:
+    """Return all variables in the order in which :func:`factors_breadth_first` meets them; those in no factor last."""
+
+    def walk() -> Ints:
+        order = factors_breadth_first(layout)
+        starts, arity = layout.scope_ptr[order], np.diff(layout.scope_ptr)[order]
+        place = np.repeat(starts - np.cumsum(arity) + arity, arity) + np.arange(layout.n_edges)
+        met = np.concatenate([layout.scope_vars[place], np.arange(layout.n_vars)])
+        first = np.unique(met, return_index=True)[1]
+        return np.asarray(met[np.sort(first)], np.int64)
+
+    return layout.plan("variables breadth first", walk)
 
 
 def make_schedule(layout: Layout, name: str, order: Any = None) -> Schedule:

@@ -90,6 +90,14 @@ class Tier(ABC):
         assert tables is not None
         return tables
 
+    def decode(self, states: Ints) -> None:
+        """Decide the variables that are open in ``states`` (-1), one after the other; see :mod:`.kernels.decode`."""
+        LogMessages.of(self.setting, self.log_messages()).decode(states)
+
+    def log_beliefs(self) -> Floats:
+        """Return the logs of the variables' beliefs up to a constant each, ``-inf`` where a message is."""
+        return LogMessages.of(self.setting, self.log_messages()).beta
+
     def release(self) -> None:  # noqa: B027
         """Let go of what only further sweeps would need."""
 

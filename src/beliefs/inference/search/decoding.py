@@ -11,28 +11,31 @@ import numpy as np
 
 from beliefs.inference.base import Bound, Decoding, Problem, Task
 from beliefs.inference.messages.log_messages import LogMessages
-from beliefs.inference.messages.schedule import factors_breadth_first
-from beliefs.inference.messages.tiers import message_offsets
+from beliefs.inference.messages.tiers import Tier
 from beliefs.inference.search.feasible import feasible_state
 from beliefs.inference.search.forest_moves import locally_best
 from beliefs.inference.search.query_value import SECONDS, query_value
-from beliefs.kernels.decode import best_states, decode_in_order
-from beliefs.typing import Ints
+from beliefs.kernels.decode import best_states
 
 __all__ = ["decoded", "query_decoding"]
 
 _SHARE = 0.05  # of the time limit that one value may take
 
 
-def decoded(problem: Problem, logs: LogMessages, exact: bool, upper: float) -> Decoding:
-    """Return a joint state with its score; ``exact`` says that the messages are those of exact max-product."""
-    graph, row = problem.graph, _in_order(problem, logs)
+def decoded(problem: Problem, tier: Tier, exact: bool, upper: float, n_moves: int | None) -> Decoding:
+    """Return a joint state with its score; ``exact`` says that the messages are those of exact max-product.
+
+    ``n_moves`` forest moves improve the state; None stands for what a small model can afford.
+    """
+    graph = problem.graph
+    row = graph.evidence_states.copy()
+    tier.decode(row)
+    score = float(graph.log_score(row)) if exact else -np.inf
     if not exact:
-        row = locally_best(graph, row, problem.seed)
-        if graph.log_score(row) == -np.inf:
+        row, score = locally_best(graph, row, problem.seed, n_moves)
+        if score == -np.inf:
             start = feasible_state(graph, problem.seed)
-            row = row if start is None else locally_best(graph, start, problem.seed)
-    score = float(graph.log_score(row))
+            row, score = (row, score) if start is None else locally_best(graph, start, problem.seed)
     of_query = problem.task is Task.MARGINAL_MAP
     answer = row[problem.query] if of_query else row
     if exact:
@@ -53,15 +56,3 @@ def query_decoding(problem: Problem, logs: LogMessages, upper: float) -> Decodin
             states = start[problem.query]
             found = query_value(problem.graph, problem.query, states, *budget)
     return Decoding(states, found.value, found.bound, found.lower, max(upper, found.lower))
-
-
-def _in_order(problem: Problem, logs: LogMessages) -> Ints:
-    graph = problem.graph
-    lay = graph.layout
-    states = graph.evidence_states.copy()
-    decode_in_order(
-        lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, lay.var_ptr, lay.var_edges,
-        lay.edge_factor, message_offsets(lay), graph.theta, logs.setting.rho, logs.messages, logs.finite, logs.zeros,
-        factors_breadth_first(lay), states,
-    )  # fmt: skip
-    return states

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.inference.search.icm import checked_assignment, icm
+from beliefs.inference.search.icm import ascended, checked_assignment
 from beliefs.inference.search.strides import edge_strides
 from beliefs.kernels.forest_moves import forest_move, induced_forest
 from beliefs.model.graph import FactorGraph
+from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Ints
 
-__all__ = ["forest_moves", "locally_best"]
+__all__ = ["affordable_moves", "forest_moves", "locally_best"]
 
 _MOVES = 20  # random forests tried after coordinate ascent, on small models
 _WORK = 2e6  # cells: larger models get fewer
@@ -92,12 +93,19 @@ def forest_moves(
         idle = 0 if forests.improve(states) else idle + 1
         if free.sum() == forests.order.size:  # nothing was clamped, so this is the maximum
             break
-    return states, graph.log_score(states)
+    return states, float(graph.log_score(states))
 
 
-def locally_best(graph: FactorGraph, row: Ints, seed: int) -> Ints:
-    """Return a joint state after coordinate ascent and some forest moves, fewer on large models; never a worse one."""
-    row, _ = icm(graph, row)
-    moves = int(np.clip(_WORK / max(1, int(graph.layout.table_ptr[-1])), 1, _MOVES))
-    row, _ = forest_moves(graph, row, seed, moves)
-    return row
+def affordable_moves(layout: Layout) -> int:
+    """Return how many forest moves a model can afford at any time: many if it is small, none if it is large."""
+    return int(min(_WORK / max(1, int(layout.table_ptr[-1])), _MOVES))
+
+
+def locally_best(graph: FactorGraph, row: Ints, seed: int, n_moves: int | None = None) -> tuple[Ints, float]:
+    """Return a joint state after coordinate ascent and some forest moves, and its score; never a worse one.
+
+    ``n_moves`` None: as many as the model can afford, at least one.
+    """
+    row = ascended(graph, row)
+    moves = max(1, affordable_moves(graph.layout)) if n_moves is None else n_moves
+    return forest_moves(graph, row, seed, moves) if moves > 0 else (row, float(graph.log_score(row)))

@@ -19,7 +19,7 @@ from beliefs.kernels.icm import conditional_modes
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Ints
 
-__all__ = ["checked_assignment", "icm"]
+__all__ = ["ascended", "checked_assignment", "icm"]
 
 
 def icm(graph: FactorGraph, assignment: Ints, order: Ints | None = None) -> tuple[Ints, float]:
@@ -38,6 +38,12 @@ def icm(graph: FactorGraph, assignment: Ints, order: Ints | None = None) -> tupl
     >>> icm(g, np.array([0, 0]))[0]
     array([1, 0])
     """
+    states = ascended(graph, assignment, order)
+    return states, graph.log_score(states)
+
+
+def ascended(graph: FactorGraph, assignment: Ints, order: Ints | None = None) -> Ints:
+    """Return the local maximum of :func:`icm` without its score."""
     layout = graph.layout
     states = checked_assignment(graph, assignment)
     visited = np.arange(layout.n_vars) if order is None else np.array(order, np.int64)
@@ -48,7 +54,7 @@ def icm(graph: FactorGraph, assignment: Ints, order: Ints | None = None) -> tupl
         layout.edge_factor, graph.theta, stride, visited, states, active,
     ):  # fmt: skip
         pass
-    return states, graph.log_score(states)
+    return states
 
 
 def checked_assignment(graph: FactorGraph, assignment: Ints) -> Ints:

@@ -73,11 +73,11 @@ class Incumbent:
             states = self._row if self.evaluator is None else self._row[problem.query]
             return Decoding(states, upper, Bound.EXACT, upper, upper)
         if self.evaluator is None:
-            self.offer(locally_best(problem.graph, self._row, problem.seed))
+            self.offer(locally_best(problem.graph, self._row, problem.seed)[0])
             if self.best.value == -math.inf:
                 start = feasible_state(problem.graph, problem.seed)
                 if start is not None:
-                    self.offer(locally_best(problem.graph, start, problem.seed))
+                    self.offer(locally_best(problem.graph, start, problem.seed)[0])
             return Decoding(self._row, self.best.value, Bound.ESTIMATE, self.best.value, max(self.best.value, upper))
         found = self.best
         if found.value == -math.inf:
