@@ -25,7 +25,9 @@ from typing import Any
 import numpy as np
 
 from beliefs.errors import FormatError
-from beliefs.io.files import read_bytes
+from beliefs.inference.budget import default_budget
+from beliefs.io.archive import check_beginning, unpacked
+from beliefs.io.files import named_errors, read_bytes
 
 __all__ = ["FURTHER", "DataSet", "archive_bytes", "read_data"]
 
@@ -72,15 +74,11 @@ def read_data(path: str, model: str) -> DataSet:
 
 
 def _arrays(path: str) -> dict[str, np.ndarray]:
-    data = read_bytes(path)
-    if not data.startswith(b"PK"):
-        raise FormatError("not an .npz archive of plain arrays; numpy.savez writes one", path)
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except Exception as error:  # there is no common class for what garbage makes the unpacker raise
-        reason = " ".join(str(error).split())[:80]
-        raise FormatError(f"not an .npz archive of plain arrays ({type(error).__name__}: {reason})", path) from None
+    with named_errors(path):
+        data = read_bytes(path, check_beginning)
+        if not data.startswith(b"PK"):
+            raise FormatError("not an .npz archive of plain arrays; numpy.savez writes one")
+        return unpacked(data, most=default_budget())
 
 
 def _length(array: np.ndarray, name: str, path: str) -> int:

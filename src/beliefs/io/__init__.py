@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from beliefs.errors import FormatError
-from beliefs.io import bif, erg, fg, npz, uai, wcsp, xmlbif
+from beliefs.io import archive, bif, erg, fg, npz, uai, wcsp, xmlbif
 from beliefs.io.files import StrPath, named_errors, plain_name, read_bytes, write_bytes
+from beliefs.io.scanner import check_beginning
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.graph import FactorGraph, Model
 
@@ -30,6 +31,14 @@ _READERS: dict[str, Callable[[bytes], FactorGraph | BayesianNetwork]] = {
     ".npz": npz.loads,
     ".erg": erg.loads,
 }
+_BEGINNINGS: dict[str, Callable[[bytes], None]] = {
+    ".bif": bif.check_beginning,
+    ".xmlbif": xmlbif.check_beginning,
+    ".xml": xmlbif.check_beginning,
+    ".npz": archive.check_beginning,
+}
+"""Who knows whether a file may begin with some bytes, where that is not the reader itself."""
+
 _WRITERS: dict[str, Callable[[Model], str | bytes]] = {
     ".uai.lg": partial(uai.dumps, log=True),
     ".lg": partial(uai.dumps, log=True),
@@ -57,9 +66,10 @@ def read(path: StrPath) -> FactorGraph | BayesianNetwork:
     FormatError
         No such file, an unknown suffix, or a malformed file; the message names the file and the line.
     """
-    loads = _READERS[_suffix(path, _READERS)]
+    suffix = _suffix(path, _READERS)
+    loads = _READERS[suffix]
     with named_errors(path):
-        return loads(read_bytes(path))
+        return loads(read_bytes(path, _BEGINNINGS.get(suffix, partial(check_beginning, loads))))
 
 
 def write(model: Model, path: StrPath) -> None:
@@ -84,13 +94,14 @@ def read_evidence(path: StrPath, model: Model | None = None) -> uai.Sample | lis
     With a model, variables and states are checked against it, which also settles most ambiguous files.
     """
     with named_errors(path):
-        return uai.loads_evidence(read_bytes(path), model)
+        return uai.loads_evidence(read_bytes(path, partial(check_beginning, uai.counted_evidence)), model)
 
 
 def read_query(path: StrPath, model: Model | None = None) -> tuple[int, ...]:
     """Read a UAI query file: variable indices in the file's order, checked against the model if one is given."""
     with named_errors(path):
-        return uai.loads_query(read_bytes(path), model)
+        loads = partial(uai.loads_query, model=model)
+        return loads(read_bytes(path, partial(check_beginning, loads)))
 
 
 def _suffix(path: StrPath, known: Iterable[str]) -> str:

@@ -28,7 +28,7 @@ from beliefs.errors import FormatError, ModelError
 from beliefs.io.bif_tokens import BifTokens
 from beliefs.io.bif_writer import dumps
 from beliefs.io.limits import max_cells
-from beliefs.io.scanner import as_bytes
+from beliefs.io.scanner import LONGEST, as_bytes, check_density
 from beliefs.kernels.bif import BAD_NUMBER, DONE, NO_STATE, TWICE, bif_table
 from beliefs.model.bayes_net import COLUMN_TOLERANCE, BayesianNetwork
 from beliefs.model.layout import Layout
@@ -36,9 +36,10 @@ from beliefs.model.naming import Naming
 from beliefs.model.variable import suggestion
 from beliefs.typing import Floats, Ints
 
-__all__ = ["dumps", "loads"]
+__all__ = ["check_beginning", "dumps", "loads"]
 
 _CLOSE_BRACE = ord("}")
+_OTHER_TOKENS = 100_000  # of properties and declarations, and of tables before their variables are declared
 
 
 def loads(data: str | bytes) -> BayesianNetwork:
@@ -55,11 +56,44 @@ def loads(data: str | bytes) -> BayesianNetwork:
         elif keyword == b"probability":
             headers.append((first, opened, closed))
         else:
-            raise tokens.unexpected("network, variable or probability", first)
+            _check_keyword(tokens, first)
     tables = _Tables.of(declared)
     for first, opened, closed in headers:
         tables.read(first, opened, closed)
     return tables.network()
+
+
+def check_beginning(text: bytes) -> None:
+    """Raise a FormatError if no BIF file begins like this, or has so much in one block."""
+    check_density(text)
+    tokens = BifTokens.cut(as_bytes(text), beginning=True)
+    declared, (last, brace) = _Declarations(tokens), tokens.unfinished()
+    whole = BifTokens(tokens.data, tokens.buf, tokens.span[:last], tokens.kind[:last])
+    for first, opened, closed in whole.blocks() if last else []:
+        _check_keyword(tokens, first)
+        if tokens.raw(first) == b"variable":
+            declared.read_variable(first, opened, closed)
+    if brace < len(tokens.kind):
+        _check_keyword(tokens, last)
+    if len(tokens.kind) and len(tokens.data) - int(tokens.span[-1, 0]) > LONGEST:
+        raise tokens.error(f"a word of more than {LONGEST} bytes", len(tokens.kind) - 1)
+    most = _tokens_promised(declared, last, brace)
+    if len(tokens.kind) - last > most:
+        raise tokens.error(f"a block of more than {len(tokens.kind) - last} words, which promises {most} at most", last)
+
+
+def _check_keyword(tokens: BifTokens, first: int) -> None:
+    if tokens.raw(first) not in (b"network", b"variable", b"probability"):
+        raise tokens.unexpected("network, variable or probability", first)
+
+
+def _tokens_promised(declared: _Declarations, first: int, opened: int) -> int:
+    """Return how many tokens a block may have: of a table whose variables are known, a row a column of it."""
+    words = [declared.tokens.word(t) for t in declared.tokens.names(first + 1, min(opened, first + _OTHER_TOKENS))]
+    if declared.tokens.raw(first) != b"probability" or any(word not in declared.position for word in words):
+        return _OTHER_TOKENS
+    size = math.prod(len(declared.states[declared.position[word]]) for word in words)
+    return _OTHER_TOKENS + 2 * (len(words) + 2) * min(size, max_cells())
 
 
 @dataclass

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from beliefs.errors import FormatError
-from beliefs.io.scanner import shown
+from beliefs.io.scanner import LONGEST, shown
 from beliefs.kernels.bif import DONE, OPEN_QUOTE, QUOTED, WORD, bif_blocks, bif_tokens
 from beliefs.kernels.decimal import Bytes
 from beliefs.typing import Ints
 
 __all__ = ["BifTokens"]
 
-_OPEN_BRACE, _SEMICOLON = ord("{"), ord(";")
+_OPEN_BRACE, _CLOSE_BRACE, _SEMICOLON = ord("{"), ord("}"), ord(";")
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,19 @@ class BifTokens:
     kind: Bytes
 
     @classmethod
-    def cut(cls, data: bytes) -> BifTokens:
-        """Cut a UTF-8 text."""
+    def cut(cls, data: bytes, beginning: bool = False) -> BifTokens:
+        """Cut a UTF-8 text; the ``beginning`` of one may end in the midst of a comment or a quote."""
         try:
             data.decode()
         except UnicodeDecodeError as error:
-            raise _error(data, f"the text is not UTF-8 (byte {data[error.start]:#04x})", error.start) from None
+            if not (beginning and error.start >= len(data) - 3):
+                message = f"the text is not UTF-8 (byte {data[error.start]:#04x})"
+                raise _error(data, message, error.start) from None
+            return cls.cut(data[: error.start], beginning)
         buf = np.frombuffer(data, np.uint8)
         span, kind = np.empty((buf.size, 2), np.int64), np.empty(buf.size, np.uint8)
         n, state, place = bif_tokens(buf, span, kind)
-        if state != DONE:
+        if state != DONE and not (beginning and len(data) - place <= LONGEST):
             what = "quote" if state == OPEN_QUOTE else "comment"
             raise _error(data, f"the {what} that starts here has no end", place)
         return cls(data, buf, span[:n], kind[:n])
@@ -50,6 +53,14 @@ class BifTokens:
         if wrong >= 0:
             raise self.unexpected("blocks with balanced braces", wrong)
         return [(first, opened, closed) for first, opened, closed in found[:n].tolist()]
+
+    def unfinished(self) -> tuple[int, int]:
+        """Return the first token after the last whole block, and the opening brace that follows (or the end)."""
+        depth = np.cumsum((self.kind == _OPEN_BRACE).astype(np.int64) - (self.kind == _CLOSE_BRACE))
+        closed = np.flatnonzero((self.kind == _CLOSE_BRACE) & (depth == 0))
+        first = int(closed[-1]) + 1 if closed.size else 0
+        opened = np.flatnonzero(self.kind[first:] == _OPEN_BRACE)
+        return first, first + int(opened[0]) if opened.size else len(self.kind)
 
     def raw(self, t: int) -> bytes:
         """Return a token's bytes; none after the last token."""

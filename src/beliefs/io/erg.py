@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.errors import ModelError
+from beliefs.io.limits import MOST_ENTRIES
 from beliefs.io.scanner import Scanner, without_comments
 from beliefs.io.uai.model import cardinalities, tables
 from beliefs.kernels.tokens import table_sizes
@@ -41,7 +42,8 @@ def loads(data: str | bytes) -> FactorGraph:
     sizes = np.empty(card.size, np.int64)
     large = table_sizes(card, ptr, scope, (scan.left + 1) // 2, sizes)
     if large >= 0:
-        raise scan.error(f"variable {large} needs a table with more entries than the file has room for")
+        told = f"variable {large} needs a table with more entries than the file has room for"
+        raise scan.error(told, ended=table_sizes(card, ptr, scope, MOST_ENTRIES, sizes) < 0)
     theta = tables(scan, sizes, log=False)
     layout = Layout.build(card, ptr, scope)
     return FactorGraph.build(layout, theta, _naming(scan, layout.card), kind="BAYES")
@@ -52,7 +54,7 @@ def _naming(scan: Scanner, card: Ints) -> Naming:
     if start == len(scan.data):
         return Naming.default(card)
     if int(card.sum()) > scan.left:
-        raise scan.error("the file is too short for a name a variable and a label a state", start)
+        raise scan.error("the file is too short for a name a variable and a label a state", start, ended=True)
     names = [scan.word(f"the name of variable {v}") for v in range(card.size)]
     labels = [[scan.word(f"a state label of {names[v]}") for _ in range(int(card[v]))] for v in range(card.size)]
     scan.end()

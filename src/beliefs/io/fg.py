@@ -18,7 +18,7 @@ import re
 import numpy as np
 
 from beliefs.errors import FormatError
-from beliefs.io.limits import MAX_CARD, max_cells
+from beliefs.io.limits import MAX_CARD, MOST_ENTRIES, max_cells
 from beliefs.io.plain import number_texts, plain_graph, potentials
 from beliefs.io.scanner import Scanner, as_bytes
 from beliefs.kernels.fg import fg_factors, first_fastest
@@ -52,14 +52,17 @@ class _Reader:
         self.at, self.arity, self.n_entries = (np.zeros(n_factors, np.int64) for _ in range(3))
         place, whole = fg_factors(self.numbers, self.at, self.arity, self.n_entries)
         if whole < n_factors:
-            ended = place == self.numbers.size
-            raise self._unexpected(f"a count in factor {whole}" if not ended else f"the rest of factor {whole}", place)
+            if place == self.numbers.size:
+                raise self._unexpected(f"the rest of factor {whole}", place)
+            count = self.numbers[place]
+            later = 0 <= count <= MOST_ENTRIES and count == np.floor(count)  # in a longer text it could be one
+            raise self._unexpected(f"a count in factor {whole}", place, ended=bool(later))
         if place < self.numbers.size:
             raise self._unexpected("the end of the file", place)
 
-    def _unexpected(self, expected: str, place: int) -> FormatError:
+    def _unexpected(self, expected: str, place: int, ended: bool = False) -> FormatError:
         self.scan.at = 0
-        return self.scan.unexpected(expected, self.scan.next_token(place))
+        return self.scan.unexpected(expected, self.scan.next_token(place), ended)
 
     def _require(self, legal: Bools, places: Ints, expected: str) -> None:
         if not legal.all():

@@ -1,20 +1,24 @@
 """Bytes in and out: compression by suffix, errors in one line, and no half-written file ever.
 
 A file is written beside its destination under a temporary name and renamed when it is whole, so an error or Ctrl-C
-leaves what was there before.
+leaves what was there before. A compressed file may be a thousand times as long as it looks: it is read in growing
+pieces, and each time its format is asked whether a file can begin like that, so that nonsense ends early.
 """
 
 from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import secrets
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path
+from typing import IO
 
 from beliefs.errors import FormatError
 
@@ -28,11 +32,13 @@ _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".xz": lzma.compress,
     ".bz2": bz2.compress,
 }
-_DECOMPRESS: dict[str, Callable[[bytes], bytes]] = {
-    ".gz": gzip.decompress,
-    ".xz": lzma.decompress,
-    ".bz2": bz2.decompress,
+_OPEN: dict[str, Callable[[IO[bytes]], BufferedIOBase]] = {
+    ".gz": lambda file: gzip.GzipFile(fileobj=file),
+    ".xz": lambda file: lzma.LZMAFile(file),
+    ".bz2": lambda file: bz2.BZ2File(file),
 }
+_PIECE = 2**18
+_FIRST, _GROWTH = 2**20, 4  # bytes after which the beginning is looked at first, and again when it has grown so much
 
 
 def plain_name(path: StrPath) -> str:
@@ -55,8 +61,11 @@ def _compression(path: StrPath) -> str:
     return os.path.splitext(os.fspath(path))[1].lower()
 
 
-def read_bytes(path: StrPath) -> bytes:
-    """Return a file's content, decompressed if its name ends in ``.gz``, ``.xz`` or ``.bz2``."""
+def read_bytes(path: StrPath, check_beginning: Callable[[bytes], None] | None = None) -> bytes:
+    """Return a file's content, decompressed if its name ends in ``.gz``, ``.xz`` or ``.bz2``.
+
+    ``check_beginning`` raises a FormatError if no file of the format begins with the bytes it is given.
+    """
     place = os.fspath(path)
     try:
         data = Path(place).read_bytes()
@@ -64,13 +73,26 @@ def read_bytes(path: StrPath) -> bytes:
         raise FormatError("no such file", place) from None
     except (OSError, ValueError) as error:  # ValueError: a nul character in the name
         raise FormatError(f"the file cannot be read ({_reason(error)})", place) from None
-    decompress = _DECOMPRESS.get(_compression(path))
-    if decompress is None:
+    opened = _OPEN.get(_compression(path))
+    if opened is None:
         return data
     try:
-        return decompress(data)
+        with opened(io.BytesIO(data)) as file:
+            return _decompressed(file, check_beginning)
+    except FormatError:
+        raise
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise FormatError(f"the {_compression(path)} compression is corrupted ({error})", place) from None
+
+
+def _decompressed(file: BufferedIOBase, check_beginning: Callable[[bytes], None] | None) -> bytes:
+    content, due = io.BytesIO(), _FIRST
+    while piece := file.read(_PIECE):
+        content.write(piece)
+        if content.tell() >= due and check_beginning is not None:
+            check_beginning(content.getvalue())
+            due *= _GROWTH
+    return content.getvalue()
 
 
 def write_bytes(path: StrPath, data: bytes, *, durable: bool = False) -> None:

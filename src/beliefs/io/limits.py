@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["MAX_CARD", "max_cells"]
+__all__ = ["MAX_CARD", "MOST_ENTRIES", "max_cells"]
 
 MAX_CARD = 2**31 - 1
 """States of one variable."""
+
+MOST_ENTRIES = 2**33
+"""What a file may promise of anything; more fits on no machine, and reading would never end."""
 
 _MAX_CELLS = 2**27
 

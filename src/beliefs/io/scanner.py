@@ -7,10 +7,12 @@ the bytes that are left before anything of that size is allocated. Lines are cou
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 
 from beliefs.errors import FormatError
+from beliefs.io.limits import MOST_ENTRIES
 from beliefs.kernels.tokens import (
     BROKEN,
     ENDED,
@@ -25,13 +27,48 @@ from beliefs.kernels.tokens import (
 )
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Scanner", "as_bytes", "shown", "without_comments"]
+__all__ = [
+    "LONGEST",
+    "EndedError",
+    "Scanner",
+    "as_bytes",
+    "check_beginning",
+    "check_density",
+    "shown",
+    "without_comments",
+]
 
 _HARD = 1024  # numbers that the kernel leaves to Python's float before it is entered again
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
 _TOKEN = re.compile(rb"\S*")
 _NOT_NEWLINE = re.compile(rb"[^\n]")
+_WHITE = b" \t\n\v\f\r"
+_DENSE = 64  # one byte in so many, at least, is no white space where a beginning is judged
+LONGEST = 2**19  # bytes of one comment or token: more are nonsense where a beginning is judged
+
+
+class EndedError(FormatError):
+    """The text ended before the format did: a longer one could go on from it."""
+
+
+def check_beginning(loads: Callable[[bytes], object], text: bytes) -> None:
+    """Raise a FormatError if no file can begin with this text: ``loads`` fails on it, and not for want of more."""
+    check_density(text)
+    whole = 1 + max(text.rfind(bytes([white])) for white in _WHITE)
+    if len(text) - whole > LONGEST:
+        raise FormatError(f"a token of more than {LONGEST} bytes")
+    try:
+        loads(text[:whole])
+    except EndedError:
+        return
+
+
+def check_density(text: bytes) -> None:
+    """Raise a FormatError where the last three quarters of a text have hardly anything but white space."""
+    late = text[len(text) // 4 :]
+    if _DENSE * len(late.translate(None, _WHITE)) < len(late):
+        raise FormatError(f"{len(late)} bytes with hardly anything but white space")
 
 
 def as_bytes(data: str | bytes) -> bytes:
@@ -48,7 +85,8 @@ def without_comments(data: str | bytes) -> bytes:
     plain = _COMMENT.sub(lambda match: _NOT_NEWLINE.sub(b" ", match.group()), raw)
     opened = plain.find(b"/*")
     if opened >= 0:
-        raise FormatError("the comment that starts here with /* has no end", line=plain.count(b"\n", 0, opened) + 1)
+        kind = FormatError if len(plain) - opened > LONGEST else EndedError
+        raise kind("the comment that starts here with /* has no end", line=plain.count(b"\n", 0, opened) + 1)
     return plain
 
 
@@ -97,18 +135,23 @@ class Scanner:
         match = _TOKEN.match(self.data, at)
         return match.group() if match else b""
 
-    def error(self, message: str, at: int | None = None) -> FormatError:
-        """Return the error with the line of a position, by default that of the next token (at the end, the last)."""
+    def error(self, message: str, at: int | None = None, ended: bool = False) -> FormatError:
+        """Return the error with the line of a position, by default that of the next token (at the end, the last).
+
+        ``ended``: a longer text might be right.
+        """
         place = self.next_token() if at is None else at
         if place >= len(self.data):
             place = len(self.data.rstrip())
-        return FormatError(message, line=self.data.count(b"\n", 0, place) + self.first_line)
+        line = self.data.count(b"\n", 0, place) + self.first_line
+        return (EndedError if ended else FormatError)(message, line=line)
 
-    def unexpected(self, expected: str, at: int | None = None) -> FormatError:
-        """Return the error that one thing was expected and another found."""
+    def unexpected(self, expected: str, at: int | None = None, ended: bool = False) -> FormatError:
+        """Return the error that one thing was expected and another, or the end, found."""
         place = self.next_token() if at is None else at
         token = self.token(place)
-        return self.error(f"expected {expected}, found {shown(token) if token else self.ending}", place)
+        found = shown(token) if token else self.ending
+        return self.error(f"expected {expected}, found {found}", place, ended or not token)
 
     # -- tokens -------------------------------------------------------------------------------------------------
     def word(self, expected: str) -> str:
@@ -133,7 +176,8 @@ class Scanner:
         start = self.next_token()
         value = self.integer(expected)
         if value > (self.left + 1) // 2:
-            raise self.error(f"the file promises {value} {things} and has only {self.left} bytes left", start)
+            told = f"the file promises {value} {things} and has only {self.left} bytes left"
+            raise self.error(told, start, ended=value <= MOST_ENTRIES)
         return value
 
     def integers(self, count: int, expected: str) -> Ints:
@@ -192,4 +236,9 @@ class Scanner:
 
     def rest(self, expected: str) -> Ints:
         """Return all remaining integers."""
-        return self.integers(len(self.data[self.at :].split()), expected)
+        out = np.empty((self.left + 1) // 2, np.int64)
+        at, read, state = read_integers(self._buf, self.at, out)
+        if state == BROKEN:
+            raise self.unexpected(expected.format(read), at)
+        self.at = at
+        return out[:read].copy()

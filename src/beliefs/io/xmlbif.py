@@ -22,8 +22,9 @@ import numpy as np
 
 from beliefs.errors import FormatError, ModelError
 from beliefs.io.bif_writer import split_properties
+from beliefs.io.limits import max_cells
 from beliefs.io.plain import as_bayesian_network, number_texts
-from beliefs.io.scanner import Scanner
+from beliefs.io.scanner import LONGEST, Scanner, check_density
 from beliefs.model.bayes_net import COLUMN_TOLERANCE, BayesianNetwork
 from beliefs.model.graph import Model
 from beliefs.model.layout import Layout
@@ -31,7 +32,9 @@ from beliefs.model.naming import Naming
 from beliefs.model.variable import suggestion
 from beliefs.typing import Floats
 
-__all__ = ["dumps", "loads"]
+__all__ = ["check_beginning", "dumps", "loads"]
+
+_LETTERS = 64  # of a number and the white space around it, at most
 
 
 @dataclass
@@ -76,8 +79,26 @@ def loads(data: str | bytes) -> BayesianNetwork:
         raise FormatError(str(error)) from None
 
 
-def _parse(data: str | bytes) -> dict[str, list[_Element]]:
-    """Collect the elements; every handler sees only text that the parser has checked."""
+def check_beginning(text: bytes) -> None:
+    """Raise a FormatError if no XMLBIF file begins like this, or has so much in one element."""
+    check_density(text)
+    _parse(text, beginning=True)
+
+
+def _promised(element: _Element, found: dict[str, list[_Element]]) -> int:
+    """Return how many letters the table of a definition may have, by its variables' outcomes."""
+    outcomes = {
+        v.texts("NAME")[0].strip(): len(v.texts("OUTCOME", "VALUE")) for v in found["VARIABLE"] if v.texts("NAME")
+    }
+    names = [name.strip() for name in element.texts("FOR", "GIVEN")]
+    return LONGEST + _LETTERS * min(math.prod(outcomes.get(name, 1) for name in names), max_cells())
+
+
+def _parse(data: str | bytes, beginning: bool = False) -> dict[str, list[_Element]]:
+    """Collect the elements; every handler sees only text that the parser has checked.
+
+    Of the ``beginning`` of a text also the last element is checked, which may be unfinished.
+    """
     found: dict[str, list[_Element]] = {"NETWORK": [], "VARIABLE": [], "DEFINITION": []}
     stack: list[_Element] = []
     path: list[tuple[str, int]] = []
@@ -109,7 +130,7 @@ def _parse(data: str | bytes) -> dict[str, list[_Element]]:
     parser.CharacterDataHandler, parser.EntityDeclHandler = text.append, entity
     parser.buffer_text = True
     try:
-        parser.Parse(raw, True)
+        parser.Parse(raw, not beginning)
     except expat.ExpatError as error:
         message = expat.errors.messages.get(error.code, "not well-formed")
         raise FormatError(f"the XML is broken: {message}", line=error.lineno) from None
@@ -117,6 +138,11 @@ def _parse(data: str | bytes) -> dict[str, list[_Element]]:
         raise
     except (LookupError, TypeError, ValueError) as error:  # an encoding that Python's codecs do not know or like
         raise FormatError(f"the XML is broken: {error}", line=parser.CurrentLineNumber) from None
+    if beginning:
+        most = _promised(stack[-1], found) if stack else LONGEST
+        if sum(map(len, text)) > most or len(raw) - parser.CurrentByteIndex > LONGEST:
+            what = path[-1][0] if path else "the file"
+            raise FormatError(f"{what} goes on for more than it can mean", line=parser.CurrentLineNumber)
     return found
 
 

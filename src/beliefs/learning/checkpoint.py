@@ -14,7 +14,6 @@ import io
 import json
 import os
 import re
-import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -23,12 +22,14 @@ from typing import Any
 import numpy as np
 
 from beliefs.errors import FormatError, ModelError
-from beliefs.io.files import StrPath, read_bytes, write_bytes
+from beliefs.io.archive import check_beginning, unpacked
+from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
 from beliefs.learning.instances import Instance
 from beliefs.learning.optimizers.base import Optimizer, Point
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.learning.result import FitTrace
 from beliefs.model.features import Rows
+from beliefs.typing import Floats
 
 __all__ = ["Checkpoint", "Saved", "fingerprint"]
 
@@ -89,14 +90,25 @@ class Checkpoint:
         header, arrays = _read(self.path)
         self._compare(header["fingerprint"])
         memory = {n.removeprefix(_MEMORY): a for n, a in arrays.items() if n.startswith(_MEMORY)}
-        best = header["best"]
-        return Saved(
-            Point(weights=arrays["weights"], memory=memory, **header["point"]),
-            FitTrace.of([tuple(row) for row in arrays["trace"]]),
-            header["seconds"],
-            None if best is None else Point(weights=arrays["best_weights"], **best),
-            header["best_validation"],
-        )
+        try:
+            best = header["best"]
+            return Saved(
+                Point(weights=self._weights(arrays["weights"]), memory=memory, **header["point"]),
+                FitTrace.of([tuple(row) for row in arrays["trace"]]),
+                header["seconds"],
+                None if best is None else Point(weights=self._weights(arrays["best_weights"]), **best),
+                header["best_validation"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise FormatError(f"the checkpoint contradicts itself ({reason})", os.fspath(self.path)) from None
+
+    def _weights(self, found: np.ndarray) -> Floats:
+        """Return weights as a fit takes them, or raise a ValueError."""
+        n = self.fingerprint.get("number of weights", str(found.size))
+        if found.dtype != np.float64 or str(found.size) != n or found.ndim != 1 or not np.isfinite(found).all():
+            raise ValueError(f"expected {n} finite weights, found an array of {found.dtype} {found.shape}")
+        return found
 
     def _compare(self, found: Mapping[str, str]) -> None:
         for part in [*self.fingerprint, *found]:
@@ -114,26 +126,17 @@ def _numbers(point: Point) -> dict[str, Any]:
 
 
 def _read(path: StrPath) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    with named_errors(path):
+        data = read_bytes(path, check_beginning)
     try:
-        with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        arrays = unpacked(data)
         header = json.loads(arrays.pop("header").tobytes())
         if header["format"] != "beliefs fit" or header["version"] != VERSION:
             raise KeyError("format")
         return header, arrays
-    except (
-        OSError,
-        EOFError,
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError("not a checkpoint of a fit; use another file name", os.fspath(path)) from None
+    except (FormatError, KeyError, TypeError, ValueError, RecursionError) as error:
+        reason = f" ({error.message})" if isinstance(error, FormatError) else ""
+        raise FormatError(f"not a checkpoint of a fit{reason}; use another file name", os.fspath(path)) from None
 
 
 def _tidy(path: StrPath) -> None:

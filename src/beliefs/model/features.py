@@ -25,7 +25,10 @@ import numpy as np
 
 from beliefs.typing import Floats
 
-__all__ = ["CurvedTemplate", "FactorType", "LogLinearTemplate", "Rows", "Template"]
+__all__ = ["HUGE", "CurvedTemplate", "FactorType", "LogLinearTemplate", "Rows", "Template"]
+
+HUGE = 1e100
+"""Features are smaller: the square of the gradient must be a number."""
 
 
 class Template(ABC):

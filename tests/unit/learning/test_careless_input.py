@@ -172,3 +172,13 @@ def test_the_start_is_not_held_to_the_tolerance_of_the_fit(recwarn: pytest.Warni
     """Logistic regression to the last bit would end in a warning about a fit that nobody asked for."""
     bl.GridCRF(max_iters=2, n_sweeps=2, tol=0.0).fit([IMAGE * 1.3] * 2, [LABELS] * 2)
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("value", [1e308, -1e200, 10**400, np.inf])
+def test_attributes_are_no_larger_than_features(value: float) -> None:
+    X, Y = [[{"length": 1.0}, {"length": value}]], [["a", "b"]]
+    with pytest.raises(bl.ModelError, match=r"instance 0, token 1: the attribute 'length' is .*; (scale|fill in)"):
+        bl.ChainCRF().fit(X, Y)
+    crf = bl.ChainCRF(max_iters=1).fit([[{"length": 1.0}, {"length": 2.0}]], Y)
+    with pytest.raises(bl.ModelError, match="the attribute 'length' is"):
+        crf.predict(X)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -239,3 +241,26 @@ def test_other_features_and_weights_are_another_fit(kind: str, dtype: Any, tmp_p
         fitted(weight=[1.0, 2.0, 1.0])
     with pytest.raises(bl.ModelError, match="of another fit: weights of instances and labels is"):
         fitted(class_weight={0: 2.0})
+
+
+@pytest.mark.parametrize("shape", [(10**15,), (2**62, 2**62), (-1,), (2, 5), (3,)])
+@pytest.mark.parametrize("member", ["weights", "trace"])
+def test_an_absurd_shape_is_one_line(member: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    path = tmp_path / "fit.npz"
+    fit(LOSS, DATA, max_iters=2, checkpoint=path)
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    data = io.BytesIO()
+    np.lib.format.write_array_header_1_0(data, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    n_bytes = 8 * np.prod(shape) if 0 < max(shape) < 100 else 80
+    with zipfile.ZipFile(path, "w") as file:
+        for name, array in arrays.items():
+            whole = io.BytesIO()
+            np.lib.format.write_array(whole, array)
+            file.writestr(f"{name}.npy", data.getvalue() + bytes(n_bytes) if name == member else whole.getvalue())
+    if (member, shape) == ("trace", (2, 5)):
+        fit(LOSS, DATA, max_iters=2, checkpoint=path)  # what a checkpoint may have
+        return
+    with pytest.raises(bl.FormatError) as caught:
+        fit(LOSS, DATA, max_iters=2, checkpoint=path)
+    assert "\n" not in str(caught.value) and str(path) in str(caught.value)

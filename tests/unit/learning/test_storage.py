@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,8 @@ def changed(path: Path, arrays: dict[str, Any] | None = None, **fields: Any) -> 
         ({"kinds": []}, "expected 0 finite weights"),
         ({"kinds": [3]}, "the file does not make a GridCRF"),
         ({"state": {"fit": 3}}, "is no name of something learned"),
+        ({"state": {"__dict__": {"mapping": []}}}, "is no name of something learned"),
+        ({"state": {"weights_": 3}}, "is no name of something learned"),
         ({"arrays": {"weights": np.full(14, np.nan)}}, "finite weights"),
     ],
 )
@@ -149,6 +152,46 @@ def test_a_wrong_file_is_one_line(change: dict[str, Any], said: str, tmp_path: P
         GridCRF.load(changed(path, **change))
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_sets_weights_and_options_that_change_answers_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    crf = GridCRF(n_jobs=2, l2=0.5, **QUICK).fit(*images())
+    crf.save(path)
+    params = _header_of(path)["params"]
+    own = {"n_jobs", "checkpoint", "callback", "progress"}
+    assert not own & params.keys() and params["l2"] == 0.5
+    told = {"n_jobs": 1000, "checkpoint": str(tmp_path / "elsewhere.npz"), "progress": True, "callback": "print"}
+    found = GridCRF.load(changed(path, params=params | told))
+    assert (found.n_jobs, found.checkpoint, found.progress, found.callback) == (None, None, False, None)
+    assert found.l2 == 0.5 and same(found, crf, images()[0])
+    assert GridCRF.load(path, n_jobs=3).n_jobs == 3
+
+
+def absurd(name: str, shape: tuple[int, ...]) -> bytes:
+    """The member of an array that says it has another shape than its bytes."""
+    data = io.BytesIO()
+    np.lib.format.write_array_header_1_0(data, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    return data.getvalue() + bytes(80)
+
+
+@pytest.mark.parametrize("shape", [(10**15,), (2**62, 2**62), (-1,), (3, 5)])
+def test_an_absurd_shape_is_one_line(shape: tuple[int, ...], tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    GridCRF(**QUICK).fit(*images()).save(path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("param init.npy", absurd("param init", shape))
+    with pytest.raises(bl.FormatError, match="'param init'") as caught:
+        GridCRF.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_compressed_members_are_refused(tmp_path: Path) -> None:
+    """Arrays of zeros could be a thousand times as long as the file."""
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, header=np.zeros(3, np.uint8), weights=np.zeros(10**6))
+    with pytest.raises(bl.FormatError, match="compressed|more than there can be"):
+        GridCRF.load(path)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

@@ -21,11 +21,12 @@ import numpy as np
 
 from beliefs.errors import FormatError
 from beliefs.io.files import StrPath, write_bytes
+from beliefs.io.limits import MOST_ENTRIES
 from beliefs.io.scanner import Scanner, without_comments
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.typing import Ints
 
-__all__ = ["Sample", "dumps_evidence", "loads_evidence", "loads_query", "write_evidence"]
+__all__ = ["Sample", "counted_evidence", "dumps_evidence", "loads_evidence", "loads_query", "write_evidence"]
 
 Sample = dict[int, int]
 _COMMENT = re.compile(rb"^[ \t]*#[^\n]*", re.MULTILINE)
@@ -41,6 +42,11 @@ def loads_evidence(data: str | bytes, model: Model | None = None) -> Sample | li
     >>> loads_evidence("2  0 1  4 0"), loads_evidence("1  2  0 1  4 0")
     ({0: 1, 4: 0}, {0: 1, 4: 0})
     """
+    return _choose(*counted_evidence(data), None if model is None else as_factor_graph(model))
+
+
+def counted_evidence(data: str | bytes) -> tuple[Scanner, Ints, list[list[int]]]:
+    """Return the text, its numbers, and where samples start in each of the dialects whose counts add up."""
     scan = Scanner(without_comments(data))
     numbers = scan.rest("an integer")
     if not numbers.size:
@@ -51,7 +57,7 @@ def loads_evidence(data: str | bytes, model: Model | None = None) -> Sample | li
     readings = [starts for starts in (_one_sample(numbers), _samples(numbers)) if starts is not None]
     if not readings:
         raise _wrong_count(scan, numbers)
-    return _choose(scan, numbers, readings, None if model is None else as_factor_graph(model))
+    return scan, numbers, readings
 
 
 def _one_sample(numbers: Ints) -> list[int] | None:
@@ -126,10 +132,21 @@ def _sample(scan: Scanner, numbers: Ints, start: int, graph: FactorGraph | None)
 
 def _wrong_count(scan: Scanner, numbers: Ints) -> FormatError:
     pairs, first = numbers.size - 1, int(numbers[0])
-    return scan.error(
+    told = (
         f"{first} observed variables need {2 * first} numbers after the count, found {pairs}"
         f" (nor is this {first} samples of counted pairs)"
     )
+    return scan.error(told, ended=first <= MOST_ENTRIES and (pairs < 2 * first or not _exceeded(numbers)))
+
+
+def _exceeded(numbers: Ints) -> bool:
+    """Whether there are more numbers than the samples that the first one promises."""
+    at = 1
+    for _ in range(int(numbers[0])):
+        if at >= numbers.size:
+            return False
+        at += 1 + 2 * int(numbers[at])
+    return at < numbers.size
 
 
 def loads_query(data: str | bytes, model: Model | None = None) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.errors import FormatError
-from beliefs.io.limits import MAX_CARD
+from beliefs.io.limits import MAX_CARD, MOST_ENTRIES
 from beliefs.io.plain import number_texts, plain_graph, potentials
 from beliefs.io.scanner import Scanner, without_comments
 from beliefs.kernels.tokens import ENDED, READ, table_sizes
@@ -46,7 +46,8 @@ def loads(data: str | bytes, *, log: bool = False) -> FactorGraph:
     large = table_sizes(card, ptr, scope, (scan.left + 1) // 2, sizes)
     if large >= 0:
         arity = ptr[large + 1] - ptr[large]
-        raise scan.error(f"factor {large} over {arity} variables needs more entries than the file has room for")
+        told = f"factor {large} over {arity} variables needs more entries than the file has room for"
+        raise scan.error(told, ended=table_sizes(card, ptr, scope, MOST_ENTRIES, sizes) < 0)
     theta = tables(scan, sizes, log)
     scan.end()
     return FactorGraph.build(Layout.build(card, ptr, scope), theta, kind=kind)
@@ -115,7 +116,8 @@ def _interrupted(scan: Scanner, n_read: int, places: Ints, sizes: Ints, state: i
         return scan.unexpected(f"the table size of factor {f}")
     have = n_read - int(places[f]) - 1
     if state == ENDED:
-        return scan.error(f"the table of factor {f} needs {sizes[f]} entries, found {have} before the file ends")
+        told = f"the table of factor {f} needs {sizes[f]} entries, found {have} before the file ends"
+        return scan.error(told, ended=True)
     return scan.unexpected(f"a number as entry {have} of the table of factor {f}")
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
 from beliefs.io.plain import number_texts
-from beliefs.io.scanner import Scanner, without_comments
+from beliefs.io.scanner import Scanner, check_beginning, without_comments
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Solution", "TASKS", "dumps_solution", "loads_solution", "read_solution", "write_solution"]
@@ -37,7 +38,8 @@ _LN10 = math.log(10.0)
 def read_solution(path: StrPath, task: str | None = None) -> tuple[str, Solution]:
     """Return the task of a solution file and its last solution; see :func:`loads_solution`."""
     with named_errors(path):
-        return loads_solution(read_bytes(path), task)
+        loads = partial(loads_solution, task=task)
+        return loads(read_bytes(path, partial(check_beginning, loads)))
 
 
 def write_solution(path: StrPath, task: str, values: Any) -> None:

@@ -26,6 +26,7 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.learning.chains.tokens import SparseTokens
+from beliefs.model.features import HUGE
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Vocabulary", "are_attributes"]
@@ -128,10 +129,12 @@ def _expanded(x: Sequence[Any], name: str) -> tuple[list[str], Floats, list[int]
             values.append(value)
         counts.append(len(words) - before)
     found = np.array(values, np.float64)
-    if not np.isfinite(found).all():
-        i = int(np.argmin(np.isfinite(found)))
+    fine = np.abs(found) < HUGE  # False for nan
+    if not fine.all():
+        i = int(np.argmin(fine))
         t = int(np.searchsorted(np.cumsum(counts), i, side="right"))
-        raise ModelError(f"{name}, token {t}: the attribute {words[i]!r} is {found[i]}; fill in or drop such values")
+        advice = "scale such values, to about 1" if np.isfinite(found[i]) else "fill in or drop such values"
+        raise ModelError(f"{name}, token {t}: the attribute {words[i]!r} is {found[i]}; {advice}")
     return words, found, counts
 
 

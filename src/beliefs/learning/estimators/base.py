@@ -146,6 +146,7 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
     progress: bool = False
 
     _switches: ClassVar[tuple[str, ...]] = ()  # options of a kind of graph that are True or False
+    _learned_names: ClassVar[tuple[str, ...]] = ()  # what else belongs into a file: arrays or plain values
 
     # -- what a kind of graph says ------------------------------------------------------------------------------
     @abstractmethod
@@ -336,8 +337,8 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         return found
 
     def _learned(self) -> dict[str, Any]:
-        """Return what else was learned and belongs into a file: attributes ending in ``_``, arrays or plain values."""
-        return {}
+        """Return what else was learned and belongs into a file."""
+        return {name: getattr(self, name) for name in self._learned_names if hasattr(self, name)}
 
     # -- parts of answers ---------------------------------------------------------------------------------------
     def _codes(self, y: Any, reading: Reading, name: str) -> Ints:

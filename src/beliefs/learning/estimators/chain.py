@@ -100,6 +100,7 @@ class ChainCRF(CRF):
     intercept: bool = True
 
     _switches: ClassVar[tuple[str, ...]] = ("all_pairs", "all_transitions", "boundaries", "intercept")
+    _learned_names: ClassVar[tuple[str, ...]] = ("form_", "attributes_", "pair_ptr_", "pair_label_", "transitions_")
 
     # -- reading --------------------------------------------------------------------------------------------------
     def _prepare(self, examples: Examples) -> None:
@@ -184,10 +185,6 @@ class ChainCRF(CRF):
 
     def _likelihood(self) -> ChainLikelihood:
         return ChainLikelihood(template=self.template_, l2=self.l2, threads=self._threads)
-
-    def _learned(self) -> dict[str, Any]:
-        names = ("form_", "attributes_", "pair_ptr_", "pair_label_", "transitions_")
-        return {name: getattr(self, name) for name in names}
 
     # -- answers --------------------------------------------------------------------------------------------------
     def predict(self, X: Any, decode: str | None = None) -> list[np.ndarray]:

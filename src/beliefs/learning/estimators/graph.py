@@ -73,6 +73,7 @@ class GraphCRF(CRF):
     template: Template | None = None
 
     _switches: ClassVar[tuple[str, ...]] = ("intercept",)
+    _learned_names: ClassVar[tuple[str, ...]] = ("n_edge_types_",)
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -92,9 +93,6 @@ class GraphCRF(CRF):
             if most >= _MOST_TYPES:
                 raise ModelError(f"{example.name}: edge_types go up to {most}; number the types 0, 1, ...")
             self.n_edge_types_ = max(self.n_edge_types_, most + 1)
-
-    def _learned(self) -> dict[str, Any]:
-        return {"n_edge_types_": self.n_edge_types_}
 
     def _template(self, kinds: tuple[Kind, ...]) -> Template:
         return super()._template(kinds) if self.template is None else self.template

@@ -76,6 +76,7 @@ class GridCRF(CRF):
     on_the_fly: bool = False
 
     _switches: ClassVar[tuple[str, ...]] = ("separate_directions", "intercept", "on_the_fly")
+    _learned_names: ClassVar[tuple[str, ...]] = ("edge_thresholds_",)
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -105,9 +106,6 @@ class GridCRF(CRF):
         if isinstance(maker, EdgeFeatures):
             images = (_image(example.x, example.name)[0] for example in examples)
             self.edge_thresholds_ = maker.thresholds(images, self._directions)
-
-    def _learned(self) -> dict[str, Any]:
-        return {"edge_thresholds_": self.edge_thresholds_} if hasattr(self, "edge_thresholds_") else {}
 
     # -- reading ------------------------------------------------------------------------------------------------
     def _read(self, x: Any, name: str) -> Reading:

@@ -16,6 +16,7 @@ import numpy as np
 
 from beliefs.errors import BudgetError, ModelError
 from beliefs.inference.budget import default_budget
+from beliefs.model.features import HUGE
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Ints
 
@@ -32,7 +33,6 @@ __all__ = [
     "with_intercept",
 ]
 
-_HUGE = 1e100  # the square of the gradient must be a number
 _KEPT = 5_000_000  # variables and incidences of the layouts that are kept, some 100 MB
 
 
@@ -152,8 +152,8 @@ def checked_features(values: Any, n_rows: int | None, name: str, what: str) -> A
     numbers: Any = rows.data if hasattr(values, "tocsr") else rows
     if numbers.dtype.kind not in "fiub":
         raise ModelError(f"{name}: {what} must be real numbers, found {numbers.dtype}; encode them first")
-    if numbers.size and not (float(numbers.min()) > -_HUGE and float(numbers.max()) < _HUGE):  # also false for nan
-        bad = ~(np.abs(numbers) < _HUGE)
+    if numbers.size and not (float(numbers.min()) > -HUGE and float(numbers.max()) < HUGE):  # also false for nan
+        bad = ~(np.abs(numbers) < HUGE)
         advice = "fill in or drop such values" if not np.isfinite(numbers[bad][0]) else "scale them, to about 1"
         raise ModelError(f"{name}: {what} hold {numbers[bad][0]}{_place(rows, bad)}; {advice}")
     return rows

@@ -1,9 +1,10 @@
 """Fitted estimators in files (``.npz``), without pickles: nothing is executed that the file says.
 
 A NumPy archive: ``header`` is UTF-8 JSON as bytes with ``format`` ("beliefs estimator"), ``version``, ``class``,
-``params`` (the constructor's arguments), ``needs`` (arguments that are functions and cannot be written: they are to be
-given to ``load`` again), ``classes``, ``kinds`` and ``state`` (what else the class has learned); the other members are
-arrays: ``weights``, ``class_counts``, and those that ``params`` and ``state`` refer to as ``{"array": name}``.
+``params`` (the constructor's arguments that change answers: no others are taken from a file), ``needs`` (arguments that
+are functions and cannot be written: they are to be given to ``load`` again), ``classes``, ``kinds`` and ``state`` (what
+else the class has learned); the other members are arrays: ``weights``, ``class_counts``, and those that ``params`` and
+``state`` refer to as ``{"array": name}``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from beliefs.errors import BeliefsError, FormatError, ModelError
+from beliefs.io.archive import check_beginning, unpacked
 from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
 from beliefs.learning.estimators.inputs import Kind, Layouts
 
@@ -28,7 +30,7 @@ __all__ = ["VERSION", "load", "save"]
 
 VERSION = 1
 _FORMAT = "beliefs estimator"
-_NOT_THE_MODELS = ("callback", "progress", "checkpoint")  # of one run, not of the model
+_NOT_THE_MODELS = ("callback", "progress", "checkpoint", "n_jobs")  # of one run on one machine, not of the model
 Arrays = dict[str, np.ndarray]
 
 
@@ -87,7 +89,7 @@ def _written(value: Any, name: str, arrays: Arrays) -> Any:
 def load(path: StrPath, known: Mapping[str, Callable[[], type[CRF]]], **given: Any) -> CRF:
     """Return the estimator in a file; ``known`` are the classes that it may be, ``given`` its functions."""
     with named_errors(path):
-        arrays = _arrays(read_bytes(path))
+        arrays = unpacked(read_bytes(path, check_beginning))
         header = _header(arrays.pop("header", None))
         name = header["class"]
         if name not in known:
@@ -101,16 +103,6 @@ def load(path: StrPath, known: Mapping[str, Callable[[], type[CRF]]], **given: A
             raise
         except (BeliefsError, AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
             raise FormatError(f"the file does not make a {name}: {' '.join(str(error).split())[:200]}") from None
-
-
-def _arrays(data: bytes) -> Arrays:
-    if not data.startswith(b"PK"):
-        raise FormatError("not an .npz archive; write one with save(path) of a fitted estimator")
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except Exception as error:  # there is no common class for what garbage makes the unpacker raise
-        raise FormatError(f"not an .npz archive ({type(error).__name__}: {str(error)[:80]})") from None
 
 
 def _header(raw: np.ndarray | None) -> dict[str, Any]:
@@ -140,14 +132,15 @@ def _read(value: Any, arrays: Arrays) -> Any:
 
 
 def _estimator(cls: type[CRF], header: dict[str, Any], arrays: Arrays, given: dict[str, Any]) -> CRF:
-    params = {name: _read(value, arrays) for name, value in header["params"].items()}
+    written = {name: value for name, value in header["params"].items() if name not in _NOT_THE_MODELS}
+    params = {name: _read(value, arrays) for name, value in written.items()}
     crf = cls(**(params | given))
     crf._check_options()
     crf.classes_ = np.array(header["classes"])
     crf.n_states_ = len(crf.classes_)
     crf.kinds_ = tuple(Kind(str(k["name"]), int(k["arity"]), int(k["width"]), bool(k["tied"])) for k in header["kinds"])
     for name, value in header["state"].items():
-        if not name.endswith("_"):
+        if name not in cls._learned_names:
             raise ModelError(f"{name!r} is no name of something learned")
         setattr(crf, name, _read(value, arrays))
     crf.template_ = crf._template(crf.kinds_)
