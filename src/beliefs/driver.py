@@ -15,6 +15,8 @@ from enum import Enum
 
 import numpy as np
 
+from beliefs.deadline import OutOfTime
+from beliefs.deadline import now as clock
 from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats, Ints
 
@@ -76,7 +78,10 @@ Callback = Callable[[Progress], object]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long to go on and how closely to watch; ``started`` is the clock at the call of the door."""
+    """How long to go on and how closely to watch; ``started`` is the clock at the call of the door.
+
+    ``end`` is when the time is over on the clock of :func:`beliefs.deadline.now`, by default ``started`` and the limit.
+    """
 
     tol: float = 1e-8
     max_iters: int = 1000
@@ -84,6 +89,7 @@ class Limits:
     trace_every: int | None = None
     callbacks: tuple[Callback, ...] = ()
     started: float = field(default_factory=time.perf_counter)
+    end: float = math.nan
 
     def __post_init__(self) -> None:
         check_integer("max_iters", self.max_iters, 0)
@@ -91,6 +97,8 @@ class Limits:
         check_option(is_number(self.tol) and self.tol >= 0, "tol", "a number of at least 0", self.tol)
         seconds = self.time_limit == math.inf or is_number(self.time_limit) and self.time_limit >= 0
         check_option(bool(seconds), "time_limit", "a number of at least 0", self.time_limit)
+        if math.isnan(self.end):
+            object.__setattr__(self, "end", clock() + self.started + self.time_limit - time.perf_counter())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,14 +176,20 @@ def run(
     checks = _Verification(verify, limits.tol)
     status = Status.MAX_ITERS
     while n_iters < limits.max_iters:
-        if time.perf_counter() - limits.started > limits.time_limit:
+        if clock() > limits.end:
             status = Status.TIME_LIMIT
             break
         early = ended() if ended is not None else None
         if early is not None:
             status = early
             break
-        residual = step()
+        try:
+            residual = step()
+        except OutOfTime:
+            if limits.end == math.inf:  # the limit is another's
+                raise
+            status = Status.TIME_LIMIT
+            break
         n_iters += 1
         residual = checks.of(math.inf if math.isnan(residual) else residual, n_iters)  # the trace never holds nan
         recent.append(residual)

@@ -58,7 +58,7 @@ class FormatError(BeliefsError, ValueError):
 
 
 class BudgetError(BeliefsError, RuntimeError):
-    """The work was predicted to need more memory or time than allowed; it was not begun."""
+    """The work needs more memory or time than allowed: by prediction, before it was begun, or by the clock."""
 
 
 class NotConvergedError(BeliefsError, RuntimeError):

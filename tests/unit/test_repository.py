@@ -19,7 +19,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 # A module may import from its own room, from rooms below it, and (see SIBLINGS) from some beside it.
 LAYERS = {
-    "errors": 0, "typing": 0, "options": 0, "driver": 0,
+    "errors": 0, "typing": 0, "options": 0, "deadline": 0, "driver": 0,
     "kernels": 1,
     "model": 2,
     "io": 3, "inference": 3, "metrics": 3,
@@ -246,3 +246,9 @@ def test_version_is_the_same_everywhere() -> None:
 
 def test_continuous_integration_is_executable() -> None:
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+def test_no_filter_of_warnings_is_changed_where_threads_may_run() -> None:
+    """``warnings.catch_warnings`` is process-wide; the command's own thread is the only one that may."""
+    users = [module_name(path) for path in SOURCES if "catch_warnings()" in path.read_text()]
+    assert set(users) <= {"beliefs.cli.program", "beliefs.cli.warmup"}

@@ -9,21 +9,22 @@ from __future__ import annotations
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from beliefs.driver import Limits, Progress, Run, Status, run
+from beliefs.deadline import Deadline, OutOfTime, now
+from beliefs.driver import Limits, Progress
 from beliefs.errors import BudgetError, ConvergenceWarning, ModelError, UnsupportedError
-from beliefs.inference.auto import choose
+from beliefs.inference.auto import EXACT_SHARE, INSTEAD, choose, instead_of_exact
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.budget import default_budget, readable_bytes
 from beliefs.inference.portfolio import Portfolio, WarmStages
-from beliefs.inference.progress import reporter
 from beliefs.inference.prune import prune_barren
+from beliefs.inference.question import Done, Question, warn_if_short
+from beliefs.inference.quiet import warn
 from beliefs.inference.registry import METHODS
 from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult, _Result
 from beliefs.inference.text import parse_method
@@ -33,6 +34,8 @@ from beliefs.typing import Bools, Floats, Ints, VariableRef
 
 __all__ = ["Options", "checked_query", "infer", "marginal_map", "maximize", "sample"]
 
+_LEAST_EXACT = 0.25  # seconds that exact inference may take under auto, however little time there is
+
 
 class Options(TypedDict, total=False):
     """Keywords of every door; None or absent means the method's own default.
@@ -41,8 +44,12 @@ class Options(TypedDict, total=False):
     budget (default: half of what is available); ``seed``; ``init``: an earlier result to start from; ``callback``:
     called after each step, returns True to stop; ``progress``: show a progress line; ``threads``: how many a method
     may use, None means all (it changes no byte of the answer); ``trace_every``: steps between recorded values. Exact
-    methods take one step and finish it: ``tol``, ``max_iters`` and ``time_limit`` do not cut it short, but ``auto``
-    chooses them only if they are predicted to meet the time limit.
+    methods take one step, whatever ``tol`` and ``max_iters`` are.
+
+    When ``time_limit`` is over an iterative method returns what it has, with the status TIME_LIMIT. A method of one
+    step has nothing before its end: if it is still at work a tenth of the limit and half a second later, that is a
+    BudgetError. ``auto`` tries exact inference where that is predicted to take no more than its share of the time, and
+    answers with bounds if it takes longer after all. Compiling is not counted; ``beliefs warmup`` does it beforehand.
     """
 
     tol: float | None
@@ -135,7 +142,7 @@ def maximize(model: Model, method: Method | str = "auto", **options: Unpack[Opti
     assert isinstance(answer, Decoding)
     score = graph.log_score(answer.assignment)
     if score == -math.inf:
-        warnings.warn(f"{done.method}: no state of positive weight was found", ConvergenceWarning, stacklevel=2)
+        warn(f"{done.method}: no state of positive weight was found", ConvergenceWarning, stacklevel=2)
     exact = answer.bound is Bound.EXACT
     answer.assignment.setflags(write=False)
     return MapResult(
@@ -168,7 +175,7 @@ def marginal_map(
     answer = done.answer
     assert isinstance(answer, Decoding)
     if answer.log_value == -math.inf:
-        warnings.warn(f"{done.method}: no states of positive weight were found", ConvergenceWarning, stacklevel=2)
+        warn(f"{done.method}: no states of positive weight were found", ConvergenceWarning, stacklevel=2)
     row = graph.evidence_states.copy()
     row[np.sort(asked)] = answer.assignment
     return MarginalMapResult(
@@ -200,37 +207,13 @@ def sample(model: Model, n: int, method: Method | str = "auto", **options: Unpac
 
 
 # -- behind the doors ---------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Done:
-    """A finished run, before it is wrapped."""
-
-    method: Method
-    reason: str
-    run: Run
-    answer: Marginals | Decoding | Samples
-    state: Any
-
-    def common(self, graph: FactorGraph) -> dict[str, Any]:
-        """Fields that all results share."""
-        return {
-            "graph": graph,
-            "method": self.method,
-            "reason": self.reason,
-            "status": self.run.status,
-            "trace": self.run.trace,
-            "n_iters": self.run.n_iters,
-            "seconds": self.run.seconds,
-            "state": self.state,
-        }
-
-
 def _ask(
     problem: Problem,
     method: Method | str,
     options: Options,
     model: FactorGraph | None = None,
     pruned: Bools | None = None,
-) -> _Done:
+) -> Done:
     """Check, choose, run. Where targets made ``problem.graph`` a part of ``model``, ``pruned`` says what it lacks."""
     started = time.perf_counter()
     _check_options(options)
@@ -241,56 +224,51 @@ def _ask(
         threads=_given(options.get("threads"), lambda: os.cpu_count() or 1),
         time_limit=_given(options.get("time_limit"), lambda: math.inf),
     )
-    chosen, reason = _method(problem, method, started)
-    if isinstance(chosen, Portfolio) and options.get("max_iters") is not None:
-        chosen = replace(chosen, effort=math.inf)  # as many turns as were asked for
     if 8.0 * problem.n_samples * problem.graph.n_vars > problem.max_bytes:
         needed, limit = (readable_bytes(b) for b in (8.0 * problem.n_samples * problem.graph.n_vars, problem.max_bytes))
         raise BudgetError(f"{problem.n_samples} samples need {needed}; the limit is {limit}. Draw them in parts")
-    if problem.task not in chosen.tasks:
-        able = ", ".join(cls.name for cls in METHODS if problem.task in cls.tasks)
-        raise UnsupportedError(f"{chosen.name} does not answer {problem.task.value}; use one of {able}")
-    state = chosen.init(problem, _warm(model or problem.graph, chosen, options.get("init"), pruned))
-    with reporter(options.get("progress", False), chosen, problem.task, problem.time_limit, started) as shown:
-        callbacks = tuple(c for c in (options.get("callback"), shown) if c is not None)
-        limits = _limits(chosen, options, callbacks, started)
-        done = run(
-            lambda: chosen.step(state),
-            lambda: chosen.value(state),
-            limits,
-            value_is_free=chosen.value_is_free,
-            fixed_point=chosen.fixed_point,
-            verify=lambda: chosen.verify(state),
-            **_watched(chosen, state),
-        )
-    answer = chosen.finish(state)
-    if chosen.fixed_point and done.status not in (Status.CONVERGED, Status.STOPPED):
-        warnings.warn(f"{chosen}: {done.status.advice}", ConvergenceWarning, stacklevel=3)
-    kept = chosen.kept(state)
-    if isinstance(chosen, Portfolio):
-        chosen, told = chosen.ran(state)
-        reason = f"{reason}\n{told}"
-    return _Done(chosen, reason, replace(done, seconds=time.perf_counter() - started), answer, kept)
+
+    def warm(chosen: Method) -> Any:
+        return _warm(model or problem.graph, chosen, options.get("init"), pruned)
+
+    with Deadline(problem.time_limit) as deadline:
+        question = Question(problem, options, warm, started, deadline)
+        try:
+            done = _automatic(question) if _is_auto(method) else question.put(_named(method), "as asked")
+        except OutOfTime:
+            raise BudgetError(
+                f"{method} was not done when the time limit of {problem.time_limit:g} s was over, and it has no answer "
+                "before; raise time_limit, or use auto, which has bounds at any time"
+            ) from None
+    warn_if_short(done, stacklevel=3)
+    return done
 
 
-def _watched(method: Method, state: Any) -> dict[str, Any]:
-    """Return what the driver asks a portfolio besides: whether anyone is left to play, and who has just played."""
-    if not isinstance(method, Portfolio):
-        return {}
-    return {"ended": lambda: method.ended(state), "stage": lambda: state.playing}
+def _is_auto(method: Method | str) -> bool:
+    return isinstance(method, str) and method.strip() == "auto"
 
 
-def _limits(method: Method, options: Options, callbacks: tuple[Any, ...], started: float) -> Limits:
-    if not method.iterative:  # one step, always taken: half an exact answer is none
-        return Limits(tol=0.0, max_iters=1, callbacks=callbacks, started=started)
-    return Limits(
-        tol=_given(options.get("tol"), lambda: method.default_tol),
-        max_iters=_given(options.get("max_iters"), lambda: method.default_max_iters),
-        time_limit=_given(options.get("time_limit"), lambda: math.inf),
-        trace_every=options.get("trace_every"),
-        callbacks=callbacks,
-        started=started,
-    )
+def _automatic(question: Question) -> Done:
+    """Put the question to the method of choice; to bounds where exact inference takes longer than it should."""
+    chosen, reason = choose(question.problem)
+    if chosen.iterative:
+        return question.put(chosen, reason)
+    limit = question.problem.time_limit
+    share = max(EXACT_SHARE * limit, _LEAST_EXACT)
+    try:
+        with Deadline(share, grace=False):
+            return question.put(chosen, reason)
+    except OutOfTime:
+        rest = replace(question.problem, time_limit=max(0.0, question.deadline.soft - now()))
+        chosen = instead_of_exact(rest)
+        reason = f"exact inference was not done after {share:.3g} s of {limit:.3g}: {INSTEAD[rest.task]}"
+        return replace(question, problem=rest).put(chosen, reason)
+
+
+def _named(method: Method | str) -> Method:
+    if not isinstance(method, (Method, str)):
+        raise ModelError(f"method must be a Method or its text, found {type(method).__name__}")
+    return parse_method(method, METHODS) if isinstance(method, str) else method
 
 
 def _given(value: Any, default: Callable[[], Any]) -> Any:
@@ -340,14 +318,6 @@ def checked_query(graph: FactorGraph, query: Sequence[VariableRef]) -> Ints:
         if graph.layout.observed[v]:
             raise ModelError(f"variable {graph.naming.name(int(v))!r} is in the query and in the evidence")
     return asked
-
-
-def _method(problem: Problem, method: Method | str, started: float) -> tuple[Method, str]:
-    if isinstance(method, Method):
-        return method, "as asked"
-    if not isinstance(method, str):
-        raise ModelError(f"method must be a Method or its text, found {type(method).__name__}")
-    return choose(problem, started) if method.strip() == "auto" else (parse_method(method, METHODS), "as asked")
 
 
 def _warm(graph: FactorGraph, method: Method, init: Any, pruned: Bools | None = None) -> Any:

@@ -10,11 +10,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from beliefs.deadline import check_time, now
 from beliefs.kernels.orders_graph import connected_components, primal_graph, strip_simplicial
 from beliefs.kernels.orders_search import (
     LOG_MIN_FILL,
@@ -161,8 +161,9 @@ def _rounds(parts: list[_Part], criteria: Ints, restarts: int, seed: int, deadli
     for turn in range(1 if deadline is None else 2**31):
         before = sum(part.cells for part in parts)
         for c, part in enumerate(parts):
+            check_time()
             if deadline is not None:
-                left = deadline - time.perf_counter()
+                left = deadline - now()
                 if turn > 0 and left <= 0:
                     return
                 max_ops = max(1.0, left * _OPS_PER_SECOND)

@@ -28,19 +28,30 @@ chains; otherwise a run on n variables takes about the operations of a symbolic 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from beliefs.deadline import now
 from beliefs.errors import ModelError
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.order_search import CRITERIA, InteractionGraph
+from beliefs.kernels.degeneracy import degeneracy_order
+from beliefs.kernels.orders_graph import primal_graph
 from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Ints
 
-__all__ = ["MOST_RESTARTS", "ORDERS", "SECONDS_PER_CELL", "CostReport", "Order", "order_cost", "plan_order"]
+__all__ = [
+    "MOST_RESTARTS",
+    "ORDERS",
+    "SECONDS_PER_CELL",
+    "CostReport",
+    "Order",
+    "degeneracy_plan",
+    "order_cost",
+    "plan_order",
+]
 
 ORDERS = ("auto", *CRITERIA)
 """The names of the elimination heuristics."""
@@ -192,6 +203,8 @@ def plan_order(
     ------
     ModelError
         For an unknown method, or a number out of range.
+    OutOfTime
+        When the time limit of the question is over before every component has an order.
 
     Examples
     --------
@@ -204,7 +217,7 @@ def plan_order(
     check_integer("seed", seed, 0)
     ok = time_limit is None or is_number(time_limit) and time_limit >= 0
     check_option(ok, "time_limit", "None or a number of at least 0", time_limit)
-    deadline = None if time_limit is None else time.perf_counter() + time_limit
+    deadline = None if time_limit is None else now() + time_limit
     cards = _ints(card)
     graph = InteractionGraph(
         cards,
@@ -215,6 +228,18 @@ def plan_order(
     )
     order, criterion, runs = graph.search(method, restarts, seed, deadline)
     return _with_cost(graph, order, f"auto ({criterion})" if method == "auto" else method, runs)
+
+
+def degeneracy_plan(card: ArrayLike, scope_ptr: ArrayLike, scope_vars: ArrayLike, stage: ArrayLike) -> Order:
+    """Return an order in which every variable has few later neighbours [matula1983], in linear time.
+
+    ``stage (n_vars,)`` says who is eliminated first, as in :func:`plan_order`; variables with -1 are left out.
+    """
+    turn = _ints(stage)
+    ptr, near = primal_graph(_ints(scope_ptr), _ints(scope_vars), turn >= 0)
+    order = np.empty(turn.size, np.int64)
+    count = degeneracy_order(ptr, near, turn, order)
+    return order_cost(card, scope_ptr, scope_vars, order[:count], method="degeneracy")
 
 
 def order_cost(

@@ -27,6 +27,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from beliefs.deadline import OutOfTime
 from beliefs.driver import Status, Value
 from beliefs.errors import BeliefsError, BudgetError, UnsupportedError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task
@@ -161,7 +162,7 @@ class Portfolio(Method):
 
     @classmethod
     def of(cls, problem: Problem, started: float) -> Portfolio:
-        """Return the portfolio of a task; ``started`` is the clock at the call of the door."""
+        """Return the portfolio of a task; ``started`` is :func:`beliefs.deadline.now` where its time limit begins."""
         limit = problem.time_limit
         kept = min(_KEPT[0] * limit, _KEPT[1]) if limit < math.inf else 0.0
         clock = Clock(started, started + limit - kept) if limit < math.inf else Clock()
@@ -179,7 +180,8 @@ class Portfolio(Method):
         if not state.players:
             first = self.stages[0].sized(problem, Room(0.0, 0.0))
             assert first is not None
-            first.init(problem)  # raises
+            first.init(problem)  # raises, unless it was time that all of them lacked
+            raise OutOfTime
         state.following = state.players[0]
         return state
 
@@ -286,7 +288,12 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
     held = _HELD * problem.graph.layout.table_ptr[-1] * len(state.players)
     n_bytes = max(problem.max_bytes - float(held), 0.0)
     left = clock.left()
-    method = stage.sized(problem, Room(n_bytes, _RATE * left if clock.limited else _ROOM))
+    if state.players and left <= 0:
+        return None
+    try:
+        method = stage.sized(problem, Room(n_bytes, _RATE * left if clock.limited else _ROOM))
+    except OutOfTime:
+        return None
     if method is None or any(repr(p.method) == repr(method) for p in state.players):
         return None
     if isinstance(method, CutsetSearch) and not state.players:  # somebody must have marginals
@@ -302,8 +309,8 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
     try:
         asked = replace(problem, max_bytes=max(int(n_bytes), _TRIFLE), time_limit=limit)
         begun = method.init(asked, _warm(state, method, alike))
-    except (BudgetError, UnsupportedError) as error:
-        state.skipped.append(f"{method} ({_short(error)})")
+    except (BudgetError, UnsupportedError, OutOfTime) as error:
+        state.skipped.append(f"{method} ({_short(error) or 'no time'})")
         return None
     player = Player(
         stage,

@@ -7,13 +7,14 @@ several sizes, its line holds a function that chooses the largest one for the ro
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from beliefs.deadline import OutOfTime, now
 from beliefs.driver import Value
 from beliefs.inference.base import Method, Problem, Task
 from beliefs.inference.buckets.bucket_tree import default_ibound
@@ -50,7 +51,7 @@ _WORK = 5e6  # cells read in such a turn, as far as these allow
 
 @dataclass(frozen=True)
 class Clock:
-    """The time there is: ``end`` on the clock of :func:`time.perf_counter`; inf where nothing is measured."""
+    """The time there is: ``end`` on the clock of :func:`beliefs.deadline.now`; inf where nothing is measured."""
 
     started: float = 0.0
     end: float = math.inf
@@ -62,7 +63,7 @@ class Clock:
 
     def now(self) -> float:
         """Seconds on the clock, 0 without a limit."""
-        return time.perf_counter() if self.limited else 0.0
+        return now() if self.limited else 0.0
 
     def left(self) -> float:
         """Seconds that are left."""
@@ -251,16 +252,27 @@ class Player:
         return not self.settled and not self.tired and self.pace + self.valued <= clock.left()
 
     def play(self, clock: Clock) -> None:
-        """Take a turn: some steps, then the value."""
+        """Take a turn: some steps, then the value. Out of time, the value of the last whole step stays."""
         began = clock.now()
-        taken = self._steps(clock)
-        stepped = clock.now()
-        self.value = self.method.value(self.state)
+        try:
+            taken = self._steps(clock)
+            stepped = clock.now()
+            self.value = self.method.value(self.state)
+        except OutOfTime:
+            self._give_up()
+            return
         self.settled |= self.exact
         if clock.limited:
             self.valued, self.spent = clock.now() - stepped, self.spent + clock.now() - began
         else:
             self.spent += self.work(taken)
+
+    def _give_up(self) -> None:
+        """Take no further turn; what the start or the steps before have brought counts."""
+        self.tired = True
+        if self.method.value_is_free:
+            with suppress(OutOfTime):
+                self.value = self.method.value(self.state)
 
     def _steps(self, clock: Clock) -> int:
         most, until = self._room(clock)

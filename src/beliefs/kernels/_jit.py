@@ -8,6 +8,8 @@ values are finite and non-negative by construction, use ``linear_kernel``: sums 
 Numba's cache asks whether a kernel's own file has another time. A kernel also contains the code of the kernels it
 calls, so here the files that those come from count too; and contents count instead of times, so that a copy of the tree
 or another checkout of the same sources compiles nothing anew.
+
+Time limits do not count compiling, nor loading what was compiled: Numba tells a listener when either begins and ends.
 """
 
 from __future__ import annotations
@@ -19,12 +21,28 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.core import event
+
+from beliefs.deadline import compiling
 
 __all__ = ["inlined_kernel", "kernel", "kernels", "linear_kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _STAMPS: dict[Any, str] = {}  # compiled kernel -> what its machine code depends on
+
+
+class _Compiler(event.Listener):
+    """Stops the clock of time limits while the compiler is held or waited for."""
+
+    def on_start(self, event: Any) -> None:
+        compiling(True)
+
+    def on_end(self, event: Any) -> None:
+        compiling(False)
+
+
+event.register("numba:compiler_lock", _Compiler())  # type: ignore[no-untyped-call]
 
 
 def _compile(function: F, **flags: Any) -> F:

@@ -40,14 +40,17 @@ _SMOOTH = 0.1  # temperature at which sums hear of a maximum above them
 def forward_pass(tree: Tree, weight: Floats, tables: Floats) -> float:
     """Send all messages to the roots; return the sum of the roots' messages.
 
-    ``-inf`` as soon as a message is ``-inf`` throughout (for a negative weight: anywhere). Equivalent, bucket by
-    bucket, to ``w * logsumexp(sum(operands) / w, axis=0)``. Cost: one ``exp`` a cell of every cluster.
+    ``-inf`` as soon as a message is ``-inf`` throughout (for a negative weight: anywhere), nan where ``tree.stop``
+    ended it. Equivalent, bucket by bucket, to ``w * logsumexp(sum(operands) / w, axis=0)``. Cost: one ``exp`` a cell
+    of every cluster.
     """
     offset, digit = odometer(tree)
     columns, cells = bucket_scratch(tree)
     rows, base = np.empty(cells), np.empty(columns)
     total = 0.0
     for c in range(tree.block.size):
+        if tree.stop[0] != 0:
+            return math.nan
         extreme = eliminate_bucket(tree, c, weight[c], tables, offset, digit, rows, base)
         if extreme == -math.inf:
             return -math.inf
@@ -128,7 +131,8 @@ def matching_pass(
     """Send all messages to the roots, matching the replicas of each variable on the way; return the roots' sum.
 
     ``shift_at (n_clusters,)`` is where a replica's cost shift begins in ``tables``, -1 for a variable of one replica;
-    ``far`` is how much a log marginal may differ from the others' and be believed.
+    ``far`` is how much a log marginal may differ from the others' and be believed. Ended by ``tree.stop`` it returns
+    nan and leaves shifts and weights half moved.
     Cost: of split variables, three ``exp`` a cell; of the others, one.
     """
     offset, digit = odometer(tree)
@@ -140,6 +144,8 @@ def matching_pass(
     total, c = 0.0, 0
     moment, entropy = np.empty(8 * most), np.empty(8)
     while c < tree.block.size:
+        if tree.stop[0] != 0:
+            return math.nan
         end = c + 1
         variable, k = tree.axes_var[tree.axes_ptr[c]], tree.axes_card[tree.axes_ptr[c]]
         while end < tree.block.size and tree.axes_var[tree.axes_ptr[end]] == variable:
@@ -237,6 +243,8 @@ def backward_pass(
     start = slot_ptr[first_message]
     held = np.zeros(tables.size - start)  # beliefs, or max-marginals below a cluster of weight 0
     for c in range(tree.block.size - 1, -1, -1):
+        if tree.stop[0] != 0:
+            return
         slots, modes, starts, inner, extents, strides, n_fast = cluster_view(tree, c)
         n_ops, size, n_outer, w = slots.size - 1, tree.block[c], tree.n_outer[c], weight[c]
         base, end = slot_ptr[slots[n_ops]], slot_ptr[slots[n_ops] + 1]

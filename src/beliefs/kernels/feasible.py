@@ -199,8 +199,8 @@ def _choose(v: int, state_ptr: Ints, alive: Bools, n_alive: Ints, score: Floats,
 @kernel
 def find_feasible(
     card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints,
-    edge_factor: Ints, theta: Floats, hard: Bools, stride: Ints, msg_ptr: Ints, effort: Ints, random: Bits,
-    score: Floats, states: Ints,
+    edge_factor: Ints, theta: Floats, hard: Bools, stride: Ints, msg_ptr: Ints, effort: Ints, stop: Ints,
+    random: Bits, score: Floats, states: Ints,
 ) -> int:  # fmt: skip
     """Search for states without a cell of ``-inf``; return FOUND, PROVED (there are none) or SPENT (effort used up).
 
@@ -210,8 +210,9 @@ def find_feasible(
     drawn only now and then. ``hard
     (n_factors,)`` marks the factors with a cell of ``-inf``; ``stride (n_edges,)`` is the step in the table for one
     state more; ``msg_ptr (n_edges,)`` the offset of each edge's values; ``effort (1,)`` the cells that may be read;
-    ``random (1,)`` the generator. Writes ``states (n_vars,)`` where FOUND, but only those with -1. Scratch: five
-    integers a value, a few a variable. Cost of a propagation without removals: values times arity.
+    ``stop (1,)`` ends the search, as spent, when it is not 0; ``random (1,)`` the generator. Writes
+    ``states (n_vars,)`` where FOUND, but only those with -1. Scratch: five integers a value, a few a variable. Cost of
+    a propagation without removals: values times arity.
     """
     n_vars, n_states = card.size, state_ptr[-1]
     widest, n_messages = 1, 0
@@ -262,7 +263,7 @@ def find_feasible(
                 _remove(v, value, alive, n_alive, trail, trail_var, n_trail, heap, place, key, size, weight)
                 _enqueue(v, -1, var_ptr, var_edges, edge_factor, hard, queue, queued, ends)
                 continue
-        if effort[0] < 0:
+        if effort[0] < 0 or stop[0] != 0:
             return SPENT
         v = -1
         while size[0] > 0 and v < 0:

@@ -41,6 +41,7 @@ class Tree(NamedTuple):
     op_stride: Ints  # strides over the cluster's axes
     maps: BlockMaps  # for reading and for adding
     slot_ptr: Ints  # (n_slots+1,) factors with a scope first, then one separator a cluster
+    stop: Ints  # (1,) read between blocks: not 0 ends a pass, which is then good for nothing
 
 
 @kernel

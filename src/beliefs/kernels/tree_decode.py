@@ -11,7 +11,8 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.tree import Tree, advance, odometer
+from beliefs.kernels.tree import Tree, advance, cluster_view, odometer, rewind
+from beliefs.kernels.tree_log import add_operands
 from beliefs.typing import Floats, Ints
 
 __all__ = ["decode_maximum", "draw_samples"]
@@ -81,27 +82,60 @@ def assign_row(tree: Tree, c: int, r: int, row: Ints) -> None:
 
 
 @kernel
+def best_cell(tree: Tree, c: int, tables: Floats, offset: Ints, digit: Ints, scratch: Floats) -> int:
+    """Return the first maximiser of the table of cluster ``c``, a root, walked block by block as passes do."""
+    slots, modes, starts, _, extents, strides, n_fast = cluster_view(tree, c)
+    n_ops, size, n_outer = slots.size - 1, tree.block[c], tree.n_outer[c]
+    block = scratch[:size]
+    best, best_at = -math.inf, 0
+    rewind(slots, tree.slot_ptr, n_outer, offset, digit)
+    for at in range(0, tree.cell_ptr[c + 1] - tree.cell_ptr[c], size):
+        if tree.stop[0] != 0:
+            return 0
+        add_operands(modes, starts, tree.maps, n_ops, offset, tables, block)
+        for i in range(size):
+            if block[i] > best:
+                best, best_at = block[i], at + i
+        advance(extents, n_fast, n_outer, strides, n_ops + 1, offset, digit)
+    return best_at
+
+
+@kernel
+def best_row(tree: Tree, c: int, row: Ints, tables: Floats, offset: Ints, digit: Ints, scratch: Floats) -> int:
+    """Return the first maximiser of the column of cluster ``c`` that the assignment ``row`` selects, piece by piece."""
+    n_rows = n_rows_of(tree, c)
+    to_column(tree, c, row, offset, digit)
+    best, best_at = -math.inf, 0
+    for start in range(0, n_rows, _PIECE):
+        piece = scratch[: min(_PIECE, n_rows - start)]
+        read_column(tree, c, tables, True, offset, digit, piece)
+        for r in range(piece.size):
+            if piece[r] > best:
+                best, best_at = piece[r], start + r
+    return best_at
+
+
+@kernel
 def decode_maximum(tree: Tree, tables: Floats, row: Ints) -> None:
     """Assign the variables of all clusters of temperature 0, each its first maximiser given its separator.
 
-    Equivalent to ``unravel_index(argmax(column), ...)`` cluster by cluster, the column being read piece by piece.
-    ``tables`` are logs.
+    Equivalent to ``unravel_index(argmax(column), ...)`` cluster by cluster. A root has one column, its whole table, and
+    most of the cells that must be read. ``tables`` are logs; ``tree.stop`` ends it.
     """
     offset, digit = odometer(tree)
-    scratch = np.empty(_PIECE)
+    largest = _PIECE
+    for c in range(tree.block.size):
+        largest = max(largest, tree.block[c])
+    scratch = np.empty(largest)
     for c in range(tree.block.size - 1, -1, -1):
         if tree.temperature[c] > 0.0 or tree.n_eliminated[c] == 0:
             continue
-        n_rows = n_rows_of(tree, c)
-        to_column(tree, c, row, offset, digit)
-        best, best_row = -math.inf, 0
-        for start in range(0, n_rows, _PIECE):
-            piece = scratch[: min(_PIECE, n_rows - start)]
-            read_column(tree, c, tables, True, offset, digit, piece)
-            for r in range(piece.size):
-                if piece[r] > best:
-                    best, best_row = piece[r], start + r
-        assign_row(tree, c, best_row, row)
+        if tree.stop[0] != 0:
+            return
+        if n_rows_of(tree, c) == tree.cell_ptr[c + 1] - tree.cell_ptr[c]:
+            assign_row(tree, c, best_cell(tree, c, tables, offset, digit, scratch), row)
+        else:
+            assign_row(tree, c, best_row(tree, c, row, tables, offset, digit, scratch), row)
 
 
 @kernel
@@ -110,7 +144,7 @@ def draw_samples(tree: Tree, tables: Floats, logs: bool, uniform: Floats, sample
 
     Given its separator a cluster's eliminated variables have probabilities proportional to one column of its table
     (exponentiated when ``logs``). ``uniform (n, n_clusters)`` gives one number a draw. Cost: n times the rows of
-    each cluster; columns that follow one another unchanged, as those of roots, are made once.
+    each cluster; columns that follow one another unchanged, as those of roots, are made once. ``tree.stop`` ends it.
     """
     offset, digit = odometer(tree)
     for c in range(tree.block.size - 1, -1, -1):
@@ -120,6 +154,8 @@ def draw_samples(tree: Tree, tables: Floats, logs: bool, uniform: Floats, sample
         n_rows = cumulative.size
         known = -1
         for i in range(samples.shape[0]):
+            if tree.stop[0] != 0:
+                return
             s = column_of(tree, c, samples[i])
             if s != known:
                 known = s

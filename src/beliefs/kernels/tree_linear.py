@@ -32,9 +32,9 @@ from beliefs.kernels.tree import (
 )
 from beliefs.typing import BlockMaps, Floats, Ints
 
-__all__ = ["DONE", "OUT_OF_RANGE", "ZERO", "collect_linear", "distribute_linear"]
+__all__ = ["DONE", "OUT_OF_RANGE", "STOPPED", "ZERO", "collect_linear", "distribute_linear"]
 
-DONE, ZERO, OUT_OF_RANGE = 0, 1, 2
+DONE, ZERO, OUT_OF_RANGE, STOPPED = 0, 1, 2, 3
 
 
 @linear_kernel
@@ -126,7 +126,7 @@ def sum_block(block: Floats) -> float:
 
 @linear_kernel
 def collect_linear(tree: Tree, tables: Floats, ranges: Floats, limit: float, tops: Floats) -> int:
-    """Compute all messages, leaves to roots; return DONE, ZERO or OUT_OF_RANGE.
+    """Compute all messages, leaves to roots; return DONE, ZERO, OUT_OF_RANGE or STOPPED (by ``tree.stop``).
 
     ``tables`` holds the factors' slots, scaled to a maximum of one; separator slots are overwritten with messages of
     maximum one, ``ranges (n_slots,)`` likewise, and ``tops (n_clusters,)`` gets what each message was divided by:
@@ -150,6 +150,8 @@ def collect_linear(tree: Tree, tables: Floats, ranges: Floats, limit: float, top
         rewind(slots, slot_ptr, n_outer, offset, digit)
         out = scratch[:size]
         for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
+            if tree.stop[0] != 0:
+                return STOPPED
             if multiply_block(modes, starts, inner, maps, n_ops, offset, tables, out):
                 total = sum_block(out) if modes[n_ops] == SCALAR else 0.0
                 add_block(modes[n_ops], own, inner[n_ops], out, total, offset[n_ops], tables)
@@ -195,6 +197,8 @@ def distribute_linear(tree: Tree, tables: Floats, tops: Floats, beliefs: Floats)
         block = scratch[:size]
         rewind(slots, slot_ptr, n_outer, offset, digit)
         for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
+            if tree.stop[0] != 0:
+                return
             if multiply_block(modes, starts, inner, maps, n_ops + 1, offset, tables, block):  # the quotient comes last
                 total = sum_block(block) if sums else 0.0
                 for k in range(n_ops):

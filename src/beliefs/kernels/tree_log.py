@@ -16,7 +16,7 @@ import numpy as np
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.tree import MAPPED, RUN, SCALAR, Tree, add_block, advance, cluster_view, odometer, rewind
-from beliefs.kernels.tree_linear import DONE, ZERO, sum_block
+from beliefs.kernels.tree_linear import DONE, STOPPED, ZERO, sum_block
 from beliefs.typing import BlockMaps, Floats, Ints
 
 __all__ = ["collect_log", "distribute_log"]
@@ -60,7 +60,7 @@ def fill_columns(mode: int, where: BlockMaps, at: int, column: Ints) -> None:
 
 @kernel
 def collect_log(tree: Tree, tables: Floats) -> int:
-    """Compute all log messages, leaves to roots; return DONE or ZERO.
+    """Compute all log messages, leaves to roots; return DONE, ZERO or STOPPED (by ``tree.stop``).
 
     ``tables`` holds the factors' log slots; separator slots are overwritten. ``log Z`` is the sum of the roots'
     messages. Cost: as in the linear domain for maxima; the products a second time and one ``exp`` a cell for sums.
@@ -79,6 +79,8 @@ def collect_log(tree: Tree, tables: Floats) -> int:
         column, out = column_scratch[:size], scratch[:size]
         rewind(slots, slot_ptr, n_outer, offset, digit)
         for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
+            if tree.stop[0] != 0:
+                return STOPPED
             add_operands(modes, starts, maps, n_ops, offset, tables, out)
             fill_columns(modes[n_ops], own, offset[n_ops] - base, column)
             for i in range(size):
@@ -88,6 +90,8 @@ def collect_log(tree: Tree, tables: Floats) -> int:
             total = np.zeros(message.size)
             rewind(slots, slot_ptr, n_outer, offset, digit)
             for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
+                if tree.stop[0] != 0:
+                    return STOPPED
                 add_operands(modes, starts, maps, n_ops, offset, tables, out)
                 fill_columns(modes[n_ops], own, offset[n_ops] - base, column)
                 for i in range(size):
@@ -121,6 +125,8 @@ def distribute_log(tree: Tree, tables: Floats, beliefs: Floats) -> None:
         taken = np.zeros(message.size, np.bool_)
         rewind(slots, slot_ptr, n_outer, offset, digit)
         for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
+            if tree.stop[0] != 0:
+                return
             add_operands(modes, starts, maps, n_ops, offset, tables, out)
             fill_columns(modes[n_ops], own, offset[n_ops] - base, column)
             for i in range(size):

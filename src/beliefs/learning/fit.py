@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -22,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from beliefs.driver import Limits, Status
 from beliefs.errors import ConvergenceWarning, ModelError
+from beliefs.inference.quiet import warn
 from beliefs.inference.text import parse
 from beliefs.io.files import StrPath
 from beliefs.learning.checkpoint import Checkpoint, fingerprint
@@ -232,7 +232,7 @@ _MEANING = {
 def _warn(result: FitResult, watch: Watch, asked: bool) -> None:
     """Warn of a fit that stopped short unasked, and of a loss without a bound."""
     if result.n_diverged or watch.first_diverged is not None:
-        warnings.warn(
+        warn(
             f"{result.n_diverged} instances give their labels a surrogate probability above one (first at iteration "
             f"{watch.first_diverged or 0}): {UNBOUNDED}",
             ConvergenceWarning,
@@ -241,4 +241,4 @@ def _warn(result: FitResult, watch: Watch, asked: bool) -> None:
     short = result.status is Status.MAX_ITERS and not asked and result.optimizer.default_tol > 0
     if short or result.status in (Status.OSCILLATING, Status.DIVERGED):
         text = f"{result.optimizer}, gradient {result.grad_norm:.1e}: {result.reason}"
-        warnings.warn(text, ConvergenceWarning, stacklevel=3)
+        warn(text, ConvergenceWarning, stacklevel=3)

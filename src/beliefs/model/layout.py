@@ -16,6 +16,7 @@ array                 shape           meaning
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from beliefs.typing import Bools, Floats, Ints
 __all__ = ["Layout"]
 
 T = TypeVar("T")
+_PLANS = threading.Lock()  # around the plans of all layouts: held for a moment, and layouts are copied and pickled
 _KEPT_PLANS = 32  # plans and conditioned layouts kept on one layout, least recently used dropped first
 
 
@@ -193,13 +195,17 @@ class Layout:
     def plan(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the plan kept under ``key``, made on first use (orders, junction trees, colourings)."""
         plans = self._plans
-        if key not in plans:
-            plans[key] = make()
+        with _PLANS:
+            if key in plans:
+                plans.move_to_end(key)
+                found: T = plans[key]
+                return found
+        made = make()  # not under the lock: it may take long, and ask for other plans
+        with _PLANS:
+            found = plans.setdefault(key, made)  # another thread may have made the same one: all have the first
             if len(plans) > _KEPT_PLANS:
                 plans.popitem(last=False)
-        plans.move_to_end(key)
-        found: T = plans[key]
-        return found
+            return found
 
     def conditioned(self, observed: Bools) -> Layout:
         """Return the layout with these variables removed from all scopes, kept for the next evidence on them.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from beliefs.datasets import make_ising_grid
-from beliefs.errors import ConvergenceWarning
 from beliefs.inference.doors import infer
+from beliefs.inference.quiet import quietly
 from beliefs.inference.result import InferenceResult
 from beliefs.plot import plot_grid, plot_scatter, plot_trace
 from beliefs.plot.canvas import difference_colours
@@ -46,8 +45,7 @@ class Comparison:
 def compare(word: str, coupling: float, method: str = "bp") -> Comparison:
     """Draw the grid of a coupling and answer it both ways."""
     grid = make_ising_grid(SIDE, field=_FIELD, coupling=coupling, seed=_SEED)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the report prints the status
+    with quietly():  # the report prints the status
         return Comparison(word, coupling, infer(grid), infer(grid, method, max_iters=_ITERATIONS, trace_every=1))
 
 

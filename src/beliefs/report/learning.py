@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from beliefs.datasets import load_pictures, make_noisy
-from beliefs.errors import ConvergenceWarning
+from beliefs.inference.quiet import quietly
 from beliefs.metrics import error_rate
 from beliefs.report.page import Markup, Section, code, number, paragraph, picture, seconds, table
 from beliefs.typing import Floats, Ints
@@ -62,8 +61,7 @@ def compile_learning() -> None:
     from beliefs.learning.estimators.grid import GridCRF
 
     labels = np.eye(4, dtype=np.int64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with quietly():
         for options in MODELS.values():
             GridCRF(max_iters=1, **options).fit([make_noisy(labels)], [labels]).predict([labels])
 

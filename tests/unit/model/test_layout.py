@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -121,3 +125,52 @@ def test_tables_find_their_cells_in_whatever_order_these_lie() -> None:
     assert layout.in_cells(np.arange(5.0)).tolist() == [2, 3, 4, 0, 1]
     graph = bl.FactorGraph.build(layout, np.log([1.0, 2.0, 3.0, 1.0, 4.0]))
     np.testing.assert_allclose(bl.infer(graph, "enumeration").mu, [1 / 6, 2 / 6, 3 / 6, 0.2, 0.8])
+
+
+class _Interrupted(OrderedDict[Any, Any]):
+    """Kept plans that another thread gets at in the middle of a look-up, unless it is kept out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.between: Callable[[], None] | None = None
+
+    def __contains__(self, key: object) -> bool:
+        found = super().__contains__(key)
+        if found and self.between is not None:
+            between, self.between = self.between, None
+            other = threading.Thread(target=between)
+            other.start()
+            other.join(0.3)  # it ends at once, or waits for this one
+            self.waited_for = other
+        return found
+
+
+def test_a_plan_that_another_thread_drops_meanwhile_is_still_there() -> None:
+    plans = _Interrupted()
+    layout = replace(bl.Layout.build([2, 2], [0, 2], [0, 1]), _plans=plans)
+    assert layout.plan("mine", lambda: 7) == 7
+
+    def crowd() -> None:
+        for k in range(100):
+            layout.plan(k, lambda: None)
+
+    plans.between = crowd
+    assert layout.plan("mine", lambda: 8) == 7
+    plans.waited_for.join()
+    assert "mine" not in plans and len(plans) <= 32
+
+
+def test_threads_that_make_the_same_plan_share_the_first() -> None:
+    layout, both = bl.Layout.build([2, 2], [0, 2], [0, 1]), threading.Barrier(2)
+
+    def make() -> object:
+        both.wait(60)
+        return object()
+
+    found: list[object] = []
+    threads = [threading.Thread(target=lambda: found.append(layout.plan("same", make))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] is found[1] is layout.plan("same", object)

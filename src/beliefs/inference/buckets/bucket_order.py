@@ -20,11 +20,8 @@ from beliefs.inference.base import Problem
 from beliefs.inference.buckets.bucket_run import BucketRun, uniform_weights
 from beliefs.inference.buckets.bucket_tree import BucketTree, bucket_tree
 from beliefs.inference.chosen_order import chosen_order
-from beliefs.inference.orders import Order, order_cost
-from beliefs.kernels.degeneracy import degeneracy_order
-from beliefs.kernels.orders_graph import primal_graph
-from beliefs.model.layout import Layout
-from beliefs.typing import Floats, Ints
+from beliefs.inference.orders import Order, degeneracy_plan
+from beliefs.typing import Floats
 
 __all__ = ["few_later_neighbours", "ordered_tree"]
 
@@ -48,11 +45,5 @@ def few_later_neighbours(problem: Problem) -> Order:
     stage = np.where(layout.observed | (np.diff(layout.var_ptr) == 0), -1, 0)
     if 0 < problem.query.size:
         stage[problem.query] = np.where(stage[problem.query] < 0, -1, 1)
-    return layout.plan(("degeneracy", stage.tobytes()), lambda: _planned(layout, stage))
-
-
-def _planned(layout: Layout, stage: Ints) -> Order:
-    ptr, near = primal_graph(np.array(layout.scope_ptr), np.array(layout.scope_vars), stage >= 0)
-    order = np.empty(layout.n_vars, np.int64)
-    count = degeneracy_order(ptr, near, stage, order)
-    return order_cost(layout.card, layout.scope_ptr, layout.scope_vars, order[:count], method="degeneracy")
+    scopes = layout.card, layout.scope_ptr, layout.scope_vars
+    return layout.plan(("degeneracy", stage.tobytes()), lambda: degeneracy_plan(*scopes, stage))

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from beliefs.deadline import check_time
 from beliefs.inference.base import Problem, observed_point_masses
 from beliefs.inference.buckets.bucket_tree import BucketTree
-from beliefs.inference.exact.tree_run import constant_part, slot_marginals
+from beliefs.inference.exact.tree_run import constant_part, slot_marginals, stoppable
 from beliefs.kernels.bucket_passes import backward_pass, decode_buckets, forward_pass, matching_pass
 from beliefs.kernels.tree_log import distribute_log
 from beliefs.typing import Floats, Ints
@@ -17,7 +18,7 @@ __all__ = ["BucketRun", "elimination_weights", "lower_weights", "uniform_weights
 
 
 class BucketRun:
-    """The mutable state of a mini-bucket method.
+    """The mutable state of a mini-bucket method; its passes raise OutOfTime when the time limit is over.
 
     Attributes
     ----------
@@ -47,25 +48,28 @@ class BucketRun:
         """Send all messages; return the bound."""
         if self.constant == -np.inf or self.plan.buckets.n_clusters == 0:
             return self.constant
-        return self.constant + float(forward_pass(self.plan.tree, self.weight, self.tables))
+        bound = self.constant + float(forward_pass(stoppable(self.plan.tree), self.weight, self.tables))
+        check_time()
+        return bound
 
     def match(self, step: float, weight_step: float, far: float = math.inf) -> float:
         """Send all messages, moving shifts and weights on the way; return the bound."""
         if self.constant == -np.inf or self.plan.buckets.n_clusters == 0:
             return self.constant
-        plan = self.plan
-        return self.constant + float(
-            matching_pass(plan.tree, plan.shift_at, step, far, weight_step, self.weight, self.tables, self.back)
+        tree, shift_at = stoppable(self.plan.tree), self.plan.shift_at
+        bound = self.constant + float(
+            matching_pass(tree, shift_at, step, far, weight_step, self.weight, self.tables, self.back)
         )
+        check_time()
+        return bound
 
     def backward(self) -> None:
         """Send beliefs back, for the next matching."""
         plan = self.plan
         if plan.buckets.n_clusters:
-            replicas = plan.buckets.replicas[plan.buckets.variable]
-            backward_pass(
-                plan.tree, plan.first_message, plan.buckets.parent, replicas, self.weight, self.tables, self.back
-            )
+            tree, replicas = stoppable(plan.tree), plan.buckets.replicas[plan.buckets.variable]
+            backward_pass(tree, plan.first_message, plan.buckets.parent, replicas, self.weight, self.tables, self.back)
+            check_time()
 
     # -- answers --------------------------------------------------------------------------------------------------
     def beliefs(self) -> tuple[Floats, Floats]:
@@ -73,7 +77,8 @@ class BucketRun:
         plan = self.plan
         held = np.zeros(self.tables.size)
         if plan.buckets.n_clusters:
-            distribute_log(plan.tree._replace(temperature=self.weight), self.tables, held)
+            distribute_log(stoppable(plan.tree)._replace(temperature=self.weight), self.tables, held)
+            check_time()
         return slot_marginals(self.problem.graph, plan.target, held)
 
     def uniform(self) -> tuple[Floats, Floats]:

@@ -49,6 +49,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from beliefs.deadline import OutOfTime
 from beliefs.driver import Value
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task, claimed, zero_probability
@@ -232,14 +233,21 @@ class WMB(Method):
         value = self.value(state)
         if state.incumbent is not None:
             return state.incumbent.decoding(value.upper, exact=not state.run.plan.buckets.split)
-        self._restore(state)
-        mu_var, mu_factor = state.run.beliefs() if state.run.forward() > -math.inf else state.run.uniform()
+        mu_var, mu_factor = self._beliefs(state)
         return Marginals(state.best, claimed(value), mu_var, mu_factor, value.lower, value.upper)
 
     def kept(self, state: WmbState) -> WmbStart:
         """Return the shifts and weights of the best bound."""
         assert state.kept is not None
         return WmbStart(state.model, *state.kept, state.step, state.heat)
+
+    def _beliefs(self, state: WmbState) -> tuple[Floats, Floats]:
+        """Return the beliefs of the best weights and shifts; uniform ones where a zero, or no time, leaves none."""
+        self._restore(state)
+        try:
+            return state.run.beliefs() if state.run.forward() > -math.inf else state.run.uniform()
+        except OutOfTime:
+            return state.run.uniform()
 
     def _model(self, plan: BucketTree, tau: Floats) -> bytes:
         """Return what tells one split model from another: shifts and weights of a different one would prove nothing."""

@@ -35,6 +35,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from beliefs.deadline import OutOfTime
 from beliefs.driver import Value
 from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task, observed_point_masses
@@ -207,10 +208,13 @@ class GDD(Method):
                 return split, True
             found.append(split)
         if len(found) > 1:
-            for split in found:
-                for _ in range(2):
-                    split.sweep(self.local_steps, self.weights, problem.threads)
-            found.sort(key=lambda split: split.value())
+            try:
+                for split in found:
+                    for _ in range(2):
+                        split.sweep(self.local_steps, self.weights, problem.threads)
+                found.sort(key=lambda split: split.value())
+            except OutOfTime:  # any of them will do
+                pass
         return found[0], False
 
     def _junction_graphs(self, problem: Problem, tau: Floats) -> Iterator[JunctionGraph]:

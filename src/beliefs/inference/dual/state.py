@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from beliefs.deadline import check_time
 from beliefs.inference.base import zero_probability
 from beliefs.inference.dual.junction_graph import JunctionGraph
 from beliefs.inference.dual.weights import initial_weights, least_weights
@@ -30,6 +31,7 @@ __all__ = ["Scratch", "SplitTables", "Start", "predicted_bytes"]
 
 _WORTH_THREADS = 20_000  # cells of a level: a smaller one is over before a second thread has begun
 _CHUNKS = 16
+_CELLS_UNWATCHED = 100_000  # updated between two looks at the clock: tenths of a second at worst
 _SPARE = 4
 
 
@@ -259,7 +261,10 @@ class SplitTables:
         return 0
 
     def sweep(self, local_steps: int, moving: bool, threads: int) -> float:
-        """Update every separator once, along the order and then, the next time, against it; return the decrease."""
+        """Update every separator once, along the order and then, the next time, against it; return the decrease.
+
+        Out of time it ends between separators: the tables are still a split of the model.
+        """
         backward = self.n_sweeps % 2 == 1
         self.n_sweeps += 1
         if backward not in self._orders:
@@ -270,9 +275,13 @@ class SplitTables:
             return self.update(order, ahead, begin, end, local_steps, moving)
 
         if ends.size == 0:
-            task(0, order.size)
+            parts = in_chunks(order.size, 1 + int(self.graph.cell_ptr[-1] // _CELLS_UNWATCHED))
+            for a, b in zip(parts[:-1].tolist(), parts[1:].tolist(), strict=True):
+                task(a, b)
+                check_time()
         for a, b in zip(ends[:-1], ends[1:], strict=False):
             side_by_side(task, int(a) + in_chunks(int(b - a), _CHUNKS), threads)
+            check_time()
         return float(self.drop.sum())
 
     def _order(self, backward: bool, threads: int) -> tuple[Ints, Ints, Bools]:

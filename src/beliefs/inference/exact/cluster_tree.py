@@ -181,4 +181,5 @@ def lay_tree(
         clusters.axes_ptr, axes_card, order[clusters.axes], n_outer, clusters.eliminated, block,
         np.concatenate([[0], np.cumsum(cells)]), clusters.temperature, op_ptr, op_slot, op_mode, op_map, op_inner,
         stride_ptr, op_stride, maps, np.concatenate([[0], np.cumsum(np.concatenate([sizes, columns]))]),
+        np.zeros(1, np.int64),
     )  # fmt: skip

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from beliefs.deadline import check_time
 from beliefs.driver import Value
 from beliefs.errors import BudgetError
 from beliefs.inference.base import (
@@ -87,6 +88,7 @@ class Enumeration(Method):
         for f in range(graph.n_factors):
             start = graph.layout.cell_ptr[f]
             state.scores += graph.theta[start + self._cells(state, f)]
+            check_time()
         if not (state.scores > -np.inf).any():
             raise zero_probability(graph)
         return 0.0
@@ -139,7 +141,11 @@ class Enumeration(Method):
         for v in np.flatnonzero(~layout.observed):
             run = mu_var[layout.state_ptr[v] : layout.state_ptr[v + 1]]
             run[:] = np.bincount(joint // state.stride[v] % layout.card[v], weights=p, minlength=len(run))
-        mu = [np.bincount(self._cells(state, f), p, int(layout.factor_size[f])) for f in range(layout.n_factors)]
+            check_time()
+        mu = []
+        for f in range(layout.n_factors):
+            mu.append(np.bincount(self._cells(state, f), p, int(layout.factor_size[f])))
+            check_time()
         return Marginals(log_z, Bound.EXACT, mu_var, np.concatenate([*mu, np.zeros(0)]), log_z, log_z)
 
     def _query_values(self, state: JointTable) -> Floats:

@@ -23,15 +23,18 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from beliefs.deadline import Deadline, OutOfTime, now
 from beliefs.driver import Value
 from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.exact.cluster_tree import ClusterTree, check_memory, check_work
 from beliefs.inference.exact.tree_run import TreeRun
-from beliefs.inference.orders import MOST_RESTARTS, ORDERS, CostReport, Order, plan_order
+from beliefs.inference.orders import MOST_RESTARTS, ORDERS, CostReport, Order, degeneracy_plan, plan_order
 from beliefs.options import check_integer, check_option, is_number
 
 __all__ = ["JunctionTree", "planned_order"]
+
+_SHARE, _LEAST = 0.2, 0.3  # of a time limit, and seconds, that the search for an order may take
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -122,23 +125,40 @@ class JunctionTree(Method):
         return state.decoding()
 
 
+@dataclass
+class _Plan:
+    """An order that was searched for, or the seconds that were not enough for that."""
+
+    order: Order | None = None
+    not_enough: float = 0.0
+
+
 def planned_order(problem: Problem, method: str, restarts: int | None = None, seconds: float | None = None) -> Order:
-    """Return an elimination order, sum variables before max variables, kept on the layout."""
+    """Return an elimination order, sum variables before max variables, kept on the layout.
+
+    Where the search for it takes too much of the time limit it is a degeneracy order instead, and so again in questions
+    that have no more time for it.
+    """
     layout = problem.graph.layout
     mixed = problem.task is Task.MARGINAL_MAP and 0 < problem.query.size
     stage = np.zeros(layout.n_vars, np.int64)
-    stage[problem.query] = 1
+    if mixed:
+        stage[problem.query] = 1
     active = ~layout.observed & (np.diff(layout.var_ptr) > 0)
-    return layout.plan(
-        ("order", method, restarts, seconds, problem.query.tobytes() if mixed else b""),
-        lambda: plan_order(
-            layout.card,
-            layout.scope_ptr,
-            layout.scope_vars,
-            method=method,
-            restarts=restarts,
-            stage=stage if mixed else None,
-            active=active,
-            time_limit=seconds,
-        ),
-    )
+    scopes = layout.card, layout.scope_ptr, layout.scope_vars
+    share = max(_SHARE * problem.time_limit, _LEAST)
+    key = ("order", method, restarts, seconds, problem.query.tobytes() if mixed else b"")
+
+    kept, began = layout.plan(key, _Plan), now()
+    if kept.order is None and share > kept.not_enough:
+        try:
+            with Deadline(share, grace=False):
+                kept.order = plan_order(
+                    *scopes, method=method, restarts=restarts, stage=stage, active=active, time_limit=seconds
+                )
+        except OutOfTime:
+            kept.not_enough = max(kept.not_enough, now() - began)
+    if kept.order is not None:
+        return kept.order
+    waiting = np.where(active, stage, -1)
+    return layout.plan(("degeneracy", waiting.tobytes()), lambda: degeneracy_plan(*scopes, waiting))

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
+from beliefs.deadline import check_time, stop_flag
 from beliefs.inference.base import Bound, Decoding, Problem, Task, observed_point_masses, zero_probability
 from beliefs.inference.exact.cluster_tree import ClusterTree
 from beliefs.kernels.marginals import factor_spans, scatter, variable_marginals
+from beliefs.kernels.tree import Tree
 from beliefs.kernels.tree_decode import decode_maximum, draw_samples
 from beliefs.kernels.tree_linear import DONE, OUT_OF_RANGE, ZERO, collect_linear, distribute_linear
 from beliefs.kernels.tree_log import collect_log, distribute_log
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 
-__all__ = ["TreeRun", "constant_part", "slot_marginals"]
+__all__ = ["TreeRun", "constant_part", "slot_marginals", "stoppable"]
 
 # exp(-600) is 1e-261: products stay above it, and sums of up to 1e40 of them below the largest float
 _LINEAR_RANGE = 600.0
 
 
 class TreeRun:
-    """The mutable state of an exact method: tables, messages and the value once collected."""
+    """The mutable state of an exact method: tables, messages and the value once collected.
+
+    Its passes raise OutOfTime when the time limit of the question is over.
+    """
 
     def __init__(self, problem: Problem, plan: ClusterTree, tau: Floats) -> None:
         self.problem, self.plan, self.tau = problem, plan, tau
@@ -54,7 +59,8 @@ class TreeRun:
         factors = self.tables[: plan.source.size]
         np.exp(factors, out=factors)
         self.tops = np.empty(plan.tree.block.size)
-        code = int(collect_linear(plan.tree, self.tables, ranges, _LINEAR_RANGE, self.tops))
+        code = int(collect_linear(stoppable(plan.tree), self.tables, ranges, _LINEAR_RANGE, self.tops))
+        check_time()
         if code == DONE:
             self.log_z += float(tops.sum() + np.log(self.tops).sum())
         return code
@@ -62,7 +68,8 @@ class TreeRun:
     def _collect_log(self) -> int:
         self.in_logs = True
         self.tables[: self.plan.source.size] = self.problem.graph.theta[self.plan.source]
-        code = int(collect_log(self.plan.tree, self.tables))
+        code = int(collect_log(stoppable(self.plan.tree), self.tables))
+        check_time()
         if code == DONE:
             self.log_z += float(self.tables[self.plan.tree.slot_ptr[self.plan.roots]].sum())
         return code
@@ -72,15 +79,17 @@ class TreeRun:
         graph, plan = self.problem.graph, self.plan
         beliefs = np.zeros(self.tables.size)
         if self.in_logs:
-            distribute_log(plan.tree, self.tables, beliefs)
+            distribute_log(stoppable(plan.tree), self.tables, beliefs)
         elif plan.tree.block.size:
-            distribute_linear(plan.tree, self.tables, self.tops, beliefs)
+            distribute_linear(stoppable(plan.tree), self.tables, self.tops, beliefs)
+        check_time()
         return slot_marginals(graph, plan.target, beliefs)
 
     def decoding(self) -> Decoding:
         """Return the maximiser of a collected log-domain tree: all variables, or the query of marginal MAP."""
         row = np.maximum(self.problem.graph.evidence_states, 0)
-        decode_maximum(self.plan.tree, self.tables, row)
+        decode_maximum(stoppable(self.plan.tree), self.tables, row)
+        check_time()
         assignment = row if self.problem.task is Task.MAXIMIZE else row[self.problem.query]
         return Decoding(assignment, self.log_z, Bound.EXACT, self.log_z, self.log_z)
 
@@ -96,8 +105,14 @@ class TreeRun:
         for start in range(0, n, chunk):
             part = samples[start : start + chunk]
             uniform = rng.random((len(part), self.plan.tree.block.size))
-            draw_samples(self.plan.tree, self.tables, self.in_logs, uniform, part)
+            draw_samples(stoppable(self.plan.tree), self.tables, self.in_logs, uniform, part)
+            check_time()
         return samples
+
+
+def stoppable(tree: Tree) -> Tree:
+    """Return the tree with the flag of the question at hand; ask :func:`check_time` after the pass."""
+    return tree._replace(stop=stop_flag())
 
 
 def constant_part(graph: FactorGraph, tau: Floats) -> float:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from beliefs.deadline import check_time
 from beliefs.driver import Value
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Decoding, Marginals, Method, Problem, Samples, Task, zero_probability
@@ -46,6 +47,7 @@ def cutset(layout: Layout, order: Order, log2_cells: float) -> Ints:
     bits, sizes = np.log2(buckets.card)[buckets.axes], buckets.log2_cells.copy()
     chosen: list[int] = []
     while (sizes > log2_cells).any():
+        check_time()
         counts = np.bincount(buckets.axes, weights=bits * (sizes > log2_cells)[owner], minlength=buckets.order.size)
         v = int(np.argmax(counts))
         here = buckets.axes == v

@@ -5,15 +5,16 @@ allows are removed until all agree (generalised arc consistency with kept suppor
 is the one with the fewest values left per failure seen at its factors [boussemart2004]; many failures are a new start.
 
 Guarantee: a returned state has positive weight; an error proves that there is none; None says nothing but that the
-effort was spent. Finding one is NP-hard in general; without cycles of hard factors it takes no backtracking.
-Cost: one propagation reads each value of each hard factor, and more only where values are removed. Without hard zeros
-the state is drawn uniformly.
+effort was spent, or that the time is over. Finding one is NP-hard in general; without cycles of hard factors it takes
+no backtracking. Cost: one propagation reads each value of each hard factor, and more only where values are removed.
+Without hard zeros the state is drawn uniformly.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from beliefs.deadline import stop_flag
 from beliefs.inference.base import zero_probability
 from beliefs.inference.search.strides import edge_strides
 from beliefs.kernels.feasible import FOUND, PROVED, find_feasible
@@ -63,7 +64,7 @@ def feasible_state(
     found = find_feasible(
         layout.card, layout.state_ptr, layout.scope_ptr, layout.scope_vars, layout.cell_ptr, layout.var_ptr,
         layout.var_edges, layout.edge_factor, graph.theta, hard, edge_strides(layout), _message_ptr(layout),
-        np.array([effort], np.int64), generator.integers(1, 2**63, size=1, dtype=np.uint64),
+        np.array([effort], np.int64), stop_flag(), generator.integers(1, 2**63, size=1, dtype=np.uint64),
         np.zeros(0) if scores is None else np.array(scores, np.float64), states,
     )  # fmt: skip
     if found == PROVED:

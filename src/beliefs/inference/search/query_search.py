@@ -18,10 +18,10 @@ component of sums is moved a few variables at a time.
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 
+from beliefs.deadline import check_time, now, time_left
 from beliefs.inference.base import Bound, Decoding, Problem, Task, zero_probability
 from beliefs.inference.search.flips import Flips
 from beliefs.inference.search.neighbourhoods import Neighbourhood, Neighbourhoods
@@ -101,7 +101,6 @@ class QuerySearch:
         self._loss = 0.0
         self._row = np.maximum(graph.evidence_states, 0)
         self._started = False
-        self._end = time.perf_counter() + problem.time_limit
 
     # -- the verbs ----------------------------------------------------------------------------------------------
     def start(self, states: Ints | None = None, seconds: float = math.inf) -> bool:
@@ -116,12 +115,12 @@ class QuerySearch:
     def improve(self, n_moves: int | None = None, seconds: float = math.inf) -> bool:
         """Search for a number of moves or seconds; return whether a better state was found.
 
-        The time limit of the problem, from when the search was made, holds in any case.
+        A move is cut off, by OutOfTime, when the time limit of the question is over; the best states so far are kept.
         """
-        deadline = min(time.perf_counter() + seconds, self._end)
-        gained = not self._started and self.start(seconds=max(0.0, deadline - time.perf_counter()))
-        while self.can_improve and n_moves != 0 and time.perf_counter() < deadline:
-            gained |= self._step(deadline - time.perf_counter())
+        deadline = now() + min(seconds, time_left())
+        gained = not self._started and self.start(seconds=max(0.0, deadline - now()))
+        while self.can_improve and n_moves != 0 and now() < deadline:
+            gained |= self._step(deadline - now())
             n_moves = None if n_moves is None else n_moves - 1
         return gained
 
@@ -212,7 +211,8 @@ class QuerySearch:
             region = self.near.region(root, 1 + size // 3)
             self._row[region] = self.random.integers(self.problem.graph.layout.card[region])
             self.latest = self.evaluator.log_value(self._row[self.query])
-            while time.perf_counter() < self._end and self._climb():
+            while self._climb():
+                check_time()
                 gained |= self._keep(QueryValue.exact(self.latest))
         loss = value - self.latest
         if loss > _room(value):

@@ -13,15 +13,15 @@ the exact value ``-inf``, if that was proved.
 from __future__ import annotations
 
 import math
-import time
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
-from beliefs.errors import BeliefsError, ConvergenceWarning, ZeroProbabilityError
+from beliefs.deadline import OutOfTime, now
+from beliefs.errors import BeliefsError, ZeroProbabilityError
 from beliefs.inference.base import Bound
 from beliefs.inference.exact.operands import gather_rows
+from beliefs.inference.quiet import quietly
 from beliefs.inference.search.clamped import ClampedTree
 from beliefs.kernels.layout import log_scores
 from beliefs.model.graph import FactorGraph
@@ -115,9 +115,15 @@ class QueryEvaluator:
         return self.plan.log_value(self.graph, self._row)
 
     def value(self, states: Ints, time_limit: float = math.inf) -> QueryValue:
-        """Return Q exactly where that fits, else bounds, within about ``time_limit`` seconds."""
+        """Return Q exactly where that fits, else bounds, within about ``time_limit`` seconds.
+
+        Where the time limit of the question is over before, the value is not known: -inf as a lower bound.
+        """
         if self.is_exact:
-            return QueryValue.exact(self.log_value(states))
+            try:
+                return QueryValue.exact(self.log_value(states))
+            except OutOfTime:
+                return QueryValue(-math.inf, Bound.LOWER)
         given = self.graph.condition({int(v): int(x) for v, x in zip(self.query, states)})
         return bounded_value(given, self.max_bytes, time_limit)
 
@@ -157,9 +163,9 @@ def bounded_value(given: FactorGraph, max_bytes: int = 2**62, time_limit: float 
     Methods that do not take the model, or not within the budget, are left out; all share the time evenly.
     """
     lower, upper, estimate = -math.inf, math.inf, math.nan
-    deadline = time.perf_counter() + time_limit
+    deadline = now() + time_limit
     for k, method in enumerate(_BOUNDS):
-        share = max(0.0, deadline - time.perf_counter()) / (len(_BOUNDS) - k)
+        share = max(0.0, deadline - now()) / (len(_BOUNDS) - k)
         try:
             found = _interval(given, method, max_bytes, share)
         except ZeroProbabilityError:
@@ -179,7 +185,6 @@ def bounded_value(given: FactorGraph, max_bytes: int = 2**62, time_limit: float 
 def _interval(given: FactorGraph, method: str, max_bytes: int, seconds: float) -> QueryValue:
     from beliefs.inference.doors import infer  # late: the doors import the methods, and some of these evaluate queries
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with quietly():
         result = infer(given, method, max_bytes=max_bytes, max_iters=_ITERATIONS, time_limit=seconds)
     return QueryValue(result.log_z, result.bound, result.log_lower, result.log_upper)

@@ -11,13 +11,13 @@ are those of a rounded joint state, so that they never contradict each other.
 from __future__ import annotations
 
 import math
-import time
-import warnings
 
 import numpy as np
 
-from beliefs.errors import BeliefsError, ConvergenceWarning
+from beliefs.deadline import now
+from beliefs.errors import BeliefsError
 from beliefs.inference.base import Method
+from beliefs.inference.quiet import quietly
 from beliefs.inference.search.feasible import EFFORT, feasible_state
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
@@ -59,9 +59,9 @@ def sequential_conditioning(
     the ``seconds`` are over, None where no state of positive weight was found.
     """
     row, given, left = None, graph, query
-    deadline = time.perf_counter() + seconds
+    deadline = now() + seconds
     for k in range(rounds):
-        left_over = deadline - time.perf_counter()
+        left_over = deadline - now()
         if row is not None and left_over <= 0:
             break
         scores = log_beliefs(given, method, max_iters, max(0.0, left_over) / (rounds - k))
@@ -83,8 +83,7 @@ def log_beliefs(graph: FactorGraph, method: Method | str, max_iters: int, second
     from beliefs.inference.doors import infer  # late: the doors import the methods, and some of these decode
 
     try:
-        with warnings.catch_warnings(), np.errstate(divide="ignore"):
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with quietly(), np.errstate(divide="ignore"):
             logs: Floats = np.log(infer(graph, method, max_iters=max_iters, time_limit=seconds).mu_var)
             return logs
     except BeliefsError:

@@ -13,14 +13,14 @@ What fails (messages that find no state, effort spent) is passed over.
 from __future__ import annotations
 
 import math
-import time
-import warnings
 from dataclasses import replace
 
 import numpy as np
 
-from beliefs.errors import BeliefsError, ConvergenceWarning
+from beliefs.deadline import now
+from beliefs.errors import BeliefsError
 from beliefs.inference.base import Problem, Task
+from beliefs.inference.quiet import quietly
 from beliefs.inference.search.feasible import EFFORT, feasible_state
 from beliefs.inference.search.icm import icm
 from beliefs.inference.search.sequential import log_beliefs, rounded, sequential_conditioning
@@ -54,7 +54,7 @@ class Starts:
 
     def next(self, seconds: float = math.inf) -> Ints:
         """Return the next joint state ``(n_vars,)``, within about a tenth of the ``seconds`` that are left."""
-        deadline = time.perf_counter() + _SHARE * seconds
+        deadline = now() + _SHARE * seconds
         while True:
             k, self.count = self.count, self.count + 1
             row = self._start(k, deadline)
@@ -68,9 +68,7 @@ class Starts:
         if k == 1:
             return self._max_product(deadline)
         if k == 3:
-            return sequential_conditioning(
-                graph, self.query, 4, self.seed, _DAMPED, self._iterations, deadline - time.perf_counter()
-            )
+            return sequential_conditioning(graph, self.query, 4, self.seed, _DAMPED, self._iterations, deadline - now())
         if k == 4 and self.problem.task is Task.MARGINAL_MAP:
             return self._searched(deadline)
         scores = self._beliefs("bp" if k % 4 == 0 else _DAMPED, deadline)
@@ -84,7 +82,7 @@ class Starts:
 
     def _beliefs(self, method: str, deadline: float) -> Floats | None:
         if method not in self._scores:
-            left = max(0.0, deadline - time.perf_counter())
+            left = max(0.0, deadline - now())
             self._scores[method] = log_beliefs(self.problem.graph, method, self._iterations, left)
         return self._scores[method]
 
@@ -100,16 +98,15 @@ class Starts:
         row = self._max_product(deadline)
         if row is not None:
             search.start(row[search.query])
-        search.improve(n_moves=_MOVES, seconds=max(0.0, deadline - time.perf_counter()))
+        search.improve(n_moves=_MOVES, seconds=max(0.0, deadline - now()))
         return search.decoding().assignment
 
     def _max_product(self, deadline: float) -> Ints | None:
         from beliefs.inference.doors import maximize  # late: the doors import the methods, and some of these search
 
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                left = max(0.0, deadline - time.perf_counter())
+            with quietly():
+                left = max(0.0, deadline - now())
                 found = maximize(self.problem.graph, _DAMPED, max_iters=self._iterations, time_limit=left)
         except BeliefsError:
             return None
