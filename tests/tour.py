@@ -14,7 +14,7 @@ import numpy as np
 
 import beliefs as bl
 from beliefs.cli.warmup_learning import learning_jobs
-from beliefs.kernels._jit import kernels
+from beliefs.kernels._jit import Twofold, kernels
 from beliefs.learning import Instance
 from beliefs.learning.losses import LOSSES, make_loss
 from families import evidence, family, sprinkler
@@ -93,6 +93,7 @@ def repeated() -> dict[str, list[str]]:
 
 
 if __name__ == "__main__":
+    Twofold.always_compiled = True
     warnings.simplefilter("ignore", bl.ConvergenceWarning)
     tour()
     learn()

@@ -16,6 +16,8 @@ from beliefs.errors import FormatError
 from beliefs.io import bif, erg, fg, limits, npz, read, uai, wcsp, write, xmlbif
 from beliefs.model import BayesianNetwork, FactorGraph, Variable
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 CASES = 3000  # of each kind of file
 SLOW = 2.0  # seconds for one file of a few hundred bytes: a hang
 

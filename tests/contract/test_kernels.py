@@ -26,6 +26,8 @@ from beliefs.kernels import marginals, messages, traversal
 from families import family
 from strategies import examples, factor_graphs, possible_evidence, tied_graphs
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 graphs = st.one_of(factor_graphs(), tied_graphs())
 
 

@@ -23,6 +23,8 @@ from beliefs.kernels import tree_decode, tree_linear, tree_log
 from families import random_model
 from strategies import examples, factor_graphs
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 WIDE = random_model([3] * 7, [(u, v) for u in range(7) for v in range(u)], seed=1)  # one clique of 2187 cells
 RAGGED = random_model([2, 5, 3, 4, 2, 3, 1, 4], [(0, 1, 2), (2, 3, 4, 6), (4, 5, 7), (7, 0), (1, 5), (3,)], seed=2)
 SPARSE = random_model([4] * 6, [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4), (4, 5), (5, 3), (2, 5)], seed=3, zeros=0.3)

@@ -30,7 +30,7 @@ from beliefs.inference.search.flips import Flips
 from beliefs.inference.search.query_search import QuerySearch
 from beliefs.inference.search.query_value import QueryPlan
 from beliefs.io import bif, fg, npz, uai, wcsp, xmlbif
-from beliefs.kernels._jit import kernels
+from beliefs.kernels._jit import Twofold, kernels
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.graph import FactorGraph
 
@@ -81,6 +81,7 @@ def warmup_command() -> None:
     They are kept on disk, so this is needed once after an installation.
     """
     no_explanation()
+    Twofold.always_compiled = True
     started = time.perf_counter()
     todo = list(jobs())
     with warnings.catch_warnings(), click.progressbar(todo, label="compiling", item_show_func=_label) as bar:

@@ -1,13 +1,18 @@
-"""The one compiler decorator, so that its flags are chosen once.
+"""The one compiler decorator, so that its flags are chosen once, and the rule by which a kernel is compiled at all.
 
 ``cache=True`` keeps compiled code on disk beside the sources; ``nogil=True`` lets a pool of threads run kernels side by
 side; ``error_model="numpy"`` removes division checks (0/0 is nan, which kernels never let out). No ``fastmath``:
 flags that assume away infinities turn the log-sum-exp of an all-zero slice into nan. Linear-domain kernels, whose
 values are finite and non-negative by construction, use ``linear_kernel``: sums may be reassociated (SIMD), no more.
 
+The compiler is imported, and a kernel given to it, at the kernel's first call: most programs call few of them.
 Numba's cache asks whether a kernel's own file has another time. A kernel also contains the code of the kernels it
 calls, so here the files that those come from count too; and contents count instead of times, so that a copy of the tree
 or another checkout of the same sources compiles nothing anew.
+
+A ``twofold_kernel`` has one result, to the last bit, compiled and interpreted: integers, or floats in an order of
+operations that no flag allows to change. On small arguments it is interpreted at first, since loading compiled code
+costs a process more, and compiling it much more: see :class:`Twofold`.
 
 Time limits do not count compiling, nor loading what was compiled: Numba tells a listener when either begins and ends.
 """
@@ -15,50 +20,221 @@ Time limits do not count compiling, nor loading what was compiled: Numba tells a
 from __future__ import annotations
 
 import hashlib
+import logging
+import os
+import pickle
+import threading
+import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property, partial, update_wrapper
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
-
-import numba
-from numba.core import event
+from typing import Any, TypeVar, overload
 
 from beliefs.deadline import compiling
+from beliefs.kernels._interpreted import interpreted, n_entries
 
-__all__ = ["inlined_kernel", "kernel", "kernels", "linear_kernel"]
+__all__ = [
+    "Kernel",
+    "Operation",
+    "Twofold",
+    "inlined_kernel",
+    "kernel",
+    "kernels",
+    "linear_kernel",
+    "operation",
+    "twofold_kernel",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_STAMPS: dict[Any, str] = {}  # compiled kernel -> what its machine code depends on
+_KERNELS: list[Kernel] = []
+_ANNOUNCED: list[Kernel] = []  # what has been compiled in this process
+_LOCK = threading.RLock()
+_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("0", "")
+_LOG = logging.getLogger("beliefs")
+_AT_ONCE, _ENOUGH = 0.02, 0.2  # seconds of interpreting: of one call, of a process; see Twofold
+_PER_BYTE = 0.6e-3  # seconds that a byte of Python's code takes to compile: the same, within a third, for all kernels
+_LONG = 2.0  # seconds that are worth a word
+_LINEAR = frozenset({"contract", "reassoc", "nsz", "arcp"})
 
 
-class _Compiler(event.Listener):
-    """Stops the clock of time limits while the compiler is held or waited for."""
+class Kernel:
+    """A function that Numba compiles when it is first called, from Python or from a kernel that is being compiled."""
 
-    def on_start(self, event: Any) -> None:
-        compiling(True)
+    def __init__(self, function: Callable[..., Any], **flags: Any) -> None:
+        update_wrapper(self, function)
+        self.py_func, self.flags = function, flags
+        self._dispatcher: Any = None
+        self._run: Callable[..., Any] = self._first
+        _KERNELS.append(self)
 
-    def on_end(self, event: Any) -> None:
-        compiling(False)
+    def __call__(self, *arguments: Any) -> Any:
+        return self._run(*arguments)
+
+    def __reduce__(self) -> str:
+        return self.py_func.__qualname__
+
+    @property
+    def dispatcher(self) -> Any:
+        """The kernel as Numba knows it."""
+        if self._dispatcher is None:
+            with _LOCK:
+                if self._dispatcher is None:
+                    self._dispatcher = _dispatcher(self)
+        return self._dispatcher
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What the compiler asks of a global of a kernel."""
+        return self.dispatcher._numba_type_
+
+    @property
+    def signatures(self) -> list[Any]:
+        """The types of arguments for which it has been compiled or loaded."""
+        return [] if self._dispatcher is None else self._dispatcher.signatures
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.dispatcher, name)
+
+    @cached_property
+    def is_on_disk(self) -> bool:
+        """Whether compiled code of these sources is kept, for whatever types of arguments."""
+        return bool(self.dispatcher._cache._cache_file._load_index())
+
+    @cached_property
+    def compile_seconds(self) -> float:
+        """About how long it takes to compile it and what it calls."""
+        return _PER_BYTE * sum(len(part.py_func.__code__.co_code) for part in _reached(self, set()))
+
+    def _first(self, *arguments: Any) -> Any:
+        if not self.is_on_disk:
+            _announce(self)
+        self._run = self.dispatcher
+        return self._run(*arguments)
 
 
-event.register("numba:compiler_lock", _Compiler())  # type: ignore[no-untyped-call]
+class Twofold(Kernel):
+    """A kernel with the same result compiled and interpreted, which chooses what its caller waits for least.
+
+    Arguments that take milliseconds to interpret are interpreted until the process has spent a fifth of a second so: to
+    import the compiler and load code would cost more. From then on code that is on disk is loaded, which takes
+    milliseconds. Where there is none, interpreting goes on until it has cost as much as compiling would: whatever
+    follows, nobody waits more than twice as long as necessary.
+
+    Attributes
+    ----------
+    cost : float
+        Microseconds of interpreting for each entry of the arguments, about.
+    """
+
+    always_compiled = False  # set on the class by whoever wants compiled code to be there, whatever it takes
+    _spent = 0.0  # seconds of interpreting in this process
+
+    def __init__(self, function: Callable[..., Any], cost: float = 1.0, **flags: Any) -> None:
+        super().__init__(function, **flags)
+        self.cost, self.seconds = cost, 0.0
+
+    def _first(self, *arguments: Any) -> Any:
+        expected = 1e-6 * self.cost * n_entries(arguments)
+        at_once = expected < _AT_ONCE and Twofold._spent < _ENOUGH
+        if Twofold.always_compiled or not (at_once or self._pays(expected)):
+            return super()._first(*arguments)
+        started = time.thread_time()
+        result = self._interpreted(*arguments)
+        taken = time.thread_time() - started
+        self.seconds += taken
+        Twofold._spent += taken
+        return result
+
+    def _pays(self, expected: float) -> bool:
+        """Return whether interpreting this once more, which takes the expected seconds, is better than compiling."""
+        return self.seconds + expected < self.compile_seconds and not self.is_on_disk
+
+    @cached_property
+    def _interpreted(self) -> Callable[..., Any]:
+        return interpreted(self)
 
 
-def _compile(function: F, **flags: Any) -> F:
-    compiled: Any = numba.njit(cache=True, nogil=True, error_model="numpy", **flags)(function)
-    stamp = _source_stamp(function)
-    _STAMPS[compiled] = stamp
-    cache_file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if hasattr(cache_file, "_source_stamp"):  # compared by equality when the index is read; absent with the JIT off
-        cache_file._source_stamp = stamp
-    return compiled  # type: ignore[no-any-return]
+class Operation:
+    """Something that Numba's language lacks: Python's stand-in, and the name of an intrinsic in ``<module>_code``."""
+
+    def __init__(self, stand_in: Callable[..., Any]) -> None:
+        update_wrapper(self, stand_in)
+        self.stand_in = stand_in
+        self.code = f"{stand_in.__module__}_code"
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.stand_in(*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:
+        from numba.core.registry import cpu_target
+
+        intrinsic = getattr(import_module(self.code), self.stand_in.__name__)
+        cpu_target.typing_context.refresh()  # new intrinsics are not known to it yet
+        return cpu_target.typing_context.resolve_value_type(intrinsic)
 
 
-def _source_stamp(function: Callable[..., Any]) -> str:
+@cache
+def _compiler() -> Any:
+    """Import Numba; while it works, or is waited for, the clock of time limits stands still."""
+    import numba
+    from numba.core import event
+
+    class Clock(event.Listener):
+        def on_start(self, event: Any) -> None:
+            compiling(True)
+
+        def on_end(self, event: Any) -> None:
+            compiling(False)
+
+    event.register("numba:compiler_lock", Clock())  # type: ignore[no-untyped-call]
+    return numba
+
+
+def _dispatcher(kernel: Kernel) -> Any:
+    compiled: Any = _compiler().njit(cache=True, nogil=True, error_model="numpy", **kernel.flags)(kernel.py_func)
+    index = compiled._cache._cache_file
+    index._source_stamp = _source_stamp(kernel)  # compared by equality when the index is read
+    index._load_index = partial(_overloads, index._load_index)
+    return compiled
+
+
+def _overloads(load: Callable[[], dict[Any, str]]) -> dict[Any, str]:
+    """Read what is on disk for a kernel: nothing of use if it names types that these sources no longer have."""
+    try:
+        return load()
+    except (AttributeError, ImportError, EOFError, pickle.UnpicklingError):
+        return {}
+
+
+def _reached(kernel: Kernel, known: set[Kernel]) -> set[Kernel]:
+    """Return the kernel and all that it calls, as far as they have not been compiled; ``known`` are left out."""
+    if kernel not in known and not kernel.signatures:
+        known.add(kernel)
+        for name in kernel.py_func.__code__.co_names:
+            called = kernel.py_func.__globals__.get(name)
+            if isinstance(called, Kernel):
+                _reached(called, known)
+    return known
+
+
+@cache
+def _source_stamp(kernel: Kernel) -> str:
     """Return a digest of the kernel's file and of all files whose kernels its module has imported."""
-    called = sorted({_STAMPS[value] for value in function.__globals__.values() if _is_kernel(value, function)})
-    return hashlib.sha256(repr((_contents(function.__code__.co_filename), called)).encode()).hexdigest()
+    home = kernel.py_func.__code__.co_filename
+    called = set()
+    for value in kernel.py_func.__globals__.values():
+        if isinstance(value, Kernel) and value.py_func.__code__.co_filename != home:
+            called.add(_source_stamp(value))
+        elif isinstance(value, Operation):
+            spec = find_spec(value.code)
+            called.add(_contents(str(spec and spec.origin)))
+    return hashlib.sha256(repr((_contents(home), sorted(called))).encode()).hexdigest()
 
 
 @cache
@@ -67,26 +243,57 @@ def _contents(path: str) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def _is_kernel(value: Any, function: Callable[..., Any]) -> bool:
-    code = getattr(getattr(value, "py_func", None), "__code__", None)
-    return code is not None and value in _STAMPS and code.co_filename != function.__code__.co_filename
-
-
 def kernel(function: F) -> F:
     """Compile a kernel: lazy signature, cached, without the interpreter lock."""
-    return _compile(function, fastmath=False)  # said, because what is not said is taken over from the first caller
+    return _made(Kernel, function, fastmath=False)  # said, because what is not said is taken over from the first caller
 
 
 def linear_kernel(function: F) -> F:
     """Compile a kernel on finite values: sums may be reassociated and multiply-adds contracted."""
-    return _compile(function, fastmath={"contract", "reassoc", "nsz", "arcp"})
+    return _made(Kernel, function, fastmath=set(_LINEAR))
 
 
 def inlined_kernel(function: F) -> F:
     """Compile a part of a linear kernel that is always made part of its caller: a call with many arrays is slow."""
-    return _compile(function, fastmath={"contract", "reassoc", "nsz", "arcp"}, forceinline=True)
+    return _made(Kernel, function, fastmath=set(_LINEAR), forceinline=True)
+
+
+@overload
+def twofold_kernel(function: F) -> F: ...
+@overload
+def twofold_kernel(*, cost: float) -> Callable[[F], F]: ...
+def twofold_kernel(function: Any = None, *, cost: float = 1.0) -> Any:
+    """Compile a kernel that gives the same result interpreted, and is interpreted where that is quicker.
+
+    ``cost``: microseconds of interpreting for each entry of the arguments.
+    """
+    if function is None:
+        return lambda function: _made(Twofold, function, cost=cost, fastmath=False)
+    return _made(Twofold, function, cost=cost, fastmath=False)
+
+
+def operation(function: F) -> F:
+    """Give kernels an operation of the machine; the function stands for it without the compiler."""
+    return function if _OFF else Operation(function)  # type: ignore[return-value]
+
+
+def _made(kind: type[Kernel], function: F, **flags: Any) -> F:
+    return function if _OFF else kind(function, **flags)  # type: ignore[return-value]
+
+
+def _announce(kernel: Kernel) -> None:
+    """Tell the log what is compiled; the first long wait of a process such that it is seen by default."""
+    seconds = kernel.compile_seconds
+    long = seconds >= _LONG and not _ANNOUNCED
+    _ANNOUNCED.append(kernel)
+    _LOG.log(
+        logging.WARNING if long else logging.INFO,
+        "compiling %s for its first use, about %.0f s; it is kept, and `beliefs warmup` compiles everything",
+        kernel.__name__,
+        max(1.0, seconds),
+    )
 
 
 def kernels() -> list[Any]:
-    """Return all compiled kernels that have been imported so far (Numba dispatchers)."""
-    return list(_STAMPS)
+    """Return all kernels that have been imported so far."""
+    return list(_KERNELS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.decimal import HARD, NOT_A_NUMBER, Bytes, parse_number
 from beliefs.kernels.tokens import is_space
 from beliefs.typing import Floats, Ints
@@ -28,7 +28,7 @@ _PUNCTUATION[np.frombuffer(b"{}()[];,|", np.uint8)] = True
 _TABLE, _DEFAULT, _PROPERTY = (np.frombuffer(word, np.uint8) for word in (b"table", b"default", b"property"))
 
 
-@kernel
+@twofold_kernel
 def _skip_comment(buf: Bytes, i: int) -> int:
     """Return the position after the comment that starts at ``i``; ``i`` if none does, -1 if it has no end."""
     if i + 1 >= buf.size or buf[i] != 47 or (buf[i + 1] != 47 and buf[i + 1] != 42):
@@ -45,14 +45,14 @@ def _skip_comment(buf: Bytes, i: int) -> int:
     return -1
 
 
-@kernel
+@twofold_kernel
 def _word_end(buf: Bytes, i: int) -> int:
     while i < buf.size and not (is_space(buf[i]) or _PUNCTUATION[buf[i]] or buf[i] == QUOTED):
         i += 1
     return i
 
 
-@kernel
+@twofold_kernel(cost=0.5)
 def bif_tokens(buf: Bytes, span: Ints, kind: Bytes) -> tuple[int, int, int]:
     """Cut the text into tokens; return their number, the state and, unless DONE, the position of the trouble.
 
@@ -88,7 +88,7 @@ def bif_tokens(buf: Bytes, span: Ints, kind: Bytes) -> tuple[int, int, int]:
     return n, DONE, i
 
 
-@kernel
+@twofold_kernel(cost=0.5)
 def bif_blocks(kind: Bytes, blocks: Ints) -> tuple[int, int]:
     """Write the first token, the ``{`` and the matching ``}`` of each block; return their number and -1.
 
@@ -113,7 +113,7 @@ def bif_blocks(kind: Bytes, blocks: Ints) -> tuple[int, int]:
     return n, (-1 if first == kind.size else first)
 
 
-@kernel
+@twofold_kernel
 def _same(buf: Bytes, a: Ints, b: Ints) -> bool:
     """Return whether two spans hold the same bytes."""
     if a[1] - a[0] != b[1] - b[0]:
@@ -124,7 +124,7 @@ def _same(buf: Bytes, a: Ints, b: Ints) -> bool:
     return True
 
 
-@kernel
+@twofold_kernel
 def _is(buf: Bytes, a: Ints, word: Bytes) -> bool:
     """Return whether a span holds a word."""
     if a[1] - a[0] != word.size:
@@ -135,7 +135,7 @@ def _is(buf: Bytes, a: Ints, word: Bytes) -> bool:
     return True
 
 
-@kernel
+@twofold_kernel
 def _find_state(buf: Bytes, token: Ints, labels: Ints, guess: int) -> int:
     """Return which of the labels ``(card, 2)`` a token repeats, or -1; the search starts at ``guess``."""
     card = labels.shape[0]
@@ -146,7 +146,7 @@ def _find_state(buf: Bytes, token: Ints, labels: Ints, guess: int) -> int:
     return -1
 
 
-@kernel
+@twofold_kernel
 def _column(
     buf: Bytes, span: Ints, kind: Bytes, t: int, last: int, labels: Ints, at: Ints, card: Ints, guess: Ints
 ) -> tuple[int, int, int]:
@@ -168,7 +168,7 @@ def _column(
     return t + 1, column, DONE
 
 
-@kernel
+@twofold_kernel
 def _values(
     buf: Bytes, span: Ints, kind: Bytes, t: int, last: int, values: Floats, offset: int, hard: Ints, n: int
 ) -> tuple[int, int, int]:
@@ -195,7 +195,7 @@ def _values(
     return t + 1, n, DONE
 
 
-@kernel
+@twofold_kernel
 def _child_fastest(table: Floats, card: int, hard: Ints, first_hard: int, n_hard: int) -> None:
     """Turn a table whose child varies slowest. Equivalent to ``table[:] = table.reshape(card, -1).T.ravel()``."""
     n_columns = table.size // card
@@ -207,7 +207,7 @@ def _child_fastest(table: Floats, card: int, hard: Ints, first_hard: int, n_hard
         hard[h, 1] = hard[h, 1] % n_columns * card + hard[h, 1] // n_columns
 
 
-@kernel
+@twofold_kernel(cost=0.05)
 def bif_table(
     buf: Bytes,
     span: Ints,

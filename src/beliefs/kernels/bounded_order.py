@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.heap import pop, put
 from beliefs.kernels.orders import ONE, ZERO, Bits, lowest
 from beliefs.kernels.orders_windows import draw
@@ -17,7 +17,7 @@ __all__ = ["bounded_order"]
 _UNEVEN = 8.0  # the largest cliques are about so many times larger than the average one
 
 
-@kernel
+@twofold_kernel
 def _neighbours(rows: Bits, i: int, near: Ints) -> int:
     """List the neighbours of ``i`` in ``near``, and return their number."""
     count = 0
@@ -30,7 +30,7 @@ def _neighbours(rows: Bits, i: int, near: Ints) -> int:
     return count
 
 
-@kernel
+@twofold_kernel
 def _region_rows(ptr: Ints, adj: Ints, members: Ints, local: Ints, own: Floats, rows: Bits, weight: Floats) -> None:
     """Write the interaction graph of the members as bit rows, and the ``weight`` of each with its neighbours.
 
@@ -49,7 +49,7 @@ def _region_rows(ptr: Ints, adj: Ints, members: Ints, local: Ints, own: Floats, 
         local[members[i]] = -1
 
 
-@kernel
+@twofold_kernel
 def _join(rows: Bits, i: int, near: Ints, degree: int, own: Floats, weight: Floats) -> None:
     """Take ``i`` out of the graph and make its neighbours neighbours of each other."""
     for k in range(degree):
@@ -65,7 +65,7 @@ def _join(rows: Bits, i: int, near: Ints, degree: int, own: Floats, weight: Floa
         rows[j, i >> 6] &= ~(ONE << np.uint64(i & 63))
 
 
-@kernel
+@twofold_kernel
 def _cut(rows: Bits, i: int, near: Ints, degree: int, own: Floats, weight: Floats) -> None:
     """Take ``i`` out of the graph."""
     for k in range(degree):
@@ -73,7 +73,7 @@ def _cut(rows: Bits, i: int, near: Ints, degree: int, own: Floats, weight: Float
         weight[near[k]] -= own[i]
 
 
-@kernel
+@twofold_kernel
 def _joiner(i: int, near: Ints, degree: int, summed: Bools, weight: Floats, noise: Floats) -> int:
     """Return the variable among ``i`` and its neighbours that joins most and is not summed; -1 if all are."""
     chosen, top = -1, -1.0
@@ -84,7 +84,7 @@ def _joiner(i: int, near: Ints, degree: int, summed: Bools, weight: Floats, nois
     return chosen
 
 
-@kernel
+@twofold_kernel
 def _room(i: int, near: Ints, degree: int, summed: Bools, own: Floats, extra: float, share: float) -> float:
     """Return the bits that the clique of ``i`` may have: those of its ``share``, or ``extra`` beyond its sums alone."""
     needed = own[i] if summed[i] else 0.0
@@ -94,7 +94,7 @@ def _room(i: int, near: Ints, degree: int, summed: Bools, own: Floats, extra: fl
     return max(needed + extra, math.log2(share)) if summed[i] else math.log2(share)
 
 
-@kernel
+@twofold_kernel
 def bounded_order(
     ptr: Ints, adj: Ints, bits: Floats, members: Ints, summed: Bools, rank: Ints, local: Ints, extra: float,
     budget: float, random: Bits, order: Ints, clamped: Bools,

@@ -24,8 +24,8 @@ from beliefs.kernels.tree import (
     cluster_view,
     odometer,
     rewind,
+    sum_block,
 )
-from beliefs.kernels.tree_linear import sum_block
 from beliefs.kernels.tree_log import add_operands
 from beliefs.kernels.weighted_buckets import bucket_scratch, eliminate_bucket, measure_bucket
 from beliefs.typing import BlockMaps, Floats, Ints

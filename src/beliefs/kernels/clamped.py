@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.orders import Bits
 from beliefs.kernels.orders_windows import draw
 from beliefs.typing import Bools, Ints
@@ -12,7 +12,7 @@ from beliefs.typing import Bools, Ints
 __all__ = ["clamped_cells", "grow_region"]
 
 
-@kernel
+@twofold_kernel
 def clamped_cells(
     cells: Ints, table_ptr: Ints, shift_ptr: Ints, shift_var: Ints, shift_stride: Ints, states: Ints, out: Ints
 ) -> None:
@@ -30,7 +30,7 @@ def clamped_cells(
             out[k] = cells[k] + shift
 
 
-@kernel
+@twofold_kernel
 def grow_region(
     ptr: Ints, adj: Ints, free: Bools, root: int, size: int, random: Bits, member: Bools, found: Ints
 ) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.tree import MAPPED, REPEATED, RUN, SCALAR, TILED
 from beliefs.typing import BlockMaps, Floats, Ints
 
@@ -18,7 +18,7 @@ _LONG_RUN = 16  # cells: shorter runs are quicker gathered
 __all__ = ["absorb_clusters", "choose_blocks", "eliminate_symbolic", "factor_cells", "lay_operands"]
 
 
-@kernel
+@twofold_kernel
 def eliminate_symbolic(scope_ptr: Ints, scope_vars: Ints, order: Ints, position: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """Play the elimination game; return cluster offsets, cluster scopes, parents and each factor's bucket.
 
@@ -81,7 +81,7 @@ def eliminate_symbolic(scope_ptr: Ints, scope_vars: Ints, order: Ints, position:
     return ptr, members[: ptr[n]].copy(), parent, bucket
 
 
-@kernel
+@twofold_kernel
 def absorb_clusters(ptr: Ints, parent: Ints, temperature: Floats, enabled: bool) -> tuple[Ints, Ints, Ints, Ints]:
     """Merge each bucket that is contained in one child into that child; return owner, eliminated counts and ranks.
 
@@ -116,7 +116,7 @@ def absorb_clusters(ptr: Ints, parent: Ints, temperature: Floats, enabled: bool)
     return owner, eliminated, last, rank
 
 
-@kernel
+@twofold_kernel
 def choose_blocks(
     ptr: Ints,
     card: Ints,
@@ -154,7 +154,7 @@ def choose_blocks(
             columns[c] = cells[c]
 
 
-@kernel
+@twofold_kernel
 def factor_cells(
     card: Ints,
     scope_ptr: Ints,
@@ -214,7 +214,7 @@ def factor_cells(
                 a -= 1
 
 
-@kernel
+@twofold_kernel
 def same_pattern(
     ptr: Ints, card: Ints, n_outer: Ints, stride_ptr: Ints, op_stride: Ints, c: int, o: int, d: int, q: int
 ) -> bool:
@@ -228,9 +228,9 @@ def same_pattern(
             a -= 1
         while b >= n_outer[d] and card[ptr[d] + b] == 1:
             b -= 1
-        ended = (a < n_outer[c]) + (b < n_outer[d])
-        if ended > 0:
-            return bool(ended == 2)
+        first_ended, second_ended = a < n_outer[c], b < n_outer[d]
+        if first_ended or second_ended:
+            return bool(first_ended and second_ended)
         if card[ptr[c] + a] != card[ptr[d] + b]:
             return False
         if (op_stride[stride_ptr[o] + a] > 0) != (op_stride[stride_ptr[q] + b] > 0):
@@ -239,7 +239,7 @@ def same_pattern(
         b -= 1
 
 
-@kernel
+@twofold_kernel(cost=50.0)
 def lay_operands(
     ptr: Ints,
     axes: Ints,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Ints
 
 __all__ = ["greedy_colours"]
 
 
-@kernel
+@twofold_kernel
 def greedy_colours(
     scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, taken_by: Ints, colours: Ints
 ) -> int:

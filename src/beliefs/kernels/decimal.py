@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 
 __all__ = ["HARD", "NOT_A_NUMBER", "VALUE", "Bytes", "parse_number"]
 
@@ -58,7 +58,7 @@ _EXACT = np.uint64(2**53)
 _ROOM_FOR_A_DIGIT = np.uint64(10**18)  # below it, w * 10 + 9 fits into 64 bits
 
 
-@kernel
+@twofold_kernel
 def _multiply(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return the high and low word of ``a * b``. Equivalent to ``divmod(int(a) * int(b), 2**64)``."""
     a0, a1 = a & _LOW_HALF, a >> _32
@@ -68,7 +68,7 @@ def _multiply(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     return a1 * b1 + (cross >> _32) + (middle >> _32), (middle << _32) | (low & _LOW_HALF)
 
 
-@kernel
+@twofold_kernel
 def _round(w: np.uint64, q: int) -> tuple[np.uint64, int]:
     """Return the float64 bits of ``w * 10**q`` and VALUE, or HARD where the product does not decide the rounding.
 
@@ -107,7 +107,7 @@ def _round(w: np.uint64, q: int) -> tuple[np.uint64, int]:
     return (mantissa & (_HIDDEN_BIT - _1)) | (np.uint64(exponent) << np.uint64(52)), VALUE
 
 
-@kernel
+@twofold_kernel
 def _convert(w: np.uint64, q: int, more_digits: bool) -> tuple[float, int]:
     """Return ``w * 10**q`` rounded once; ``more_digits`` says that the true ``w`` lies up to one above."""
     if w == _0 and not more_digits:
@@ -122,7 +122,7 @@ def _convert(w: np.uint64, q: int, more_digits: bool) -> tuple[float, int]:
     return np.uint64(bits).view(np.float64), status
 
 
-@kernel
+@twofold_kernel
 def _starts_with(buf: Bytes, at: int, stop: int, word: Bytes) -> bool:
     """Return whether ``buf[at:stop]`` starts with ``word``, a lower-case word, in any case."""
     if at + word.size > stop:
@@ -133,7 +133,7 @@ def _starts_with(buf: Bytes, at: int, stop: int, word: Bytes) -> bool:
     return True
 
 
-@kernel
+@twofold_kernel
 def _named(buf: Bytes, at: int, stop: int) -> tuple[float, int]:
     """Return the value of ``inf``, ``infinity`` or ``nan`` (any case) at ``at`` and the position after it."""
     if _starts_with(buf, at, stop, _INFINITY):
@@ -145,7 +145,7 @@ def _named(buf: Bytes, at: int, stop: int) -> tuple[float, int]:
     return 0.0, at
 
 
-@kernel
+@twofold_kernel
 def parse_number(buf: Bytes, at: int, stop: int) -> tuple[float, int, int]:
     """Read the longest number that starts at ``buf[at]``; return its value, the position after it and its status.
 

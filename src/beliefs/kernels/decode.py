@@ -15,14 +15,14 @@ import math
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.messages import TIE, cavity, widest_scope
 from beliefs.typing import Floats, Ints
 
 __all__ = ["best_states", "decode_in_order"]
 
 
-@kernel
+@twofold_kernel
 def best_states(state_ptr: Ints, finite: Floats, zeros: Ints, variables: Ints, states: Ints) -> None:
     """Write the state of largest belief of each listed variable; within ``TIE`` the smallest index wins."""
     for k in range(variables.size):
@@ -33,7 +33,7 @@ def best_states(state_ptr: Ints, finite: Floats, zeros: Ints, variables: Ints, s
                 top, states[k] = finite[s], s - state_ptr[v]
 
 
-@kernel
+@twofold_kernel
 def conditional_gain(
     f: int,
     place: int,
@@ -80,7 +80,7 @@ def conditional_gain(
             digit[a] = 0
 
 
-@kernel
+@twofold_kernel
 def decode_in_order(
     card: Ints,
     scope_ptr: Ints,

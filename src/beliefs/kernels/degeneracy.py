@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Ints
 
 __all__ = ["degeneracy_order"]
 
 
-@kernel
+@twofold_kernel
 def degeneracy_order(ptr: Ints, near: Ints, stage: Ints, order: Ints) -> int:
     """Write the vertices in the order of their removal; return how many.
 
@@ -57,7 +57,7 @@ def degeneracy_order(ptr: Ints, near: Ints, stage: Ints, order: Ints) -> int:
     return count
 
 
-@kernel
+@twofold_kernel
 def _insert(v: int, degree: Ints, head: Ints, after: Ints, before: Ints) -> None:
     """Put a vertex at the head of the list of its degree."""
     first = head[degree[v]]
@@ -67,7 +67,7 @@ def _insert(v: int, degree: Ints, head: Ints, after: Ints, before: Ints) -> None
     head[degree[v]] = v
 
 
-@kernel
+@twofold_kernel
 def _remove(v: int, degree: Ints, head: Ints, after: Ints, before: Ints) -> None:
     """Take a vertex out of the list of its degree."""
     if before[v] >= 0:

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.heap import pop, put, sift
 from beliefs.kernels.orders import Bits
 from beliefs.kernels.orders_windows import draw
@@ -26,7 +26,7 @@ _FIRST_RUN = 100  # failures before the first restart; each later run may fail h
 
 
 # -- generalised arc consistency -------------------------------------------------------------------------------------
-@kernel
+@twofold_kernel
 def _is_alive(
     card: Ints, state_ptr: Ints, scope_vars: Ints, stride: Ints, alive: Bools, begin: int, end: int, cell: int
 ) -> bool:
@@ -38,7 +38,7 @@ def _is_alive(
     return True
 
 
-@kernel
+@twofold_kernel
 def _seek(
     card: Ints, state_ptr: Ints, scope_vars: Ints, stride: Ints, alive: Bools, table: Floats, begin: int, end: int,
     fixed: int, x: int, digit: Ints, effort: Ints,
@@ -77,7 +77,7 @@ def _seek(
             return -1
 
 
-@kernel
+@twofold_kernel
 def _remove(
     v: int, value: int, alive: Bools, n_alive: Ints, trail: Ints, trail_var: Ints, n_trail: Ints, heap: Ints,
     place: Ints, key: Floats, size: Ints, weight: Floats,
@@ -93,7 +93,7 @@ def _remove(
         sift(heap, place, key, size[0], place[v])
 
 
-@kernel
+@twofold_kernel
 def _undo(
     mark: int, alive: Bools, n_alive: Ints, trail: Ints, trail_var: Ints, n_trail: Ints, heap: Ints, place: Ints,
     key: Floats, size: Ints, weight: Floats,
@@ -108,7 +108,7 @@ def _undo(
         put(heap, place, key, size, v)
 
 
-@kernel
+@twofold_kernel
 def _enqueue(
     v: int, but: int, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, hard: Bools, queue: Ints, queued: Bools,
     ends: Ints,
@@ -122,7 +122,7 @@ def _enqueue(
             ends[1] += 1
 
 
-@kernel
+@twofold_kernel
 def _propagate(
     card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints,
     edge_factor: Ints, theta: Floats, hard: Bools, stride: Ints, msg_ptr: Ints, support: Ints, alive: Bools,
@@ -169,7 +169,7 @@ def _propagate(
     return failed
 
 
-@kernel
+@twofold_kernel
 def _confidence(score: Floats) -> float:
     """Return how far the largest score is ahead of the next, between 0 and 1."""
     first, second = -np.inf, -np.inf
@@ -181,7 +181,7 @@ def _confidence(score: Floats) -> float:
     return 1.0 - math.exp(second - first) if second > -np.inf else 1.0
 
 
-@kernel
+@twofold_kernel
 def _choose(v: int, state_ptr: Ints, alive: Bools, n_alive: Ints, score: Floats, random: Bits) -> int:
     """Return which of the values of ``v`` that are alive to take: that of largest score, or any."""
     pick = int(draw(random) * n_alive[v])
@@ -196,7 +196,7 @@ def _choose(v: int, state_ptr: Ints, alive: Bools, n_alive: Ints, score: Floats,
     return pick
 
 
-@kernel
+@twofold_kernel
 def find_feasible(
     card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints,
     edge_factor: Ints, theta: Floats, hard: Bools, stride: Ints, msg_ptr: Ints, effort: Ints, stop: Ints,

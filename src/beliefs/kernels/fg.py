@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Floats, Ints
 
 __all__ = ["fg_factors", "first_fastest"]
 
 
-@kernel
+@twofold_kernel
 def _is_count(value: float, most: int) -> bool:
     return 0.0 <= value <= most and value == np.floor(value)
 
 
-@kernel
+@twofold_kernel
 def fg_factors(numbers: Floats, at: Ints, arity: Ints, n_entries: Ints) -> tuple[int, int]:
     """Find the factors ``arity, labels.., cards.., n_entries, (index value)..`` after ``numbers[0]``.
 
@@ -39,7 +39,7 @@ def fg_factors(numbers: Floats, at: Ints, arity: Ints, n_entries: Ints) -> tuple
     return k, at.size
 
 
-@kernel
+@twofold_kernel
 def first_fastest(card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, cells: Ints) -> None:
     """Write the cell that each position denotes when the first variable of a scope varies fastest.
 

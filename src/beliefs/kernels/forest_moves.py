@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.icm import is_better
 from beliefs.kernels.orders import Bits
 from beliefs.kernels.orders_windows import shuffle
@@ -17,7 +17,7 @@ from beliefs.typing import Bools, Floats, Ints
 __all__ = ["forest_move", "induced_forest"]
 
 
-@kernel
+@twofold_kernel
 def _find(leader: Ints, v: int) -> int:
     """Return the representative of a set, halving the path to it."""
     while leader[v] != v:
@@ -26,7 +26,7 @@ def _find(leader: Ints, v: int) -> int:
     return int(v)
 
 
-@kernel
+@twofold_kernel
 def induced_forest(
     scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, order: Ints, random: Bits,
     leader: Ints, member: Ints, seen_by: Ints, free: Bools,
@@ -62,7 +62,7 @@ def induced_forest(
             member[f] = v
 
 
-@kernel
+@twofold_kernel
 def _open_axes(
     scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, stride: Ints, states: Ints, free: Bools, f: int, v: int,
     axes: Ints, digit: Ints,
@@ -85,7 +85,7 @@ def _open_axes(
     return n_axes, at, step
 
 
-@kernel
+@twofold_kernel
 def _advance(card: Ints, scope_vars: Ints, n_axes: int, axes: Ints, digit: Ints) -> bool:
     """Go to the next joint state of some edges, the last fastest; False after the last one."""
     for a in range(n_axes - 1, -1, -1):
@@ -96,7 +96,7 @@ def _advance(card: Ints, scope_vars: Ints, n_axes: int, axes: Ints, digit: Ints)
     return False
 
 
-@kernel
+@twofold_kernel
 def _add_message(
     card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, theta: Floats, stride: Ints,
     states: Ints, free: Bools, f: int, v: int, hard: bool, axes: Ints, digit: Ints, best_zeros: Floats,
@@ -137,7 +137,7 @@ def _add_message(
         scores[own + x] += best_scores[x]
 
 
-@kernel
+@twofold_kernel
 def _choose_below(
     card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, theta: Floats, stride: Ints,
     states: Ints, free: Bools, f: int, v: int, axes: Ints, digit: Ints, zeros: Floats, scores: Floats,
@@ -166,7 +166,7 @@ def _choose_below(
         going = _advance(card, scope_vars, n_axes, axes, digit)
 
 
-@kernel
+@twofold_kernel
 def forest_move(
     card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints,
     edge_factor: Ints, theta: Floats, stride: Ints, hard: bool, free: Bools, reached: Ints, parent: Ints, axes: Ints,

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.gdd_tables import table_index
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["link_axes", "load_tables", "prune_states", "separator_levels"]
 
 
-@kernel
+@twofold_kernel
 def link_axes(
     sep_ptr: Ints, sep_var: Ints, sep_card: Ints, link_ptr: Ints, link_cluster: Ints, axis_ptr: Ints, axis_var: Ints,
     card: Ints, link_step: Ints, link_first: Ints, link_size: Ints, stride: Ints,
@@ -44,7 +44,7 @@ def link_axes(
             link_size[link] = size
 
 
-@kernel
+@twofold_kernel
 def separator_levels(order: Ints, link_ptr: Ints, link_cluster: Ints, last: Ints, level: Ints) -> int:
     """Write the level of each separator: one more than those before it in ``order`` that share a cluster with it.
 
@@ -63,7 +63,7 @@ def separator_levels(order: Ints, link_ptr: Ints, link_cluster: Ints, last: Ints
     return n_levels
 
 
-@kernel
+@twofold_kernel
 def factor_strides(
     f: int, scope_ptr: Ints, scope_vars: Ints, var_card: Ints, axis_var: Ints, first: int, last: int, stride: Ints
 ) -> None:
@@ -78,7 +78,7 @@ def factor_strides(
             after *= var_card[scope_vars[e]]
 
 
-@kernel
+@twofold_kernel
 def load_tables(
     scope_ptr: Ints, scope_vars: Ints, var_card: Ints, factor_cell: Ints, theta: Floats, home: Ints, node: Ints,
     axis_ptr: Ints, axis_var: Ints, card: Ints, cell_ptr: Ints, sep_cell: Ints, index: Ints, stride: Ints,
@@ -108,7 +108,7 @@ def load_tables(
     return constant
 
 
-@kernel
+@twofold_kernel
 def prune_separator(
     s: int, axis_ptr: Ints, card: Ints, cell_ptr: Ints, sep_cell: Ints, link_ptr: Ints, link_cluster: Ints,
     link_step: Ints, stride: Ints, index: Ints, possible: Bools, seen: Bools, now: int, changed: Ints, tables: Floats,
@@ -146,7 +146,7 @@ def prune_separator(
     return left
 
 
-@kernel
+@twofold_kernel
 def prune_states(
     axis_ptr: Ints, card: Ints, cell_ptr: Ints, sep_cell: Ints, link_ptr: Ints, link_cluster: Ints, link_step: Ints,
     stride: Ints, index: Ints, possible: Bools, seen: Bools, tables: Floats, nodes: Floats,

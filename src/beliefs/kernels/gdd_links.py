@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.gdd_tables import table_index
 from beliefs.typing import Floats, Ints
 
 __all__ = ["add_shifts", "shift_gradients"]
 
 
-@kernel
+@twofold_kernel
 def add_shifts(
     axis_ptr: Ints, card: Ints, cell_ptr: Ints, sep_cell: Ints, link_ptr: Ints, link_cluster: Ints, link_step: Ints,
     stride: Ints, index: Ints, shift: Floats, tables: Floats, nodes: Floats,
@@ -32,7 +32,7 @@ def add_shifts(
             at += width
 
 
-@kernel
+@twofold_kernel
 def shift_gradients(
     axis_ptr: Ints, card: Ints, cell_ptr: Ints, sep_cell: Ints, link_ptr: Ints, link_cluster: Ints, link_step: Ints,
     stride: Ints, index: Ints, beliefs: Floats, sep_beliefs: Floats, out: Floats,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.heap import pop, put
 from beliefs.typing import Ints
 
 __all__ = ["fewest_factors_order"]
 
 
-@kernel
+@twofold_kernel
 def fewest_factors_order(
     scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, stage: Ints, order: Ints
 ) -> int:

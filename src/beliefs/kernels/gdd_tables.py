@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import kernel, twofold_kernel
 from beliefs.kernels.elementary import fast_exp, fast_log
 from beliefs.typing import Floats, Ints
 
@@ -30,7 +30,7 @@ def exp_or_zero(x: float) -> float:
     return value if x > -708.0 else 0.0
 
 
-@kernel
+@twofold_kernel
 def table_index(card: Ints, stride: Ints, first: int, last: int, step: int, index: Ints, at: int) -> int:
     """Write, for each cell over the axes ``first..last``, its place in a table with these strides; return the cells.
 

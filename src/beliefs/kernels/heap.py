@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Floats, Ints
 
 __all__ = ["pop", "put", "sift"]
 
 
-@kernel
+@twofold_kernel
 def _before(key: Floats, u: int, v: int) -> bool:
     """Whether ``u`` stands before ``v``."""
     return key[u] < key[v] or (key[u] == key[v] and u < v)
 
 
-@kernel
+@twofold_kernel
 def sift(heap: Ints, place: Ints, key: Floats, size: int, i: int) -> None:
     """Move the entry at ``i`` up or down to where it belongs; ``place[v]`` is its position, -1 outside the heap."""
     v = heap[i]
@@ -35,7 +35,7 @@ def sift(heap: Ints, place: Ints, key: Floats, size: int, i: int) -> None:
     place[v] = i
 
 
-@kernel
+@twofold_kernel
 def put(heap: Ints, place: Ints, key: Floats, size: Ints, v: int) -> None:
     """Put ``v`` into the heap, or to its new place; ``size (1,)``."""
     if place[v] < 0:
@@ -45,7 +45,7 @@ def put(heap: Ints, place: Ints, key: Floats, size: Ints, v: int) -> None:
     sift(heap, place, key, size[0], place[v])
 
 
-@kernel
+@twofold_kernel
 def pop(heap: Ints, place: Ints, key: Floats, size: Ints) -> int:
     """Take the first variable out of the heap."""
     v = heap[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["conditional_scores", "conditional_modes", "is_better"]
@@ -12,7 +12,7 @@ __all__ = ["conditional_scores", "conditional_modes", "is_better"]
 _ROUNDING = 1e-12  # relative: smaller gains are rounding, and could go round in circles
 
 
-@kernel
+@twofold_kernel
 def is_better(zeros: float, score: float, old_zeros: float, old_score: float) -> bool:
     """Whether fewer cells are ``-inf``, or as few and the score of the others is larger by more than rounding."""
     if zeros != old_zeros:
@@ -20,7 +20,7 @@ def is_better(zeros: float, score: float, old_zeros: float, old_score: float) ->
     return score > old_score + _ROUNDING * max(1.0, abs(old_score))
 
 
-@kernel
+@twofold_kernel
 def conditional_scores(
     scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints,
     theta: Floats, stride: Ints, states: Ints, v: int, zeros: Floats, scores: Floats,
@@ -47,7 +47,7 @@ def conditional_scores(
                 scores[x] += t
 
 
-@kernel
+@twofold_kernel
 def conditional_modes(
     card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints,
     theta: Floats, stride: Ints, order: Ints, states: Ints, active: Bools,

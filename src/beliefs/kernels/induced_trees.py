@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Floats, Ints
 
 __all__ = ["add_tables", "coupling_strength", "grow_trees", "lay_trees", "scatter_tables"]
 
 
-@kernel
+@twofold_kernel
 def coupling_strength(
     factors: Ints, card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, floor: float, theta: Floats,
     rest: Floats, strength: Floats,
@@ -54,7 +54,7 @@ def coupling_strength(
         strength[i] = total / size
 
 
-@kernel
+@twofold_kernel
 def _find(leader: Ints, v: int) -> int:
     """Return the representative of ``v``'s tree, halving the path to it."""
     while leader[v] != v:
@@ -63,7 +63,7 @@ def _find(leader: Ints, v: int) -> int:
     return v
 
 
-@kernel
+@twofold_kernel
 def _lies_within(scope_ptr: Ints, scope_vars: Ints, inner: int, outer: int) -> bool:
     """Whether all variables of factor ``inner`` are among those of ``outer``."""
     for d in range(scope_ptr[inner], scope_ptr[inner + 1]):
@@ -75,7 +75,7 @@ def _lies_within(scope_ptr: Ints, scope_vars: Ints, inner: int, outer: int) -> b
     return True
 
 
-@kernel
+@twofold_kernel
 def _may_join(
     f: int, scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, leader: Ints,
     following: Ints, size: Ints, mark: Ints,
@@ -113,7 +113,7 @@ def _may_join(
     return True
 
 
-@kernel
+@twofold_kernel
 def grow_trees(
     order: Ints, scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, host: Ints
 ) -> None:
@@ -152,7 +152,7 @@ def grow_trees(
                     host[g] = f
 
 
-@kernel
+@twofold_kernel
 def lay_trees(
     variables: Ints, scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, host: Ints,
     member_ptr: Ints, members: Ints, branch_ptr: Ints, branch_factor: Ints, branch_scope_ptr: Ints, branch_vars: Ints,
@@ -200,7 +200,7 @@ def lay_trees(
     return n_trees
 
 
-@kernel
+@twofold_kernel
 def _cell_of(
     k: int, size: int, begin: int, end: int, card: Ints, branch_vars: Ints, first: int, last: int, scope_vars: Ints
 ) -> int:
@@ -216,7 +216,7 @@ def _cell_of(
     return cell
 
 
-@kernel
+@twofold_kernel
 def add_tables(
     guests: Ints, branch: Ints, card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, branch_scope_ptr: Ints,
     branch_vars: Ints, table_ptr: Ints, theta: Floats, table: Floats,
@@ -235,7 +235,7 @@ def add_tables(
             ]  # fmt: skip
 
 
-@kernel
+@twofold_kernel
 def scatter_tables(
     guests: Ints, branch: Ints, card: Ints, scope_ptr: Ints, scope_vars: Ints, place: Ints, branch_scope_ptr: Ints,
     branch_vars: Ints, table_ptr: Ints, tree: Floats, tables: Floats,

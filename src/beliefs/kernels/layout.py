@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["ancestral_samples", "condition_cells", "condition_scopes", "log_scores", "repeated_variable"]
 
 
-@kernel
+@twofold_kernel
 def repeated_variable(scope_ptr: Ints, scope_vars: Ints, last_seen: Ints) -> int:
     """Return the first factor whose scope names a variable twice, or -1.
 
@@ -25,7 +25,7 @@ def repeated_variable(scope_ptr: Ints, scope_vars: Ints, last_seen: Ints) -> int
     return -1
 
 
-@kernel
+@twofold_kernel
 def condition_scopes(
     card: Ints,
     scope_ptr: Ints,
@@ -65,7 +65,7 @@ def condition_scopes(
     return edges
 
 
-@kernel
+@twofold_kernel
 def condition_cells(
     card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, states: Ints, new_cell_ptr: Ints, cells: Ints
 ) -> None:
@@ -113,7 +113,7 @@ def condition_cells(
                 break
 
 
-@kernel
+@twofold_kernel
 def log_scores(
     card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, theta: Floats, samples: Ints, out: Floats
 ) -> None:
@@ -132,7 +132,7 @@ def log_scores(
         out[s] = total
 
 
-@kernel
+@twofold_kernel
 def ancestral_samples(
     card: Ints,
     scope_ptr: Ints,

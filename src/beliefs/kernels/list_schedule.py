@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Ints
 
 __all__ = ["list_schedule"]
 
 
-@kernel
+@twofold_kernel
 def _push(heap: Ints, size: int, v: int) -> None:
     """Put ``v`` into a heap of ``size`` entries, smallest first."""
     i = size
@@ -25,7 +25,7 @@ def _push(heap: Ints, size: int, v: int) -> None:
     heap[i] = v
 
 
-@kernel
+@twofold_kernel
 def _pop(heap: Ints, size: int) -> int:
     """Take the smallest of ``size`` entries out of the heap."""
     smallest, v, i = heap[0], heap[size - 1], 0
@@ -41,7 +41,7 @@ def _pop(heap: Ints, size: int) -> int:
     return int(smallest)
 
 
-@kernel
+@twofold_kernel
 def list_schedule(
     items: Ints, delay: int, scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints,
     order: Ints,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["factor_spans", "scatter", "variable_marginals"]
 
 
-@kernel
+@twofold_kernel
 def scatter(values: Floats, target: Ints, out: Floats) -> None:
     """Write ``out[target] = values[: target.size]``."""
     for k in range(target.size):
         out[target[k]] = values[k]
 
 
-@kernel
+@twofold_kernel
 def factor_spans(theta: Floats, source: Ints, slot_ptr: Ints, tables: Floats, tops: Floats, ranges: Floats) -> bool:
     """Write factors' slots as logs with maximum zero; return False if some factor is zero everywhere.
 
@@ -42,7 +42,7 @@ def factor_spans(theta: Floats, source: Ints, slot_ptr: Ints, tables: Floats, to
     return True
 
 
-@kernel
+@twofold_kernel
 def variable_marginals(
     card: Ints,
     scope_ptr: Ints,

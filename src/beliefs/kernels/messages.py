@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import kernel, twofold_kernel
 from beliefs.kernels.contraction import contract_log, contract_max, spread_log
 from beliefs.kernels.scaled_messages import scaled_outgoing
 from beliefs.kernels.settling import normalise, relaxation, settle, turns_of
@@ -42,7 +42,7 @@ TIE = 1e-9  # nats: states within this of the best belief are maximisers
 UNLIKELY = 50.0  # nats
 
 
-@kernel
+@twofold_kernel
 def widest_scope(card: Ints, scope_ptr: Ints, scope_vars: Ints) -> tuple[int, int, int, int]:
     """Return the largest arity, cardinality and table, and room for the tables over 0, 1, 2, ... axes in any order.
 
@@ -61,7 +61,7 @@ def widest_scope(card: Ints, scope_ptr: Ints, scope_vars: Ints) -> tuple[int, in
     return widest, largest, cells, spread
 
 
-@kernel
+@twofold_kernel
 def send_unary(
     scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, msg_ptr: Ints, theta: Floats, summed: Bools, messages: Floats
 ) -> bool:
@@ -77,7 +77,7 @@ def send_unary(
     return True
 
 
-@kernel
+@twofold_kernel
 def log_beliefs(
     scope_ptr: Ints,
     scope_vars: Ints,
@@ -102,7 +102,7 @@ def log_beliefs(
                     finite[s + x] += rho[f] * m
 
 
-@kernel
+@twofold_kernel
 def cavity(finite: float, zeros: int, message: float) -> float:
     """Return ``beta - lambda``: ``-inf`` if any *other* message is; where only this one is, the sum of the others."""
     if message == -math.inf:
@@ -110,7 +110,7 @@ def cavity(finite: float, zeros: int, message: float) -> float:
     return finite - message if zeros == 0 else -math.inf
 
 
-@kernel
+@twofold_kernel
 def maximisers(cavities: Floats, finite: Floats, zeros: Ints, restricted: Floats) -> None:
     """Copy the cavities of the states of largest belief; all others become ``-inf``."""
     top = -math.inf
@@ -121,7 +121,7 @@ def maximisers(cavities: Floats, finite: Floats, zeros: Ints, restricted: Floats
         restricted[x] = cavities[x] if zeros[x] == 0 and finite[x] >= top - TIE else -math.inf
 
 
-@kernel
+@twofold_kernel
 def max_axes_first(scope: Ints, summed: Bools, axes: Ints) -> int:
     """Write the axes of a scope, max variables first; return how many these are."""
     n_max = 0
@@ -267,7 +267,7 @@ def messages_out(
     return reached
 
 
-@kernel
+@twofold_kernel
 def any_zero(out: Floats, sizes: Ints, first: int) -> bool:
     """Whether a message to one of the axes from ``first`` on has a ``-inf``."""
     for a in range(first, sizes.size):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Ints
 
 __all__ = ["partition_buckets"]
 
 
-@kernel
+@twofold_kernel
 def _union_size(a: Ints, b: Ints) -> int:
     """Return the size of the union of two ascending lists."""
     i, j, size = 0, 0, 0
@@ -26,7 +26,7 @@ def _union_size(a: Ints, b: Ints) -> int:
     return size + (a.size - i) + (b.size - j)
 
 
-@kernel
+@twofold_kernel
 def _merge(a: Ints, size: int, b: Ints, out: Ints) -> int:
     """Write the union of ``a[:size]`` and ``b``, ascending, to ``out``; return its size."""
     i, j, k = 0, 0, 0
@@ -43,7 +43,7 @@ def _merge(a: Ints, size: int, b: Ints, out: Ints) -> int:
     return k
 
 
-@kernel
+@twofold_kernel
 def partition_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int) -> tuple[Ints, Ints, Ints, Ints]:
     """Play mini-bucket elimination; return cluster offsets, cluster scopes, parents and each factor's cluster.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Ints
 
 __all__ = ["group_operands"]
 
 
-@kernel
+@twofold_kernel
 def group_operands(
     axes_ptr: Ints,
     axes: Ints,

@@ -28,7 +28,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Bits", "bit_rows", "fill_scores", "greedy_elimination", "level_offsets"]
@@ -38,7 +38,7 @@ Bits: TypeAlias = NDArray[np.uint64]
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
 
-@kernel
+@twofold_kernel
 def lowest(x: np.uint64) -> int:
     """Return the index of the lowest set bit (the loop compiles to one population count)."""
     below, n = (x & (~x + ONE)) - ONE, 0
@@ -48,7 +48,7 @@ def lowest(x: np.uint64) -> int:
     return n
 
 
-@kernel
+@twofold_kernel
 def bit_rows(ptr: Ints, adj: Ints, rows: Bits) -> None:
     """Write a CSR graph as bit rows. Shapes: ``ptr (n+1,)``, ``rows (n, n_words)``."""
     for v in range(rows.shape[0]):
@@ -58,7 +58,7 @@ def bit_rows(ptr: Ints, adj: Ints, rows: Bits) -> None:
             rows[v, adj[e] >> 6] |= ONE << np.uint64(adj[e] & 63)
 
 
-@kernel
+@twofold_kernel
 def fill_scores(rows: Bits, weight: Floats, by_fill: bool, fill: Floats, mass: Floats) -> float:
     """Write the neighbours' weight and, if ``by_fill``, the fill score of every vertex; return the operations.
 
@@ -94,7 +94,7 @@ def fill_scores(rows: Bits, weight: Floats, by_fill: bool, fill: Floats, mass: F
     return ops
 
 
-@kernel
+@twofold_kernel
 def level_offsets(n: int) -> Ints:
     """Return where each level of a tournament over n leaves begins; the last entry is the champion's place."""
     depth, width = 1, n
@@ -108,7 +108,7 @@ def level_offsets(n: int) -> Ints:
     return offsets
 
 
-@kernel
+@twofold_kernel
 def play(key: Floats, offsets: Ints, leaf: int) -> None:
     """Replay the matches above one leaf: every place of a level holds the least of eight below it."""
     for level in range(offsets.shape[0] - 1):
@@ -124,7 +124,7 @@ def play(key: Floats, offsets: Ints, leaf: int) -> None:
         key[at] = least
 
 
-@kernel
+@twofold_kernel
 def champion(key: Floats, offsets: Ints) -> int:
     """Return the first leaf of smallest key."""
     leaf = 0
@@ -136,7 +136,7 @@ def champion(key: Floats, offsets: Ints) -> int:
     return leaf
 
 
-@kernel
+@twofold_kernel
 def greedy_elimination(
     rows: Bits,
     card: Floats,

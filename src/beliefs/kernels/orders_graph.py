@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Bools, Ints
 
 __all__ = ["connected_components", "primal_graph", "strip_simplicial"]
@@ -17,14 +17,14 @@ __all__ = ["connected_components", "primal_graph", "strip_simplicial"]
 MAX_NEIGHBOURS = 32  # larger cliques are left to the greedy search, which finds them too
 
 
-@kernel
+@twofold_kernel
 def _offsets(ptr: Ints) -> None:
     """Turn counts in ``ptr[1:]`` to offsets: ``ptr[:] = np.cumsum(ptr)``."""
     for i in range(1, ptr.shape[0]):
         ptr[i] += ptr[i - 1]
 
 
-@kernel
+@twofold_kernel
 def primal_graph(scope_ptr: Ints, scope_vars: Ints, active: Bools) -> tuple[Ints, Ints]:
     """Return the interaction graph of the active variables in CSR, both directions, neighbours ascending.
 
@@ -69,7 +69,7 @@ def primal_graph(scope_ptr: Ints, scope_vars: Ints, active: Bools) -> tuple[Ints
     return ptr, adj
 
 
-@kernel
+@twofold_kernel
 def _has_edge(ptr: Ints, adj: Ints, a: int, b: int) -> bool:
     """Say whether a and b are joined, by bisection in the shorter list."""
     if ptr[a + 1] - ptr[a] > ptr[b + 1] - ptr[b]:
@@ -84,7 +84,7 @@ def _has_edge(ptr: Ints, adj: Ints, a: int, b: int) -> bool:
     return bool(low < ptr[a + 1] and adj[low] == b)
 
 
-@kernel
+@twofold_kernel
 def strip_simplicial(ptr: Ints, adj: Ints, eligible: Bools, queue: Ints, alive: Bools, order: Ints) -> int:
     """Eliminate eligible simplicial vertices until none is left; return how many there were.
 
@@ -133,7 +133,7 @@ def strip_simplicial(ptr: Ints, adj: Ints, eligible: Bools, queue: Ints, alive: 
     return count
 
 
-@kernel
+@twofold_kernel
 def connected_components(ptr: Ints, adj: Ints, alive: Bools, members: Ints, component_ptr: Ints) -> int:
     """Write the connected components of the alive vertices, breadth first; return how many there are.
 

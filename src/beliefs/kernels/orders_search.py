@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.orders import Bits, bit_rows, fill_scores, greedy_elimination
 from beliefs.kernels.orders_windows import draw, shuffle
 from beliefs.typing import Floats, Ints
@@ -42,7 +42,7 @@ EXPLORE = 0.3  # share of the effort that goes to keys, the rest to windows (:mo
 OPS_PER_CELL = 0.5  # effort allowed for each cell of the best plan: about 1.5 ns where inference takes about 5
 
 
-@kernel
+@twofold_kernel
 def allowance(cells: float, max_ops: float) -> float:
     """Return the operations worth spending on a plan of so many cells.
 
@@ -53,7 +53,7 @@ def allowance(cells: float, max_ops: float) -> float:
     return min(max_ops, max(OPS_PER_CELL * cells, min(4.0 * cells, 2e5)))
 
 
-@kernel
+@twofold_kernel
 def _vary_key(best: Floats, fresh: bool, state: Bits, key: Floats) -> None:
     """Copy a key with a random part of it drawn anew, log-normal; all of it if ``fresh``."""
     spread = 0.43 if draw(state) < 0.5 else 0.87
@@ -64,7 +64,7 @@ def _vary_key(best: Floats, fresh: bool, state: Bits, key: Floats) -> None:
             key[v] = math.exp(spread * (draw(state) + draw(state) + draw(state) + draw(state) - 2.0))
 
 
-@kernel
+@twofold_kernel
 def vertex_weights(card: Floats, weights: Floats) -> bool:
     """Write the three weights of each vertex; say whether all cardinalities are equal.
 
@@ -80,7 +80,7 @@ def vertex_weights(card: Floats, weights: Floats) -> bool:
     return even
 
 
-@kernel
+@twofold_kernel(cost=200.0)
 def search_keys(
     ptr: Ints,
     adj: Ints,

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.orders import champion, level_offsets, play
 from beliefs.typing import Floats, Ints
 
@@ -26,7 +26,7 @@ __all__ = ["sparse_elimination", "sparse_fill_scores"]
 Pool: TypeAlias = NDArray[np.uint32]  # unsigned, so that indexing by its entries needs no wrap-around
 
 
-@kernel
+@twofold_kernel
 def sparse_fill_scores(ptr: Ints, adj: Ints, weight: Floats, fill: Floats, mass: Floats) -> None:
     """Write the fill score and the neighbours' weight of every vertex.
 
@@ -48,7 +48,7 @@ def sparse_fill_scores(ptr: Ints, adj: Ints, weight: Floats, fill: Floats, mass:
         fill[v], mass[v] = 0.5 * twice, total
 
 
-@kernel
+@twofold_kernel
 def _append(v: int, u: int, used: int, pool: Pool, start: Ints, length: Ints, room: Ints) -> int:
     """Add u to the list of v, which moves to the pool's end when full; return the first free place, -1 if none."""
     m = length[v]
@@ -65,7 +65,7 @@ def _append(v: int, u: int, used: int, pool: Pool, start: Ints, length: Ints, ro
     return used
 
 
-@kernel
+@twofold_kernel
 def _by_layers(pool: Pool, start: Ints, length: Ints, gone: Ints, step: int, order: Ints) -> None:
     """Order the vertices that are left breadth first, each component from a vertex far from its middle.
 
@@ -94,7 +94,7 @@ def _by_layers(pool: Pool, start: Ints, length: Ints, gone: Ints, step: int, ord
         step = tail
 
 
-@kernel
+@twofold_kernel
 def sparse_elimination(
     ptr: Ints,
     adj: Ints,

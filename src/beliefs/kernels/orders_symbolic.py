@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Floats, Ints
 
 __all__ = ["clique_sizes", "elimination_tree", "postorder"]
 
 
-@kernel
+@twofold_kernel
 def elimination_tree(ptr: Ints, adj: Ints, order: Ints, position: Ints, parent: Ints) -> None:
     """Write the parent of each position of the order, -1 at roots.
 
@@ -38,7 +38,7 @@ def elimination_tree(ptr: Ints, adj: Ints, order: Ints, position: Ints, parent: 
                 k = above
 
 
-@kernel
+@twofold_kernel
 def postorder(parent: Ints, priority: Ints, post: Ints) -> None:
     """Write the positions so that each subtree is contiguous and children precede parents.
 
@@ -65,7 +65,7 @@ def postorder(parent: Ints, priority: Ints, post: Ints) -> None:
                 count += 1
 
 
-@kernel
+@twofold_kernel
 def clique_sizes(
     ptr: Ints, adj: Ints, order: Ints, position: Ints, weight: Floats, parent: Ints, size: Ints, total: Floats
 ) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.orders import ONE, ZERO, Bits, bit_rows, lowest
 from beliefs.kernels.orders_symbolic import elimination_tree, postorder
 from beliefs.typing import Floats, Ints
@@ -26,7 +26,7 @@ IDLE = 8  # passes without a gain before the refinement ends
 NEGLIGIBLE = 0.01  # windows with a smaller share of the cells are left alone
 
 
-@kernel
+@twofold_kernel
 def draw(state: Bits) -> float:
     """Return the next number in [0, 1) of a xorshift generator; ``state (1,)`` is not zero and changes."""
     x = state[0]
@@ -37,7 +37,7 @@ def draw(state: Bits) -> float:
     return float(x >> np.uint64(11)) * 2.0**-53
 
 
-@kernel
+@twofold_kernel
 def shuffle(items: Ints, state: Bits) -> None:
     """Permute at random, in place."""
     for i in range(items.shape[0] - 1, 0, -1):
@@ -45,7 +45,7 @@ def shuffle(items: Ints, state: Bits) -> None:
         items[i], items[j] = items[j], items[i]
 
 
-@kernel
+@twofold_kernel
 def _local_masks(rows: Bits, card: Floats, window: Ints, label: Ints, names: Ints, mask: Bits, cells: Floats) -> bool:
     """Write the neighbourhoods of the window's vertices as masks over local labels; False if 64 are not enough."""
     k = window.shape[0]
@@ -74,7 +74,7 @@ def _local_masks(rows: Bits, card: Floats, window: Ints, label: Ints, names: Int
     return fits
 
 
-@kernel
+@twofold_kernel
 def _solve_window(card: Floats, window: Ints, names: Ints, mask: Bits, cells: Floats, cost: Floats, last: Ints) -> None:
     """Put the window in its cheapest order.
 
@@ -114,7 +114,7 @@ def _solve_window(card: Floats, window: Ints, names: Ints, mask: Bits, cells: Fl
         full ^= 1 << last[full]
 
 
-@kernel
+@twofold_kernel
 def _eliminate(rows: Bits, card: Floats, v: int) -> float:
     """Join the neighbours of v, remove it, and return the cells of its clique."""
     cells, n_words = float(card[v]), rows.shape[1]
@@ -132,7 +132,7 @@ def _eliminate(rows: Bits, card: Floats, v: int) -> float:
     return cells
 
 
-@kernel
+@twofold_kernel
 def _regroup(ptr: Ints, adj: Ints, stage: Ints, order: Ints, state: Bits) -> None:
     """Replace the order by a random postorder of its elimination tree, within stages: the same cliques."""
     n = order.shape[0]
@@ -155,7 +155,7 @@ def _regroup(ptr: Ints, adj: Ints, stage: Ints, order: Ints, state: Bits) -> Non
         order[i] = priority[i]
 
 
-@kernel
+@twofold_kernel(cost=200.0)
 def refine_order(
     ptr: Ints, adj: Ints, card: Floats, stage: Ints, max_ops: float, state: Bits, order: Ints, cells_of: Floats
 ) -> float:

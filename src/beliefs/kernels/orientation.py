@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["forest_orientation", "peel"]
@@ -22,7 +22,7 @@ __all__ = ["forest_orientation", "peel"]
 TINY = 1e-14  # capacities below this are rounding; a million of them still stay within the tolerance of 1e-9
 
 
-@kernel
+@twofold_kernel
 def peel(
     scope_ptr: Ints,
     scope_vars: Ints,
@@ -84,7 +84,7 @@ def peel(
     return excess
 
 
-@kernel
+@twofold_kernel
 def _levels(
     half_ptr: Ints,
     halves: Ints,
@@ -121,7 +121,7 @@ def _levels(
     return tail, last >= 0
 
 
-@kernel
+@twofold_kernel
 def _blocking_flow(
     half_ptr: Ints,
     halves: Ints,
@@ -173,7 +173,7 @@ def _blocking_flow(
     return amount
 
 
-@kernel
+@twofold_kernel
 def _discharge(
     half_ptr: Ints,
     halves: Ints,
@@ -205,7 +205,7 @@ def _discharge(
     return 0.0
 
 
-@kernel
+@twofold_kernel
 def _lightest(weight: Floats, active: Bools) -> int:
     """Return the active vertex of least weight, -1 if none is active."""
     best = -1
@@ -215,7 +215,7 @@ def _lightest(weight: Floats, active: Bools) -> int:
     return best
 
 
-@kernel
+@twofold_kernel
 def forest_orientation(
     half_ptr: Ints, halves: Ints, ends: Ints, rho: Floats, tolerance: float, share: Floats, inside: Bools
 ) -> float:

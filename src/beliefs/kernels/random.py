@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 
 __all__ = ["stream", "uniform"]
 
@@ -18,7 +18,7 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
 
-@kernel
+@twofold_kernel
 def stream(key: np.uint64, number: int) -> np.uint64:
     """Return the key of stream ``number`` below ``key``: 64 scrambled bits."""
     z = key + np.uint64(number + 1) * _GOLDEN
@@ -27,7 +27,7 @@ def stream(key: np.uint64, number: int) -> np.uint64:
     return z ^ (z >> _31)
 
 
-@kernel
+@twofold_kernel
 def uniform(key: np.uint64, number: int) -> float:
     """Return the ``number``-th number in [0, 1) of the stream ``key``, a multiple of 2^-53."""
     return float(stream(key, number) >> _11) * 2.0**-53

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Floats
 
 __all__ = ["normalise", "relaxation", "settle", "turns_of"]
 
 
-@kernel
+@twofold_kernel
 def normalise(log_message: Floats, summed: bool) -> bool:
     """Shift to log-sum-exp zero (or maximum zero if not ``summed``); return False if all is ``-inf``."""
     top = -math.inf
@@ -28,7 +28,7 @@ def normalise(log_message: Floats, summed: bool) -> bool:
     return True
 
 
-@kernel
+@twofold_kernel
 def damped(old: float, new: float, damping: float, in_logs: bool) -> float:
     """Return the new log message mixed with a share ``damping`` of the old, in logs or as probabilities.
 
@@ -42,7 +42,7 @@ def damped(old: float, new: float, damping: float, in_logs: bool) -> float:
     return top + math.log((1.0 - damping) * math.exp(new - top) + damping * math.exp(old - top))
 
 
-@kernel
+@twofold_kernel
 def raise_to(log_message: Floats, floor: float) -> None:
     """Raise what is below ``floor`` to it; hard zeros stay.
 
@@ -54,7 +54,7 @@ def raise_to(log_message: Floats, floor: float) -> None:
             log_message[x] = max(log_message[x], floor)
 
 
-@kernel
+@twofold_kernel
 def settle(old: Floats, new: Floats, damping: float, in_logs: bool, floor: float, summed: bool) -> None:
     """Mix a normalised log message with the old one, normalise, and keep it above the floor."""
     if damping > 0.0:
@@ -64,7 +64,7 @@ def settle(old: Floats, new: Floats, damping: float, in_logs: bool, floor: float
     raise_to(new, floor)
 
 
-@kernel
+@twofold_kernel
 def turns_of(arity: int, rho: float) -> int:
     """Return in how many turns a factor sends: all its messages at once, or one after the other.
 
@@ -75,7 +75,7 @@ def turns_of(arity: int, rho: float) -> int:
     return arity if arity > 2 and rho < 1.0 else 1
 
 
-@kernel
+@twofold_kernel
 def relaxation(arity: int, rho: float) -> float:
     """Return the share of a new message that flooding takes, so that what is said in :func:`turns_of` cancels.
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Ints
 
 __all__ = ["component_leaders", "rooted_forest", "tally_forest"]
 
 
-@kernel
+@twofold_kernel
 def _find(leader: Ints, v: int) -> int:
     """Return the representative of ``v``'s component, halving the path to it."""
     while leader[v] != v:
@@ -23,7 +23,7 @@ def _find(leader: Ints, v: int) -> int:
     return v
 
 
-@kernel
+@twofold_kernel
 def component_leaders(scope_ptr: Ints, scope_vars: Ints, leader: Ints) -> None:
     """Write to ``leader (n_vars,)`` one variable for each connected component, the same for all that it contains."""
     for v in range(leader.size):
@@ -35,7 +35,7 @@ def component_leaders(scope_ptr: Ints, scope_vars: Ints, leader: Ints) -> None:
         leader[v] = _find(leader, v)
 
 
-@kernel
+@twofold_kernel
 def _reroot(scope_ptr: Ints, scope_vars: Ints, hangs: Ints, parent_edge: Ints, root: int) -> None:
     """Make ``root`` the root of its tree: every factor on the path to the old root hangs from its other end."""
     below, f = root, hangs[root]
@@ -49,7 +49,7 @@ def _reroot(scope_ptr: Ints, scope_vars: Ints, hangs: Ints, parent_edge: Ints, r
         below, f = above, further
 
 
-@kernel
+@twofold_kernel
 def rooted_forest(n_vars: int, scope_ptr: Ints, scope_vars: Ints, order: Ints, parent_edge: Ints) -> int:
     """Take the factors in ``order`` as long as they close no cycle; return how many were taken.
 
@@ -94,7 +94,7 @@ def rooted_forest(n_vars: int, scope_ptr: Ints, scope_vars: Ints, order: Ints, p
     return taken
 
 
-@kernel
+@twofold_kernel
 def tally_forest(parent_edge: Ints, count: Ints, hung: Ints) -> None:
     """Count one more forest: ``taken = parent_edge >= 0; count[taken] += 1; hung[parent_edge[taken]] += 1``.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Ints
 
 __all__ = ["table_strides"]
 
 
-@kernel
+@twofold_kernel
 def table_strides(card: Ints, scope_ptr: Ints, scope_vars: Ints, stride: Ints) -> None:
     """Write, for each edge, how many cells apart two neighbouring states of its variable are in its factor's table.
 

@@ -6,7 +6,7 @@ trouble that is the start of the offending token, so that the caller can count i
 
 from __future__ import annotations
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.decimal import HARD, NOT_A_NUMBER, Bytes, parse_number
 from beliefs.typing import Floats, Ints
 
@@ -24,20 +24,20 @@ OUTSIDE = 5  # a scope names a variable that does not exist
 REPEATED = 6  # a scope names a variable twice
 
 
-@kernel
+@twofold_kernel
 def is_space(c: int) -> bool:
     """Return whether a byte separates tokens. Equivalent to ``chr(c) in " \\t\\n\\v\\f\\r"``."""
     return c == 32 or 9 <= c <= 13
 
 
-@kernel
+@twofold_kernel
 def _skip_space(buf: Bytes, at: int) -> int:
     while at < buf.size and is_space(buf[at]):
         at += 1
     return at
 
 
-@kernel
+@twofold_kernel
 def skip_tokens(buf: Bytes, at: int, count: int) -> int:
     """Return the start of the token ``count`` tokens after the next one, ``buf.size`` if there is none.
 
@@ -51,7 +51,7 @@ def skip_tokens(buf: Bytes, at: int, count: int) -> int:
     return at
 
 
-@kernel
+@twofold_kernel
 def read_numbers(buf: Bytes, at: int, start: int, out: Floats, hard: Ints) -> tuple[int, int, int, int]:
     """Read tokens into ``out[start:]``; return the position, the count in ``out``, the hard ones and the state.
 
@@ -78,7 +78,7 @@ def read_numbers(buf: Bytes, at: int, start: int, out: Floats, hard: Ints) -> tu
     return at, out.size, n_hard, READ
 
 
-@kernel
+@twofold_kernel
 def _integer(buf: Bytes, at: int) -> tuple[int, int, int]:
     """Return the integer at ``at`` (a token's start), the position after it and READ, ENDED or BROKEN."""
     if at == buf.size:
@@ -90,14 +90,14 @@ def _integer(buf: Bytes, at: int) -> tuple[int, int, int]:
     first = i
     value = 0
     while i < buf.size and 48 <= buf[i] <= 57 and i - first < 18:
-        value = value * 10 + buf[i] - 48
+        value = value * 10 + int(buf[i]) - 48
         i += 1
     if i == first or (i < buf.size and not is_space(buf[i])):
         return 0, at, BROKEN
     return (-value if negative else value), i, READ
 
 
-@kernel
+@twofold_kernel
 def read_integers(buf: Bytes, at: int, out: Ints) -> tuple[int, int, int]:
     """Read tokens of at most 18 digits into ``out``; return the position, how many there were and the state.
 
@@ -113,7 +113,7 @@ def read_integers(buf: Bytes, at: int, out: Ints) -> tuple[int, int, int]:
     return at, out.size, READ
 
 
-@kernel
+@twofold_kernel
 def read_scopes(
     buf: Bytes, at: int, n_vars: int, scope_ptr: Ints, scope_vars: Ints, last_seen: Ints
 ) -> tuple[int, int, int]:
@@ -148,7 +148,7 @@ def read_scopes(
     return at, scope_ptr.size - 1, READ
 
 
-@kernel
+@twofold_kernel
 def table_sizes(card: Ints, scope_ptr: Ints, scope_vars: Ints, most: int, sizes: Ints) -> int:
     """Write each factor's table size; return the first factor with more than ``most`` cells, or -1.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Ints
 
 __all__ = ["factor_classes", "factor_traversal"]
 
 
-@kernel
+@twofold_kernel
 def factor_traversal(
     scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, order: Ints
 ) -> bool:
@@ -56,7 +56,7 @@ def factor_traversal(
     return scope_vars.size == n_vars + n_factors - parts
 
 
-@kernel
+@twofold_kernel
 def factor_classes(scope_ptr: Ints, scope_vars: Ints, n_vars: int, colour: Ints) -> int:
     """Colour factors greedily so that factors of one class share no variable; return the number of classes.
 

@@ -20,8 +20,8 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.tree import Tree, add_block, advance, cluster_view, odometer, rewind
-from beliefs.kernels.tree_linear import multiply_block, sum_block
+from beliefs.kernels.tree import Tree, add_block, advance, cluster_view, odometer, rewind, sum_block
+from beliefs.kernels.tree_linear import multiply_block
 from beliefs.kernels.tree_log import add_operands
 from beliefs.typing import BlockMaps, Floats, Ints
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.tree import Tree, advance, cluster_view, odometer, rewind
 from beliefs.kernels.tree_log import add_operands
 from beliefs.typing import Floats, Ints
@@ -20,7 +20,7 @@ __all__ = ["decode_maximum", "draw_samples"]
 _PIECE = 1024  # cells of a column read at a time by the maximiser, which needs no more
 
 
-@kernel
+@twofold_kernel
 def column_of(tree: Tree, c: int, row: Ints) -> int:
     """Return the column of cluster ``c``'s table that the assignment ``row (n_vars,)`` of its separator selects."""
     s = 0
@@ -29,7 +29,7 @@ def column_of(tree: Tree, c: int, row: Ints) -> int:
     return s
 
 
-@kernel
+@twofold_kernel
 def n_rows_of(tree: Tree, c: int) -> int:
     """Return the number of rows of cluster ``c``'s table, the states of its eliminated variables."""
     rows = 1
@@ -38,7 +38,7 @@ def n_rows_of(tree: Tree, c: int) -> int:
     return rows
 
 
-@kernel
+@twofold_kernel
 def to_column(tree: Tree, c: int, row: Ints, offset: Ints, digit: Ints) -> None:
     """Set cluster ``c``'s operands to the top of the column that the assignment ``row`` of its separator selects."""
     first, n_ops = tree.op_ptr[c], tree.op_ptr[c + 1] - tree.op_ptr[c] - 1
@@ -52,7 +52,7 @@ def to_column(tree: Tree, c: int, row: Ints, offset: Ints, digit: Ints) -> None:
         digit[a] = 0
 
 
-@kernel
+@twofold_kernel
 def read_column(tree: Tree, c: int, tables: Floats, logs: bool, offset: Ints, digit: Ints, column: Floats) -> None:
     """Write the next cells of a column of cluster ``c``'s table: products of its operands, or sums of their ``logs``.
 
@@ -73,7 +73,7 @@ def read_column(tree: Tree, c: int, tables: Floats, logs: bool, offset: Ints, di
         advance(extents, tree.n_eliminated[c], tree.n_eliminated[c], strides, n_ops, offset, digit)
 
 
-@kernel
+@twofold_kernel
 def assign_row(tree: Tree, c: int, r: int, row: Ints) -> None:
     """Write the states of cluster ``c``'s eliminated variables that row ``r`` of its table stands for."""
     for a in range(tree.axes_ptr[c] + tree.n_eliminated[c] - 1, tree.axes_ptr[c] - 1, -1):
@@ -81,7 +81,7 @@ def assign_row(tree: Tree, c: int, r: int, row: Ints) -> None:
         r //= tree.axes_card[a]
 
 
-@kernel
+@twofold_kernel
 def best_cell(tree: Tree, c: int, tables: Floats, offset: Ints, digit: Ints, scratch: Floats) -> int:
     """Return the first maximiser of the table of cluster ``c``, a root, walked block by block as passes do."""
     slots, modes, starts, _, extents, strides, n_fast = cluster_view(tree, c)
@@ -100,7 +100,7 @@ def best_cell(tree: Tree, c: int, tables: Floats, offset: Ints, digit: Ints, scr
     return best_at
 
 
-@kernel
+@twofold_kernel
 def best_row(tree: Tree, c: int, row: Ints, tables: Floats, offset: Ints, digit: Ints, scratch: Floats) -> int:
     """Return the first maximiser of the column of cluster ``c`` that the assignment ``row`` selects, piece by piece."""
     n_rows = n_rows_of(tree, c)
@@ -115,7 +115,7 @@ def best_row(tree: Tree, c: int, row: Ints, tables: Floats, offset: Ints, digit:
     return best_at
 
 
-@kernel
+@twofold_kernel(cost=2.0)
 def decode_maximum(tree: Tree, tables: Floats, row: Ints) -> None:
     """Assign the variables of all clusters of temperature 0, each its first maximiser given its separator.
 
@@ -138,7 +138,7 @@ def decode_maximum(tree: Tree, tables: Floats, row: Ints) -> None:
             assign_row(tree, c, best_row(tree, c, row, tables, offset, digit, scratch), row)
 
 
-@kernel
+@twofold_kernel
 def draw_samples(tree: Tree, tables: Floats, logs: bool, uniform: Floats, samples: Ints) -> None:
     """Draw every row of ``samples (n, n_vars)`` from the distribution of a collected tree.
 
@@ -169,7 +169,7 @@ def draw_samples(tree: Tree, tables: Floats, logs: bool, uniform: Floats, sample
             assign_row(tree, c, r, samples[i])
 
 
-@kernel
+@twofold_kernel
 def accumulate(weights: Floats, logs: bool) -> None:
     """Replace weights, or their ``logs``, by their cumulative sums; logs are shifted by their maximum first."""
     top = -math.inf

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from beliefs.kernels._jit import linear_kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.tree import (
     MAPPED,
     REPEATED,
@@ -29,6 +29,7 @@ from beliefs.kernels.tree import (
     cluster_view,
     odometer,
     rewind,
+    sum_block,
 )
 from beliefs.typing import BlockMaps, Floats, Ints
 
@@ -37,7 +38,7 @@ __all__ = ["DONE", "OUT_OF_RANGE", "STOPPED", "ZERO", "collect_linear", "distrib
 DONE, ZERO, OUT_OF_RANGE, STOPPED = 0, 1, 2, 3
 
 
-@linear_kernel
+@twofold_kernel
 def multiply_block(
     modes: Ints, starts: Ints, inner: Ints, maps: BlockMaps, n_ops: int, offset: Ints, tables: Floats, out: Floats
 ) -> bool:
@@ -82,7 +83,7 @@ def multiply_block(
     return True
 
 
-@linear_kernel
+@twofold_kernel
 def multiply_run(fresh: bool, scalar: float, run: Floats, out: Floats) -> None:
     """Set ``out = scalar * run`` where ``fresh``, else ``out *= run``."""
     if fresh:
@@ -93,7 +94,7 @@ def multiply_run(fresh: bool, scalar: float, run: Floats, out: Floats) -> None:
             out[i] *= run[i]
 
 
-@linear_kernel
+@twofold_kernel
 def multiply_constant(fresh: bool, scalar: float, value: float, out: Floats) -> None:
     """Set ``out = scalar * value`` where ``fresh``, else ``out *= value``."""
     if fresh:
@@ -104,7 +105,7 @@ def multiply_constant(fresh: bool, scalar: float, value: float, out: Floats) -> 
             out[i] *= value
 
 
-@linear_kernel
+@twofold_kernel
 def multiply_mapped(fresh: bool, scalar: float, rest: Floats, where: BlockMaps, out: Floats) -> None:
     """Set ``out = scalar * rest[where]`` where ``fresh``, else ``out *= rest[where]``."""
     if fresh:
@@ -115,16 +116,7 @@ def multiply_mapped(fresh: bool, scalar: float, rest: Floats, where: BlockMaps, 
             out[i] *= rest[where[i]]
 
 
-@linear_kernel
-def sum_block(block: Floats) -> float:
-    """Return ``block.sum()``, reassociated."""
-    total = 0.0
-    for i in range(block.size):
-        total += block[i]
-    return total
-
-
-@linear_kernel
+@twofold_kernel(cost=2.0)
 def collect_linear(tree: Tree, tables: Floats, ranges: Floats, limit: float, tops: Floats) -> int:
     """Compute all messages, leaves to roots; return DONE, ZERO, OUT_OF_RANGE or STOPPED (by ``tree.stop``).
 
@@ -172,7 +164,7 @@ def collect_linear(tree: Tree, tables: Floats, ranges: Floats, limit: float, top
     return DONE
 
 
-@linear_kernel
+@twofold_kernel(cost=2.0)
 def distribute_linear(tree: Tree, tables: Floats, tops: Floats, beliefs: Floats) -> None:
     """Compute the marginal of every slot, roots to leaves, into ``beliefs`` (same layout as ``tables``, zeroed).
 

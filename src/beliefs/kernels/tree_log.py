@@ -14,15 +14,26 @@ import math
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
-from beliefs.kernels.tree import MAPPED, RUN, SCALAR, Tree, add_block, advance, cluster_view, odometer, rewind
-from beliefs.kernels.tree_linear import DONE, STOPPED, ZERO, sum_block
+from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.tree import (
+    MAPPED,
+    RUN,
+    SCALAR,
+    Tree,
+    add_block,
+    advance,
+    cluster_view,
+    odometer,
+    rewind,
+    sum_block,
+)
+from beliefs.kernels.tree_linear import DONE, STOPPED, ZERO
 from beliefs.typing import BlockMaps, Floats, Ints
 
 __all__ = ["collect_log", "distribute_log"]
 
 
-@kernel
+@twofold_kernel
 def add_operands(
     modes: Ints, starts: Ints, maps: BlockMaps, n_ops: int, offset: Ints, tables: Floats, out: Floats
 ) -> None:
@@ -46,7 +57,7 @@ def add_operands(
                 out[i] += rest[where[i]]
 
 
-@kernel
+@twofold_kernel
 def fill_columns(mode: int, where: BlockMaps, at: int, column: Ints) -> None:
     """Write the column of each cell of a block: ``at``, ``at + i`` or ``at + where[i]``."""
     for i in range(column.size):
@@ -58,7 +69,7 @@ def fill_columns(mode: int, where: BlockMaps, at: int, column: Ints) -> None:
             column[i] = at + np.int64(where[i])
 
 
-@kernel
+@twofold_kernel(cost=2.0)
 def collect_log(tree: Tree, tables: Floats) -> int:
     """Compute all log messages, leaves to roots; return DONE, ZERO or STOPPED (by ``tree.stop``).
 
@@ -106,7 +117,7 @@ def collect_log(tree: Tree, tables: Floats) -> int:
     return DONE
 
 
-@kernel
+@twofold_kernel(cost=4.0)
 def distribute_log(tree: Tree, tables: Floats, beliefs: Floats) -> None:
     """Compute the belief of every slot, roots to leaves, into ``beliefs`` (linear, zeroed on entry)."""
     offset, digit = odometer(tree)

@@ -1,8 +1,10 @@
 """Compiled kernels are cached on disk, and a change in a kernel that they call makes them compile again."""
 
 import os
+import pickle
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 CALLEE = "from beliefs.kernels._jit import kernel\n\n\n@kernel\ndef inner(x):\n    return x + {step}\n"
@@ -14,7 +16,10 @@ RUN = "from caller import outer; print(outer(1), sum(outer.stats.cache_hits.valu
 
 
 def run(folder: Path) -> list[str]:
-    env = os.environ | {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache")}
+    env = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
+        "NUMBA_CACHE_DIR": str(folder / "cache"),
+    }
     done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, env=env, check=True)
     return done.stdout.split()
 
@@ -26,3 +31,61 @@ def test_cache_is_used_and_follows_the_kernels_that_are_called(tmp_path):
     assert run(tmp_path) == ["20", "1"], "the second process reads the cache"
     (tmp_path / "callee.py").write_text(CALLEE.format(step=22))
     assert run(tmp_path) == ["230", "0"], "the caller holds the callee's code and must be compiled again"
+
+
+FIRST = """
+import sys
+import beliefs as bl
+from beliefs.kernels._jit import kernels
+for name in ("asia", "alarm"):
+    network = bl.datasets.load_bn(name)
+    bl.infer(network), bl.maximize(network)
+    print(name == "asia" and "numba" in sys.modules, sum(bool(kernel.signatures) for kernel in kernels()))
+"""
+
+TWOFOLD = """
+import numpy as np
+from beliefs.kernels._jit import twofold_kernel
+
+@twofold_kernel
+def total(x):
+    s = 0
+    for i in range(x.size):
+        s += x[i]
+    return s
+
+def asked(n):
+    result = total(np.ones(n, np.int64))
+    assert type(result) is int and result == n
+    return bool(total.signatures)
+"""
+
+
+def printed(code: str, folder: Path, name: str = "cache") -> str:
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path]), "NUMBA_CACHE_DIR": str(folder / name)}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=True).stdout
+
+
+def test_first_answers_on_a_small_network_need_no_compiler(tmp_path: Path) -> None:
+    assert printed(FIRST, tmp_path) == "False 0\nFalse 0\n"
+
+
+def test_small_arguments_are_interpreted_and_large_ones_compiled(tmp_path: Path) -> None:
+    (tmp_path / "example.py").write_text(TWOFOLD)
+    assert printed("from example import asked; print(asked(10), asked(10**6), asked(10))", tmp_path) == (
+        "False True True\n"
+    )
+    spent = "from example import asked, total; type(total)._spent = 1.0; print(asked(10))"
+    assert printed(spent, tmp_path) == "True\n", "what is on disk is loaded once interpreting has taken its time"
+    assert printed(spent, tmp_path, "other") == "False\n", "what is not goes on being interpreted"
+    long = spent.replace("print", "total.seconds = 99.0; print")
+    assert printed(long, tmp_path, "other") == "True\n", "until that has cost as much as compiling would"
+
+
+def test_an_index_of_other_sources_counts_for_nothing(tmp_path: Path) -> None:
+    (tmp_path / "callee.py").write_text(CALLEE.format(step=1))
+    (tmp_path / "caller.py").write_text(CALLER)
+    run(tmp_path)
+    for index in (tmp_path / "cache").rglob("*.nbi"):
+        index.write_bytes(pickle.dumps(version("numba")) + b"cabsent_module\nabsent_type\n.")
+    assert run(tmp_path) == ["20", "0"]
