@@ -103,7 +103,7 @@ def factors(request: Answer, report: Report) -> None:
 
     bandwidth = machine.speed()["copy_gb_per_s"]
     found: dict[str, Any] = {}
-    for problem in _largest(request["kinds"], request["each"]):
+    for problem in largest_problems(request["kinds"], request["each"]):
         graph = problem.conditioned()
         lay = graph.layout
         arity = np.diff(lay.scope_ptr)
@@ -143,7 +143,7 @@ def _begun_and_settled(graph: bl.FactorGraph, plain: Contender, units: int, roun
     return type(settled.tier).__name__.removesuffix("Tier").lower(), times
 
 
-def _largest(n_kinds: int, each: int) -> list[Any]:
+def largest_problems(n_kinds: int, each: int) -> list[Any]:
     """Return the problems with most factors of each category."""
     known = uai_instances()
     kinds = [[p for p in known if p.key.rsplit("/", 1)[0] == kind] for kind in PROBLEMS[:n_kinds]]

@@ -201,7 +201,7 @@ def back_sweep(constant: int) -> Callable[..., None]:
                     store4(qv, x, over_v)
                     store4(ratios, x, multiply4(load4(before, mu + x), over_u))
                     store4(ratios, width + x, multiply4(load4(before, mv + x), over_v))
-                logs_and_powers(padded, power, 1.0, ratios, logs, powers)
+                logs_and_powers(padded, power, 1.0, ratios, logs, powers, powers)
                 for x in range(0, width, 4):
                     back_u = multiply4(load4(beliefs, pu + x), load4(powers, x))
                     back_v = multiply4(load4(beliefs, pv + x), load4(powers, width + x))

@@ -177,15 +177,21 @@ def sum_sweep(constant: int) -> Callable[..., None]:
 
 
 @inlined_kernel
-def logs_and_powers(n: int, rho: float, keep: float, ratios: Any, logs: Any, powers: Any) -> None:
-    """Write ``logs = keep * log(ratios)`` and ``powers = exp(rho * logs)``, the first ``n`` entries.
+def logs_and_powers(n: int, rho: float, keep: float, ratios: Any, logs: Any, powers: Any, moves: Any) -> None:
+    """Write ``powers = ratios ** (keep * rho)`` and, if ``keep`` is less than 1, ``moves = ratios ** keep``.
 
-    ``n`` is a multiple of 16, so that the loops are SIMD with nothing left over.
+    The first ``n`` entries, a multiple of 16, so that the loops are SIMD with nothing left over. ``logs`` is scratch.
     """
     for y in range(n):
         put(logs, y, keep * fast_log(get(ratios, y)))
     for y in range(n):
         put(powers, y, fast_exp(rho * get(logs, y)))
+    if keep < 1.0 and rho != 1.0:
+        for y in range(n):
+            put(moves, y, fast_exp(get(logs, y)))
+    elif keep < 1.0:
+        for y in range(n):
+            put(moves, y, get(powers, y))
 
 
 @cache
@@ -209,14 +215,16 @@ def power_sweep(constant: int) -> Callable[..., None]:
     ) -> None:
         """Do what :func:`sum_sweep` does with counting numbers ``rho`` and damping ``1 - keep`` in logs.
 
-        ``rho`` 0.5, as on grids, costs a square root a state; other numbers an exponential and a logarithm.
+        ``rho`` 0.5, as on grids, and a damping of 0.5 cost a square root a state; other numbers an exponential and a
+        logarithm, both together two exponentials.
         """
         width = constant if constant > 0 else (states + 3) // 4 * 4
         padded = (2 * width + 15) // 16 * 16
         cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
         to_u, to_v, mask = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM)
         fill_mask(states, width, mask)
-        ratios, logs, powers = stack_memory(_BOTH), stack_memory(_BOTH), stack_memory(_BOTH)
+        ratios, logs = stack_memory(_BOTH), stack_memory(_BOTH)
+        powers, moves = stack_memory(_BOTH), stack_memory(_BOTH)
         for x in range(padded):
             put(ratios, x, 1.0)
         tables, beliefs, sent, own_tables = address(psi), address(product), address(messages), at.size == 0
@@ -242,17 +250,26 @@ def power_sweep(constant: int) -> Callable[..., None]:
                     store4(sent, mu + x, new_u)
                     store4(sent, mv + x, new_v)
                 continue
+            if rho[e] == 1.0 and keep == 0.5:  # p (new / old)^(1/2) = (p / old) (new old)^(1/2), the message's own step
+                for x in range(0, width, 4):
+                    root_u = root4(multiply4(load4(to_u, x), load4(sent, mu + x)))
+                    root_v = root4(multiply4(load4(to_v, x), load4(sent, mv + x)))
+                    store4(beliefs, pu + x, multiply4(load4(cu, x), root_u))
+                    store4(beliefs, pv + x, multiply4(load4(cv, x), root_v))
+                    store4(sent, mu + x, root_u)
+                    store4(sent, mv + x, root_v)
+                continue
             for x in range(0, width, 4):
                 store4(ratios, x, divide4(load4(to_u, x), load4(sent, mu + x)))
                 store4(ratios, width + x, divide4(load4(to_v, x), load4(sent, mv + x)))
-            logs_and_powers(padded, rho[e], keep, ratios, logs, powers)
+            logs_and_powers(padded, rho[e], keep, ratios, logs, powers, moves)
             for x in range(0, width, 4):
                 store4(beliefs, pu + x, multiply4(load4(beliefs, pu + x), load4(powers, x)))
                 store4(beliefs, pv + x, multiply4(load4(beliefs, pv + x), load4(powers, width + x)))
             if keep < 1.0:
-                for x in range(width):
-                    put(to_u, x, get(sent, mu + x) * fast_exp(get(logs, x)))
-                    put(to_v, x, get(sent, mv + x) * fast_exp(get(logs, width + x)))
+                for x in range(0, width, 4):
+                    store4(to_u, x, multiply4(load4(sent, mu + x), load4(moves, x)))
+                    store4(to_v, x, multiply4(load4(sent, mv + x), load4(moves, width + x)))
             for x in range(0, width, 4):
                 store4(sent, mu + x, load4(to_u, x))
                 store4(sent, mv + x, load4(to_v, x))

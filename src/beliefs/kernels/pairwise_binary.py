@@ -71,6 +71,11 @@ def binary_power_sweep(
         ru, rv = ratio[i] / mu, ratio[j] / mv
         to_v = (b + d * ru) / (1.0 + c * ru)
         to_u = (c + d * rv) / (1.0 + b * rv)
+        if rho[e] == 1.0 and keep == 0.5:
+            moved_u, moved_v = math.sqrt(to_u * mu), math.sqrt(to_v * mv)
+            messages[2 * e], messages[2 * e + 1] = moved_u, moved_v
+            ratio[i], ratio[j] = ru * moved_u, rv * moved_v
+            continue
         if rho[e] == 0.5 and keep == 1.0:
             messages[2 * e], messages[2 * e + 1] = to_u, to_v
             ratio[i], ratio[j] = ru * math.sqrt(to_u * mu), rv * math.sqrt(to_v * mv)
@@ -82,7 +87,7 @@ def binary_power_sweep(
         if keep == 1.0:
             messages[2 * e], messages[2 * e + 1] = to_u, to_v
         else:
-            moved = exp4(change)
+            moved = power if rho[e] == 1.0 else exp4(change)
             messages[2 * e], messages[2 * e + 1] = mu * first4(moved), mv * second4(moved)
 
 

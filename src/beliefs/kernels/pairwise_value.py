@@ -43,22 +43,24 @@ from beliefs.kernels.simd import (
 )
 from beliefs.typing import Floats, Ints
 
-__all__ = ["AGREEMENT", "BOUND", "ENERGY", "binary_edge_value", "edge_value", "variable_value"]
+__all__ = ["AGREEMENT", "BLOCK", "BOUND", "ENERGY", "SIZE", "binary_edge_value", "edge_value", "variable_value"]
 
-ENERGY, BOUND, AGREEMENT = 0, 1, 2
-"""Entries of the answers: sums of the terms above, and the largest difference of two beliefs of one variable."""
+ENERGY, BOUND, SIZE, AGREEMENT = 0, 1, 2, 3
+"""Entries of the answers: sums of the terms above, of those of the bound without their signs, and the largest
+difference of two beliefs of one variable."""
 
-_BLOCK = 128
+BLOCK = 128
+"""Edges or variables whose terms are added up by themselves."""
 _ROOM = LARGEST_STATES + 40
 _AHEAD = 512  # doubles: how far ahead tables are asked for
 
 
 @linear_kernel
 def variable_value(width: int, product: Floats, rest: Floats, root: Floats, mass: Floats) -> Any:
-    """Write ``mass[i] = Z_i``; return the sums of ``rest * log Z`` and, unless ``root`` is empty, ``root * log Z``.
+    """Write ``mass[i] = Z_i``; return the sums of ``rest * log Z``, ``root * log Z`` and ``root * |log Z|``.
 
     A binary row is a ratio r that stands for (1, r). ``rest`` is 1 minus the counting numbers around a variable, both
-    are zero for observed ones.
+    are zero for observed ones; ``root`` may be empty.
     """
     for v in range(mass.size):
         if width == 1:
@@ -68,26 +70,43 @@ def variable_value(width: int, product: Floats, rest: Floats, root: Floats, mass
         for x in range(v * width, (v + 1) * width, 4):  # the padding is zero
             total = add4(total, load4(product, x))
         mass[v] = total4(total)
-    energy, bound = 0.0, 0.0
-    for begin in range(0, mass.size, _BLOCK):
-        part_energy, part_bound = 0.0, 0.0
-        for v in range(begin, min(begin + _BLOCK, mass.size)):
+    energy, bound, size = 0.0, 0.0, 0.0
+    for begin in range(0, mass.size, BLOCK):
+        part_energy, part_bound, part_size = 0.0, 0.0, 0.0
+        for v in range(begin, min(begin + BLOCK, mass.size)):
             part_energy += rest[v] * fast_log(mass[v])
         if root.size > 0:
-            for v in range(begin, min(begin + _BLOCK, mass.size)):
-                part_bound += root[v] * fast_log(mass[v])
+            for v in range(begin, min(begin + BLOCK, mass.size)):
+                term = root[v] * fast_log(mass[v])
+                part_bound += term
+                part_size += abs(term)
         energy += part_energy
         bound += part_bound
-    return energy, bound
+        size += part_size
+    return energy, bound, size
 
 
 @inlined_kernel
-def weighted_logs(n: int, weights: Any, begin: int, stride: int, values: Any) -> float:
-    """Return the sum of ``weights[begin + k * stride] * log(values[k])`` over the first ``n``."""
-    total = 0.0
+def weighted_logs(n: int, weights: Any, begin: int, stride: int, values: Any) -> tuple[float, float]:
+    """Return the sum of ``weights[begin + k * stride] * log(values[k])`` for ``k < n``, with and without signs."""
+    total, size = 0.0, 0.0
     for k in range(n):
-        total += weights[begin + k * stride] * fast_log(get(values, k))
-    return total
+        term = weights[begin + k * stride] * fast_log(get(values, k))
+        total += term
+        size += abs(term)
+    return total, size
+
+
+@inlined_kernel
+def add_block(n: int, rho: Any, parent: Any, begin: int, totals: Any, best_u: Any, best_v: Any, out: Any) -> None:
+    """Add the terms of ``n`` edges from ``begin`` on to the sums."""
+    part, _ = weighted_logs(n, rho, begin, 1, totals)
+    out[ENERGY] += part
+    if parent.size > 0:
+        of_u, size_u = weighted_logs(n, parent, 2 * begin, 2, best_u)
+        of_v, size_v = weighted_logs(n, parent, 2 * begin + 1, 2, best_v)
+        out[BOUND] += of_u + of_v
+        out[SIZE] += size_u + size_v
 
 
 @linear_kernel
@@ -95,14 +114,15 @@ def binary_edge_value(
     u: Ints, v: Ints, at: Ints, psi: Floats, rho: Floats, parent: Floats, ratio: Floats, mass: Floats, messages: Floats,
     out: Floats,
 ) -> None:  # fmt: skip
-    """Write the sums over edges, and the largest disagreement, to ``out (3,)``, for two states.
+    """Write the sums over edges, and the largest disagreement, to ``out (4,)``, for two states.
 
     ``rho (n_edges,)`` and ``parent (2 n_edges,)`` are in the order of the sweep; ``parent`` may be empty: no bound.
     """
-    totals, best_u, best_v = stack_memory(_BLOCK), stack_memory(_BLOCK), stack_memory(_BLOCK)
-    energy, bound, apart = 0.0, 0.0, 0.0
-    for begin in range(0, u.size, _BLOCK):
-        n = min(_BLOCK, u.size - begin)
+    totals, best_u, best_v = stack_memory(BLOCK), stack_memory(BLOCK), stack_memory(BLOCK)
+    out[:] = 0.0
+    apart = 0.0
+    for begin in range(0, u.size, BLOCK):
+        n = min(BLOCK, u.size - begin)
         for i in range(n):
             e = begin + i
             k = at[e] if at.size > 0 else 3 * e
@@ -116,10 +136,8 @@ def binary_edge_value(
             put(best_v, i, max(v0, v1 / mv))
             apart = max(apart, abs(ru * u1 / total - pu / mass[u[e]]))
             apart = max(apart, abs(rv * v1 / total - pv / mass[v[e]]))
-        energy += weighted_logs(n, rho, begin, 1, totals)
-        if parent.size > 0:
-            bound += weighted_logs(n, parent, 2 * begin, 2, best_u) + weighted_logs(n, parent, 2 * begin + 1, 2, best_v)
-    out[ENERGY], out[BOUND], out[AGREEMENT] = energy, bound, apart
+        add_block(n, rho, parent, begin, totals, best_u, best_v, out)
+    out[AGREEMENT] = apart
 
 
 @inlined_kernel
@@ -155,13 +173,14 @@ def edge_value(constant: int) -> Callable[..., None]:
         width = constant if constant > 0 else (states + 3) // 4 * 4
         cu, cv, mask = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM)
         to_u, to_v = stack_memory(_ROOM), stack_memory(_ROOM)
-        totals, best_u, best_v = stack_memory(_BLOCK), stack_memory(_BLOCK), stack_memory(_BLOCK)
+        totals, best_u, best_v = stack_memory(BLOCK), stack_memory(BLOCK), stack_memory(BLOCK)
         fill_mask(states, width, mask)
         tables, beliefs, sent, own_tables = address(psi), address(product), address(messages), at.size == 0
         ahead = max(1, _AHEAD // (states * states))
-        energy, bound, apart = 0.0, 0.0, 0.0
-        for begin in range(0, u.size, _BLOCK):
-            n = min(_BLOCK, u.size - begin)
+        out[:] = 0.0
+        apart = 0.0
+        for begin in range(0, u.size, BLOCK):
+            n = min(BLOCK, u.size - begin)
             for i in range(n):
                 e = begin + i
                 pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
@@ -182,10 +201,7 @@ def edge_value(constant: int) -> Callable[..., None]:
                 if parent.size > 0:
                     put(best_u, i, best_ratio(width, mask, to_u, sent, mu))
                     put(best_v, i, best_ratio(width, mask, to_v, sent, mv))
-            energy += weighted_logs(n, rho, begin, 1, totals)
-            if parent.size > 0:
-                bound += weighted_logs(n, parent, 2 * begin, 2, best_u)
-                bound += weighted_logs(n, parent, 2 * begin + 1, 2, best_v)
-        out[ENERGY], out[BOUND], out[AGREEMENT] = energy, bound, apart
+            add_block(n, rho, parent, begin, totals, best_u, best_v, out)
+        out[AGREEMENT] = apart
 
     return value

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beliefs.inference.base import Bound
 from beliefs.inference.messages.schedule import factors_breadth_first
 from beliefs.inference.messages.setting import Setting, message_offsets
+from beliefs.inference.rounding import UNIT, rounding_error, widened
 from beliefs.kernels.beliefs import assess_factors, factor_beliefs
 from beliefs.kernels.decode import decode_in_order
 from beliefs.kernels.decomposed_bound import decomposed_bound
@@ -29,11 +31,14 @@ class Assessment:
         A certified upper bound, inf if there is none.
     apart : float
         The largest difference between a variable's belief and the same summed out of a factor's.
+    rounding : float
+        How far ``upper`` was moved for the errors of its own arithmetic.
     """
 
     energy: float
     upper: float
     apart: float
+    rounding: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,21 +73,42 @@ class LogMessages:
             lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, message_offsets(lay), lay.observed,
             now.theta, now.rho, self.messages, self.finite, self.zeros, mu_var,
         )  # fmt: skip
-        return Assessment(float(energy), self.upper_bound(now.summed.astype(float), mu_var, parent), float(apart))
+        upper, rounding = self.upper_bound(now.summed.astype(float), mu_var, parent)
+        return Assessment(float(energy), upper, float(apart), rounding)
 
-    def upper_bound(self, tau: Floats, mu_var: Floats, parent: Floats | None) -> float:
-        """Return the decomposed bound on the power sum with temperatures ``tau``, inf without a certificate."""
+    def upper_bound(self, tau: Floats, mu_var: Floats, parent: Floats | None) -> tuple[float, float]:
+        """Return the decomposed bound on the power sum with temperatures ``tau``, and how far rounding moved it.
+
+        Without a certificate it is inf.
+        """
         if parent is None:
-            return np.inf
+            return np.inf, 0.0
         now, lay = self.setting, self.setting.layout
         seen = np.repeat(lay.observed, lay.card)
         beta = np.where(seen, np.where(mu_var > 0, 0.0, -np.inf), self.beta)
-        return float(
-            decomposed_bound(
-                lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, message_offsets(lay), now.theta,
-                tau, now.rho, parent, self.messages, beta,
-            )
+        bound = decomposed_bound(
+            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, message_offsets(lay), now.theta,
+            tau, now.rho, parent, self.messages, beta,
         )  # fmt: skip
+        rounding = self._rounding()
+        return widened(float(bound), rounding, Bound.UPPER), rounding
+
+    def _rounding(self) -> float:
+        """Return how wrong the bound may be: the sum of its terms, each a power sum of messages and potentials.
+
+        A term is no larger than its largest entry. Messages enter with their counting numbers, potentials once.
+        """
+        now, lay = self.setting, self.setting.layout
+        starts, sharers = lay.plan("runs of cells", lambda: np.unique(lay.cell_ptr, return_counts=True))
+        of_tables = sharers * _largest(np.where(now.theta > -np.inf, np.abs(now.theta), 0.0), starts)
+        of_variables = (1.0 + np.diff(lay.var_ptr)) * _largest(np.abs(self.finite), lay.state_ptr[:-1])
+        sent = np.where(self.messages > -np.inf, np.abs(self.messages), 0.0)
+        of_edges = _largest(sent, message_offsets(lay)[:-1])
+        magnitude = float(of_tables.sum() + of_variables.sum() + of_edges.sum())
+        widest = float(lay.factor_size.max(initial=1)) + float(lay.card.max(initial=1))
+        return rounding_error(magnitude, lay.n_factors + lay.n_vars + widest) + UNIT * lay.n_factors * (
+            3.0 * widest + 10.0
+        )
 
     def tables(self) -> Floats | None:
         """Return the beliefs of all factors, one after the other; None if one has no state."""
@@ -102,3 +128,8 @@ class LogMessages:
             lay.edge_factor, message_offsets(lay), now.theta, now.rho, self.messages, self.finite, self.zeros,
             factors_breadth_first(lay), states,
         )  # fmt: skip
+
+
+def _largest(values: Floats, starts: Ints) -> Floats:
+    """Return the largest of each run of values."""
+    return np.maximum.reduceat(values, starts) if starts.size else np.zeros(0)

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from beliefs.inference.base import Bound
 from beliefs.inference.messages.log_messages import Assessment
 from beliefs.inference.messages.pairwise_edges import EdgeCertificate, Edges, EdgeWeights
 from beliefs.inference.messages.schedule import variables_breadth_first
 from beliefs.inference.messages.setting import Setting, message_offsets
-from beliefs.inference.messages.tiers import Tier
+from beliefs.inference.messages.tiers import REFRESH, Tier
+from beliefs.inference.rounding import UNIT, rounding_error, widened
 from beliefs.kernels.back_pair_beliefs import pair_beliefs, single_beliefs
 from beliefs.kernels.messages import send_unary
 from beliefs.kernels.messages_linear import DONE
@@ -24,7 +26,16 @@ from beliefs.kernels.pairwise import (
 from beliefs.kernels.pairwise_binary import binary_max_sweep, binary_power_sweep, binary_sum_sweep, ratio_beliefs
 from beliefs.kernels.pairwise_decode import decode_pairs
 from beliefs.kernels.pairwise_setup import hold_messages, hold_unary, largest_reach, load_tables, log_rows, multiply_up
-from beliefs.kernels.pairwise_value import AGREEMENT, BOUND, ENERGY, binary_edge_value, edge_value, variable_value
+from beliefs.kernels.pairwise_value import (
+    AGREEMENT,
+    BLOCK,
+    BOUND,
+    ENERGY,
+    SIZE,
+    binary_edge_value,
+    edge_value,
+    variable_value,
+)
 from beliefs.typing import Floats, Ints
 
 __all__ = ["PairwiseTier"]
@@ -36,12 +47,13 @@ class PairwiseTier(Tier):
     """Messages as in :mod:`beliefs.kernels.pairwise_setup`: plain numbers for sums, logs for maxima."""
 
     def __init__(
-        self, setting: Setting, edges: Edges, psi: Floats, unary: Floats, shift: float, messages: Floats | None
-    ) -> None:
+        self, setting: Setting, edges: Edges, psi: Floats, unary: Floats, shift: tuple[float, float],
+        messages: Floats | None,
+    ) -> None:  # fmt: skip
         lay = setting.layout
         self.setting, self.edges, self.psi, self.unary = setting, edges, psi, unary
-        self.shift = shift
-        """What tables and unary potentials were lowered by, added up."""
+        self.shift, self.magnitude = shift
+        """What tables and unary potentials were lowered by, added up with and without signs."""
         self.log_domain = not setting.summed[edges.u[0]]
         weights = EdgeWeights.of(setting, edges)
         self.at, powered = weights.at, weights.powered or setting.damping > 0
@@ -78,7 +90,8 @@ class PairwiseTier(Tier):
         psi, span, shift = loaded
         if summed and _reach(setting, edges, span, messages, reach) > _SAFE:
             return None
-        return cls(setting, edges, psi, unary, float(lowered.sum()) + shift, messages)
+        lowering = float(lowered.sum() + shift.sum()), float(np.abs(lowered).sum() + np.abs(shift).sum())
+        return cls(setting, edges, psi, unary, lowering, messages)
 
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep forward or backward."""
@@ -119,7 +132,7 @@ class PairwiseTier(Tier):
         """Return what sums are worth, by :mod:`beliefs.kernels.pairwise_value`."""
         edges, weights = self.edges, EdgeWeights.of(self.setting, self.edges)
         proof = EdgeCertificate.of(self.setting, edges, parent)
-        mass, out = np.empty(self.setting.layout.n_vars), np.empty(3)
+        mass, out = np.empty(self.setting.layout.n_vars), np.empty(4)
         of_variables = variable_value(edges.width, self.product, weights.rest, proof.root, mass)
         order = (edges.u, edges.v, self.at, self.psi)
         held = (weights.of_edges, proof.parent, self.product, mass, self.messages, out)
@@ -127,9 +140,19 @@ class PairwiseTier(Tier):
             binary_edge_value(*order, *held)
         else:
             edge_value(edges.width if edges.width in CONSTANT_WIDTHS else 0)(*order, edges.states, *held)
-        base = self.shift + _constants(self.setting)
-        energy, bound = base + of_variables[ENERGY] + out[ENERGY], base + of_variables[BOUND] + out[BOUND]
-        return Assessment(float(energy), np.inf if parent is None else float(bound), float(out[AGREEMENT]))
+        constant = _constants(self.setting)
+        energy, bound, size = (constant + self.shift + of_variables[k] + out[k] for k in (ENERGY, BOUND, SIZE))
+        if parent is None:
+            return Assessment(float(energy), np.inf, float(out[AGREEMENT]))
+        rounding = self._rounding(abs(constant) + self.magnitude + size - constant - self.shift)
+        return Assessment(float(energy), widened(float(bound), rounding, Bound.UPPER), float(out[AGREEMENT]), rounding)
+
+    def _rounding(self, magnitude: float) -> float:
+        """Return how wrong the bound may be: its sum, and products kept up by factors between two refreshments."""
+        edges, n_vars = self.edges, self.setting.layout.n_vars
+        made = 8.0 * n_vars + (12.0 * REFRESH + edges.states + 20.0) * edges.u.size
+        blocks = 2.0 * BLOCK + (n_vars + edges.u.size) / BLOCK
+        return rounding_error(magnitude, blocks) + UNIT * made
 
     def decode(self, states: Ints) -> None:
         """Decide open variables one after the other, in the order in which factors reach them."""
@@ -180,8 +203,8 @@ def _constants(setting: Setting) -> float:
     return float(setting.theta[at].sum()) if at.size else 0.0
 
 
-def _tables(setting: Setting, edges: Edges, summed: bool) -> tuple[Floats, Floats, float] | None:
-    """Return the scaled tables in the order of the sweep, their ranges, and what all edges were lowered by together.
+def _tables(setting: Setting, edges: Edges, summed: bool) -> tuple[Floats, Floats, Floats] | None:
+    """Return the scaled tables in the order of the sweep, their ranges, and what the table of each edge was lowered by.
 
     None if there is a hard zero, or factors that share a table have different counting numbers.
     """
@@ -193,7 +216,7 @@ def _tables(setting: Setting, edges: Edges, summed: bool) -> tuple[Floats, Float
     span, shift = np.empty(cells.size), np.empty(cells.size)
     if not load_tables(cells, setting.theta, rho, not summed, psi[: cells.size * size].reshape(-1, size), span, shift):
         return None
-    return psi, span, float((shift[edges.table] if edges.table.size else shift).sum())
+    return psi, span, shift[edges.table] if edges.table.size else shift
 
 
 def _reach(setting: Setting, edges: Edges, span: Floats, messages: Floats | None, reach: Floats) -> float:

@@ -33,7 +33,7 @@ from beliefs.inference.messages.residual import ResidualQueue
 from beliefs.inference.messages.rho import Reweighting
 from beliefs.inference.messages.schedule import SCHEDULES, make_schedule
 from beliefs.inference.messages.setting import Setting, message_offsets
-from beliefs.inference.messages.tiers import LinearTier, LogTier, Tier
+from beliefs.inference.messages.tiers import REFRESH, LinearTier, LogTier, Tier
 from beliefs.inference.parallel import side_by_side
 from beliefs.inference.search.decoding import decoded, query_decoding
 from beliefs.inference.search.forest_moves import affordable_moves
@@ -44,7 +44,6 @@ from beliefs.typing import Bools, Floats
 __all__ = ["MessagePassing", "MessageState", "Start"]
 
 _LEAST = -7.0  # nats: where a hard zero is gone, no message of a warm start says less than exp(-7), about 1e-3
-_REFRESH = 32  # iterations between which sums of messages are kept up by differences
 _QUIET = 1e-3  # change of a marginal below which saturated models are looked at more closely, and of their logs
 _SETTLED = 1e-6  # change below which a fixed point is verified: factors and variables must agree
 _AGREE = 1e-6  # how closely
@@ -122,14 +121,13 @@ class MessageState:
         return self._assessment[1]
 
     def take_moves(self) -> int:
-        """Return how many forest moves a decoding may make: on large models one for every forty iterations so far.
+        """Return how many forest moves a decoding may make: what the model affords, and one for forty iterations.
 
         A settled state needs none: no change on trees, or around a single loop, improves it [weiss2001].
         """
         affordable = affordable_moves(self.setting.layout)
-        if affordable > 1:
-            return affordable
-        moves = 0 if self.change <= _SETTLED else self.n_steps // _ITERATIONS_A_MOVE - self.moves
+        left = affordable + self.n_steps // _ITERATIONS_A_MOVE - self.moves
+        moves = 0 if self.change <= _SETTLED and affordable <= 1 else min(left, max(affordable, 1))
         self.moves += moves
         return moves
 
@@ -142,7 +140,7 @@ class MessageState:
                 if code > 0:
                     return code
         self.n_steps += 1
-        due = self.setting.schedule.name == "flooding" or self.n_steps % _REFRESH == 0
+        due = self.setting.schedule.name == "flooding" or self.n_steps % REFRESH == 0
         return self.tier.refresh() if due else 0
 
 
@@ -254,7 +252,7 @@ class MessagePassing(Method):
         """Return the present value: of the beliefs for sums, of the best decoding for maxima."""
         if state.problem.task is Task.INFER:
             log_z, _, lower, upper = self.worth(state)
-            return Value(log_z, lower, upper)
+            return Value(log_z, lower, upper, state.assessment.rounding)
         found = self.decoding(state)
         return Value(found.log_value, found.lower, found.upper)
 

@@ -34,7 +34,10 @@ from beliefs.kernels.messages_linear import (
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["LinearTier", "LogTier", "Setting", "Tier", "message_offsets", "said_at_first"]
+REFRESH = 32
+"""Iterations between which sums and products of messages are kept up by differences."""
+
+__all__ = ["REFRESH", "LinearTier", "LogTier", "Setting", "Tier", "message_offsets", "said_at_first"]
 
 
 def said_at_first(setting: Setting, messages: Floats | None) -> Floats | None:

@@ -107,7 +107,7 @@ class TRW(MessagePassing):
             return np.inf
         if state.problem.task is Task.INFER:
             return state.assessment.upper
-        return state.logs.upper_bound(state.problem.tau, state.mu_var, state.reweighting.parent)
+        return state.logs.upper_bound(state.problem.tau, state.mu_var, state.reweighting.parent)[0]
 
     def distance(self, state: MessageState) -> float:
         """Add how far the bound is from the value of the beliefs: at the maximum they are equal."""

@@ -34,6 +34,7 @@ largest of all runs. Cost of a step and run: cells times arity.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -74,6 +75,8 @@ class MeanFieldState:
     forward: bool
     change: float = 0.0
     moved: bool = False
+    best: tuple[Run, float] | None = None
+    """The best run and its bound at the present iterate, once found."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -142,7 +145,7 @@ class MeanField(Method):
             if run.feasible:
                 change = max(change, state.field.sweep(run, forward=state.forward, threads=state.threads))
         residual, state.change = max(change, state.change), change
-        state.forward, state.moved = not state.forward, True
+        state.forward, state.moved, state.best = not state.forward, True, None
         return residual
 
     def value(self, state: MeanFieldState) -> Value:
@@ -154,7 +157,7 @@ class MeanField(Method):
         run, log_z = _best(state)
         value = _valued(state, run, log_z)
         bound = Bound.EXACT if value.lower == value.upper else Bound.LOWER
-        return Marginals(log_z, bound, run.mu, state.field.tables(run), value.lower, value.upper)
+        return Marginals(log_z, bound, run.mu, partial(state.field.tables, run), value.lower, value.upper)
 
     def kept(self, state: MeanFieldState) -> Start:
         """Return the marginals of all runs."""
@@ -162,10 +165,12 @@ class MeanField(Method):
 
 
 def _best(state: MeanFieldState) -> tuple[Run, float]:
-    """Return the run with the largest bound, the first of equals, and its bound."""
-    values = [state.field.value(run) if run.feasible else -np.inf for run in state.runs]
-    best = int(np.argmax(values))
-    return state.runs[best], values[best]
+    """Return the run with the largest bound, the first of equals, and its bound; found once an iterate."""
+    if state.best is None:
+        values = [state.field.value(run) if run.feasible else -np.inf for run in state.runs]
+        best = int(np.argmax(values))
+        state.best = state.runs[best], values[best]
+    return state.best
 
 
 def _valued(state: MeanFieldState, run: Run, log_z: float) -> Value:
