@@ -43,6 +43,7 @@ format: $(VENV)/installed-dev  ## rewrite the sources in the project's format
 bench: $(VENV)/installed-peers  ## measure ours beside the peers'
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/messages.py
+	$(BIN)/python benchmarks/calls.py
 	$(BIN)/python benchmarks/bounds.py
 	$(BIN)/python benchmarks/truncated.py
 	$(BIN)/python benchmarks/learning_pass.py
