@@ -44,19 +44,25 @@ def free_energy_literal(
     log_var: Floats,
     bar_var: Floats,
     bar_factor: Floats,
-) -> float:
-    """Return the free energy; write its gradients to ``bar_var`` and ``bar_factor``.
+    of_vars: Floats,
+    of_factors: Floats,
+) -> None:
+    """Write the terms of the free energy, by variable and by factor, and its gradients ``bar_var``, ``bar_factor``.
 
-    ``log_var (n_states,)`` is scratch. With ``rho`` zero this is the value of mean field. Cost: cells x arity.
+    The free energy is the sum of all terms. ``log_var (n_states,)`` is scratch.
+    With ``rho`` zero this is the value of mean field. Cost: cells x arity.
     """
-    total = 0.0
-    for s in range(mu_var.size):
-        log_var[s] = bar_var[s] = 0.0
-        if mu_var[s] > 0.0:
-            log_var[s] = math.log(mu_var[s])
-            bar_var[s] = -1.0 - log_var[s]
-            total -= mu_var[s] * log_var[s]
+    for v in range(card.size):
+        total = 0.0
+        for s in range(state_ptr[v], state_ptr[v + 1]):
+            log_var[s] = bar_var[s] = 0.0
+            if mu_var[s] > 0.0:
+                log_var[s] = math.log(mu_var[s])
+                bar_var[s] = -1.0 - log_var[s]
+                total -= mu_var[s] * log_var[s]
+        of_vars[v] = total
     for f in range(cell_ptr.size):
+        total = 0.0
         first, last = scope_ptr[f], scope_ptr[f + 1]
         weight = rho[f] if last - first > 1 else 0.0
         for k in range(table_ptr[f + 1] - table_ptr[f]):
@@ -76,7 +82,7 @@ def free_energy_literal(
                 total -= weight * belief * apart
                 score -= weight * (1.0 + apart)
             bar_factor[table_ptr[f] + k] = score
-    return total
+        of_factors[f] = total
 
 
 @kernel
@@ -94,14 +100,15 @@ def free_energy_counted(
     log_var: Floats,
     bar_var: Floats,
     bar_factor: Floats,
-) -> float:
+    of_vars: Floats,
+    of_factors: Floats,
+) -> None:
     """Do what :func:`free_energy_literal` does with counting numbers, which agrees where beliefs agree."""
-    total = 0.0
     count = log_var  # the counting number of each variable, at its first state
     for v in range(card.size):
         count[state_ptr[v]] = 1.0
     for f in range(cell_ptr.size):
-        weight = rho[f] if scope_ptr[f + 1] - scope_ptr[f] > 1 else 0.0
+        total, weight = 0.0, rho[f] if scope_ptr[f + 1] - scope_ptr[f] > 1 else 0.0
         for e in range(scope_ptr[f], scope_ptr[f + 1]):
             count[state_ptr[scope_vars[e]]] -= weight
         for k in range(table_ptr[f + 1] - table_ptr[f]):
@@ -111,12 +118,13 @@ def free_energy_counted(
                 log_belief = math.log(belief)
                 total += belief * (theta[cell_ptr[f] + k] - weight * log_belief)
                 bar_factor[table_ptr[f] + k] = theta[cell_ptr[f] + k] - weight * (1.0 + log_belief)
+        of_factors[f] = total
     for v in range(card.size):
-        share = count[state_ptr[v]]
+        total, share = 0.0, count[state_ptr[v]]
         for s in range(state_ptr[v], state_ptr[v + 1]):
             bar_var[s] = 0.0
             if mu_var[s] > 0.0:
                 log_belief = math.log(mu_var[s])
                 total -= share * mu_var[s] * log_belief
                 bar_var[s] = -share * (1.0 + log_belief)
-    return total
+        of_vars[v] = total

@@ -176,7 +176,7 @@ def _options(loss: Any) -> dict[str, str]:
         return {}
     found = {}
     for f in fields(loss):
-        if f.name == "threads":
+        if f.name == "threads" or f.name.startswith("_"):
             continue
         value = getattr(loss, f.name)
         text = " ".join(repr(value).split())

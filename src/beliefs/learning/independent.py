@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from beliefs.inference.base import Method
 from beliefs.learning.fit import fit
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
@@ -53,6 +54,11 @@ class Independent(Loss):
 
     name: ClassVar[str] = "independent"
     hidden: ClassVar[bool] = True
+
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """No inference."""
+        return ()
 
     def part(self, theta: Floats, instance: Instance) -> Part:
         """Return loss and gradient by one softmax a variable."""

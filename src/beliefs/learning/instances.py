@@ -56,6 +56,20 @@ class Instance:
         """How many variables have a label."""
         return int(self.labelled.sum())
 
+    @property
+    def n_counted(self) -> float:
+        """The labelled variables, weighted like the instance."""
+        return self.weight * self.n_labelled
+
+    @property
+    def n_parts(self) -> int:
+        """How many instances it stands for."""
+        return 1
+
+    def by_part(self, of_factors: Floats, of_vars: Floats | None = None) -> Floats:
+        """Return the sum of terms, those of factors and of variables, of each instance that it stands for."""
+        return np.array([of_factors.sum() + (0.0 if of_vars is None else of_vars.sum())])
+
     @cached_property
     def _empty(self) -> FactorGraph:
         return FactorGraph.build(self.layout, np.zeros(self.layout.n_cells))
@@ -68,6 +82,11 @@ class Instance:
     def _empty_clamped(self) -> FactorGraph:
         seen = np.flatnonzero(self.labelled)
         return self._empty.condition(dict(zip(seen.tolist(), self.labels[seen].tolist(), strict=True)))
+
+    @property
+    def clamped_layout(self) -> Layout:
+        """The layout of the graph in which every labelled variable is observed."""
+        return self._empty_clamped.layout
 
     def clamped(self, theta: Floats) -> FactorGraph:
         """Return the graph in which every labelled variable is observed as its label; its structure is kept."""

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from beliefs.typing import Floats
+from beliefs.typing import Floats, Ints
 
 __all__ = ["HUGE", "CurvedTemplate", "FactorType", "LogLinearTemplate", "Rows", "Template"]
 
@@ -91,6 +91,25 @@ class Rows:
         """Whether the factors share one table."""
         return self.values is None
 
+    @property
+    def size(self) -> int | None:
+        """How many numbers the features are; None for a function that does not say (by a ``shape``)."""
+        if self.values is None:
+            return 0
+        stored = getattr(self.values, "nnz", None)
+        shape = getattr(self.values, "shape", None)
+        return int(stored) if stored is not None else None if shape is None else int(np.prod(shape))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """Return the rows of several instances one after the other; what is made on the fly stays so."""
+        n, values = sum(part.n_factors for part in parts), [part.values for part in parts if part.n_factors]
+        if not values or values[0] is None:
+            return cls(n)
+        if any(callable(v) for v in values):
+            return cls(n, lambda: _stacked([part.features() for part in parts if part.n_factors]))
+        return cls(n, _stacked(values))
+
     def features(self) -> Any:
         """Return the features, made now if they are made on the fly; dense ones as float64."""
         values = self.values() if callable(self.values) else self.values
@@ -140,6 +159,24 @@ class LogLinearTemplate(Template):
         """Return the cells of an instance."""
         return sum(_cells(kind, rows) for kind, rows in zip(self.types, inputs, strict=True))
 
+    # -- several instances as one ---------------------------------------------------------------------------------
+    def joined(self, inputs: Sequence[Sequence[Rows]]) -> tuple[Rows, ...]:
+        """Return the inputs of the disjoint union of several instances; a tied type has one table for all."""
+        return tuple(Rows.joined([rows[index] for rows in inputs]) for index in range(len(self.types)))
+
+    def cell_counts(self, inputs: Sequence[Sequence[Rows]]) -> Ints:
+        """Return the cells of each type in each instance, ``(n_instances, n_types)``."""
+        counts = [[_cells(kind, one) for kind, one in zip(self.types, rows, strict=True)] for rows in inputs]
+        return np.array(counts, np.int64).reshape(len(inputs), len(self.types))
+
+    def cell_shifts(self, inputs: Sequence[Sequence[Rows]], counts: Ints) -> Ints:
+        """Return how far the cells of each type of each instance lie further in the union than in the instance."""
+        tied = np.array([any(rows[t].tied and rows[t].n_factors for rows in inputs) for t in range(len(self.types))])
+        before = np.where(tied, 0, np.cumsum(counts, axis=0) - counts)
+        totals = np.where(tied, counts.max(axis=0, initial=0), counts.sum(axis=0))
+        shifts: Ints = np.cumsum(totals) - totals + before - (np.cumsum(counts, axis=1) - counts)
+        return shifts
+
     def theta(self, weights: Floats, inputs: Sequence[Rows]) -> Floats:
         """Multiply features by weights, type after type."""
         out = np.empty(self.n_cells(inputs))
@@ -166,6 +203,15 @@ class LogLinearTemplate(Template):
             else:
                 product = rows.features().T @ cells.reshape(rows.n_factors, kind.n_cells)
                 self.matrix(out, index)[:] += product.T
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    """Return rows below one another, sparse if they are."""
+    if hasattr(values[0], "tocsr"):
+        from scipy.sparse import csr_array, vstack
+
+        return csr_array(vstack(values))
+    return np.concatenate(values)
 
 
 def _cells(kind: FactorType, rows: Rows) -> int:

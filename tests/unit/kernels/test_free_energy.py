@@ -16,11 +16,12 @@ KERNELS = [free_energy_literal, free_energy_counted]
 def energy(kernel, graph, rho, mu_var, mu_factor):
     lay = graph.layout
     bars = np.empty(lay.n_states), np.empty(int(lay.table_ptr[-1]))
-    value = kernel(
+    terms = np.empty(lay.n_vars), np.empty(lay.n_factors)
+    kernel(
         lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, graph.theta, rho, mu_var,
-        mu_factor, np.empty(lay.n_states), *bars,
+        mu_factor, np.empty(lay.n_states), *bars, *terms,
     )  # fmt: skip
-    return value, *bars
+    return float(sum(term.sum() for term in terms)), *bars
 
 
 def exact(graph):

@@ -20,7 +20,7 @@ makes the bound of :mod:`beliefs.kernels.decomposed_bound` hold at every iterate
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -35,7 +35,7 @@ from beliefs.model.layout import Layout
 from beliefs.options import check_option, is_number
 from beliefs.typing import Floats, Ints
 
-__all__ = ["WORDS", "Reweighting", "RhoChoice", "check_range", "choose_rho", "improved"]
+__all__ = ["WORDS", "Reweighting", "RhoChoice", "check_range", "choose_rho", "improved", "join_rho"]
 
 RhoChoice: TypeAlias = str | float | ArrayLike | None
 _GRID_ORIGIN = {2: "0.5 on a 4-connected grid", 4: "0.25 on an 8-connected grid"}
@@ -93,6 +93,21 @@ def choose_rho(
         check_option(rho is None or rho in WORDS, "rho", f"one of {', '.join(WORDS)}, a number or an array", rho)
         return layout.plan(("rho", rho, seed), lambda: _chosen(layout, rho, seed))
     return _given(layout, rho, name)
+
+
+def join_rho(layout: Layout, parts: Sequence[Layout], rho: str | None = None) -> Reweighting:
+    """Give a disjoint union the counting numbers of its parts, one after the other, and keep them on its layout.
+
+    By itself a union has others where the choice depends on the whole: two grids side by side are no grid.
+    """
+
+    def chosen() -> Reweighting:
+        found = [choose_rho(part, rho) for part in parts]
+        parents = [one.parent for one in found if one.parent is not None]
+        parent = np.concatenate(parents) if len(parents) == len(found) else None
+        return Reweighting(np.concatenate([one.rho for one in found]), parent, "those of its parts")
+
+    return layout.plan(("rho", rho, 0), chosen)
 
 
 def improved(layout: Layout, current: Reweighting, information: Floats, step: float) -> Reweighting:

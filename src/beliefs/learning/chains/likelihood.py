@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,17 +33,6 @@ from beliefs.typing import Floats
 __all__ = ["ChainLikelihood"]
 
 _STREAMED = 50_000  # tokens read at a time from instances that are not a list
-_KEPT = 4  # batches: those of training, of validation, and room for others
-
-
-class _Kept(dict[int, tuple[Any, tuple[Instance, ...], ChainBatch]]):
-    """Batches made for lists of instances, by identity, with what was in the list then; a copy begins without."""
-
-    def __repr__(self) -> str:
-        return "kept batches"
-
-    def __reduce__(self) -> Any:
-        return _Kept, ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +42,6 @@ class ChainLikelihood(Likelihood):
     ``evaluate`` also takes a :class:`ChainBatch`. A list of instances becomes a batch when it is seen first, and the
     batch is kept for the next evaluation; other iterables are read in pieces.
     """
-
-    _kept: _Kept = field(default_factory=_Kept, init=False, repr=False, compare=False)
 
     def value_and_grad(self, weights: Floats, instances: Iterable[Instance] | ChainBatch) -> tuple[float, Floats]:
         """Return the regularised loss per labelled variable and its gradient ``(n_weights,)``."""
@@ -80,7 +67,7 @@ class ChainLikelihood(Likelihood):
         if isinstance(instances, ChainBatch):
             yield instances
         elif isinstance(instances, list | tuple):
-            yield self._batch(instances)
+            yield self._kept.of(instances, self._joined)
         else:
             waiting: list[Instance] = []
             size = 0
@@ -92,19 +79,6 @@ class ChainLikelihood(Likelihood):
                     waiting, size = [], 0
             if waiting:
                 yield self._joined(waiting)
-
-    def _batch(self, instances: Sequence[Instance]) -> ChainBatch:
-        found, now = self._kept.get(id(instances)), tuple(instances)
-        if found is None or found[0] is not instances or found[1] != now:  # instances are equal if they are the same
-            self._kept.pop(id(instances), None)
-            while len(self._kept) >= _KEPT:
-                del self._kept[next(iter(self._kept))]
-            found = self._kept[id(instances)] = (instances, now, self._joined(instances))
-        return found[2]
-
-    def forget(self) -> None:
-        """Let go of the batches that are kept."""
-        self._kept.clear()
 
     def _joined(self, instances: Sequence[Instance]) -> ChainBatch:
         if not instances:

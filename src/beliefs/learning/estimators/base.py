@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -28,7 +27,16 @@ from beliefs.learning.estimators.examples import Example, Examples, Stream, inpu
 from beliefs.learning.estimators.fitting import fitted, loss_of
 from beliefs.learning.estimators.inputs import Kind, Layouts, Reading, check_kinds, check_tables
 from beliefs.learning.estimators.labels import Classes, Tally, label_array
-from beliefs.learning.estimators.prediction import expected_states, likeliest_states, map_states, marginals, method_of
+from beliefs.learning.estimators.prediction import (
+    all_marginals,
+    expected_states,
+    joiner_of,
+    likeliest_states,
+    map_states,
+    marginals,
+    method_of,
+    side_by_side,
+)
 from beliefs.learning.estimators.storage import load, save
 from beliefs.learning.estimators.table import weight_table
 from beliefs.learning.gradients.base import Gradient
@@ -187,6 +195,7 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         self.loss_ = self._loss()
         self.result_ = fitted(self, instances, before)
         self.weights_: Floats = self.result_.weights
+        self.loss_.forget()  # unions of instances may be large
         return self
 
     def _loss(self) -> Loss:
@@ -263,31 +272,28 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
     def model(self, x: Any) -> FactorGraph:
         """Return the factor graph of one input, with the fitted potentials."""
         self._check_fitted()
-        return self._graph(x, "the input")[0]
+        return self._graph(self._asked(("the input", x))[0])
 
     def predict(self, X: Any, decode: str | None = None) -> list[np.ndarray]:
         """Return the labels of each input, in the shape of its variables; see ``decode`` of the class."""
         how = self.decode if decode is None else decode
         check_option(is_word(how, DECODERS), "decode", f"one of {', '.join(DECODERS)}", how)
 
-        def found(graph: FactorGraph, reading: Reading) -> np.ndarray:
-            if how == "map":
-                return self._named(map_states(self._method, graph)).reshape(reading.shape)
-            by = likeliest_states if how == "mpm" else expected_states
-            return self._named(by(self._marginals(graph), self.n_states_)).reshape(reading.shape)
-
-        return self._each(X, found)
+        if how == "map":
+            return self._each(X, lambda graph, shape: self._named(map_states(self._method, graph)).reshape(shape))
+        by = likeliest_states if how == "mpm" else expected_states
+        return [self._named(by(mu_var, self.n_states_)).reshape(shape) for mu_var, shape in self._all_marginals(X)]
 
     def predict_marginals(self, X: Any) -> list[Floats]:
         """Return the marginals of each input's variables, in the shape of the variables and a last axis of states."""
-        return self._each(X, lambda graph, reading: self._marginals(graph).reshape(*reading.shape, self.n_states_))
+        return [mu_var.reshape(*shape, self.n_states_) for mu_var, shape in self._all_marginals(X)]
 
     def sample(self, X: Any, n: int = 1, method: Any = "auto") -> list[np.ndarray]:
         """Draw ``n`` joint labellings of each input, ``(n, *shape)``; exactly where that is affordable."""
 
-        def drawn(graph: FactorGraph, reading: Reading) -> np.ndarray:
+        def drawn(graph: FactorGraph, shape: tuple[int, ...]) -> np.ndarray:
             found = sample(graph, n, method, seed=self.seed, threads=1).samples
-            return self._named(found).reshape(n, *reading.shape)
+            return self._named(found).reshape(n, *shape)
 
         return self._each(X, drawn)
 
@@ -352,24 +358,35 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         """Return ``mu_var (n_states,)`` by the inference of the fit."""
         return marginals(self.loss_, self._method, self.inference_tol, graph)
 
-    def _graph(self, x: Any, name: str) -> tuple[FactorGraph, Reading]:
+    def _graph(self, instance: Instance) -> FactorGraph:
+        return FactorGraph.build(instance.layout, self.template_.theta(self.weights_, instance.inputs))
+
+    def _asked(self, entry: tuple[str, Any]) -> tuple[Instance, tuple[int, ...]]:
+        """Return one input, with its name, as an instance whose labels say nothing, and the shape of its answers."""
+        name, x = entry
         reading = self._read(x, name)
         check_kinds(reading.kinds, self.kinds_, name, "the fitted model")
-        theta = self.template_.theta(self.weights_, reading.inputs)
-        return FactorGraph.build(self._layouts.of(reading), theta), reading
+        nothing = np.zeros(reading.n_vars, np.int64)
+        return Instance(self._layouts.of(reading), reading.inputs, nothing, name=name), reading.shape
 
-    def _each(self, X: Any, answer: Callable[[FactorGraph, Reading], T]) -> list[T]:
+    def _each(self, X: Any, answer: Callable[[FactorGraph, tuple[int, ...]], T]) -> list[T]:
         """Answer for each input, several side by side if asked; the answers do not depend on how many."""
         self._check_fitted()
 
         def one(entry: tuple[str, Any]) -> T:
-            return answer(*self._graph(entry[1], entry[0]))
+            instance, shape = self._asked(entry)
+            return answer(self._graph(instance), shape)
 
-        named: Iterator[tuple[str, Any]] = inputs_of(X)
-        if self._threads == 1:
-            return [one(entry) for entry in named]
-        with ThreadPoolExecutor(self._threads) as pool:
-            return list(pool.map(one, named))
+        return side_by_side(one, inputs_of(X), self._threads)
+
+    def _all_marginals(self, X: Any) -> list[tuple[Floats, tuple[int, ...]]]:
+        """Return ``mu_var (n_states,)`` and the shape of its variables for each input; small ones are joined."""
+        self._check_fitted()
+
+        def solve(instance: Instance) -> Floats:
+            return self._marginals(self._graph(instance))
+
+        return all_marginals(solve, self._asked, inputs_of(X), joiner_of(self.loss_), self._threads)
 
     @property
     def n_features_in_(self) -> int:

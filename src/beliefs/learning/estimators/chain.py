@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -142,12 +142,6 @@ class ChainCRF(CRF):
         return self._vocabulary
 
     # -- fitting --------------------------------------------------------------------------------------------------
-    def _fitted(self, examples: Examples) -> Self:
-        super()._fitted(examples)
-        if isinstance(self.loss_, ChainLikelihood):
-            self.loss_.forget()  # the union of all sequences is large
-        return self
-
     def _instances(self, examples: Examples) -> list[Instance] | Stream:
         instances = super()._instances(examples)
         self._vocabulary.close()

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from beliefs.inference.base import Method
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
@@ -82,6 +83,14 @@ class Gradient(ABC):
     """A way to differentiate through inference; the fields are its options."""
 
     name: ClassVar[str]
+
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """The methods whose marginals are differentiated, none where they are exact; None: not part by part.
+
+        With methods that answer for a disjoint union as for its parts, so does the gradient.
+        """
+        return None
 
     @abstractmethod
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:

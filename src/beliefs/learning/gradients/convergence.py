@@ -110,6 +110,11 @@ class AtConvergence(Gradient):
         check_integer("max_iters", self.max_iters, 0)
         check_method(self.method)
 
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """The method of the sweeps."""
+        return (self.method,)
+
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
         """Run to the tolerance, from the messages of earlier beliefs on the same layout if they are given."""
         if isinstance(self.method, MeanField):

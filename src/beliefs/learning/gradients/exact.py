@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.inference.base import Problem
+from beliefs.inference.base import Method, Problem
 from beliefs.inference.budget import default_budget
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.exact.tree_run import TreeRun, slot_marginals
@@ -61,6 +61,11 @@ class Exact(Gradient):
     """
 
     name: ClassVar[str] = "exact"
+
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """Exact inference alone."""
+        return ()
 
     def run(self, graph: FactorGraph, warm: Any = None) -> ExactBeliefs:
         """Compute all marginals; ``warm`` is of no use."""

@@ -99,6 +99,11 @@ class Truncated(Gradient):
         check_integer("checkpoints", self.checkpoints, 1, MANY, none=True)
         check_method(self.method)
 
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """The method of the sweeps."""
+        return (self.method,)
+
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
         """Run ``n_sweeps`` iterations from the uniform start, whatever came before."""
         if isinstance(self.method, MeanField):

@@ -13,14 +13,17 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.errors import ModelError
-from beliefs.inference.base import Bound
+from beliefs.errors import BeliefsError, ModelError
+from beliefs.inference.base import Bound, Method
 from beliefs.learning.instances import Instance
+from beliefs.learning.joined import Joined, Joiner
+from beliefs.learning.kept_batches import KeptBatches
 from beliefs.model.features import Template
 from beliefs.options import MANY, check_integer, check_option, is_number
 from beliefs.typing import Floats
@@ -78,6 +81,7 @@ class Loss(ABC):
     template: Template
     l2: float = 0.0
     threads: int | None = 1
+    _kept: KeptBatches[Any] = field(default_factory=KeptBatches, init=False, repr=False, compare=False)
 
     name: ClassVar[str]
     hidden: ClassVar[bool] = False
@@ -88,6 +92,17 @@ class Loss(ABC):
 
     stochastic: ClassVar[bool] = False
     """Whether value and gradient are estimates, which line searches cannot use."""
+
+    clamps: ClassVar[bool] = False
+    """Whether inference is also run with the labels as evidence, where some are hidden."""
+
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """The methods of inference that it runs; None unless the loss of a disjoint union is the sum of its parts'.
+
+        Small instances are then evaluated together if the methods treat a union as its parts.
+        """
+        return None
 
     def __post_init__(self) -> None:
         check_option(is_number(self.l2) and self.l2 >= 0, "l2", "a number of at least 0", self.l2)
@@ -111,40 +126,70 @@ class Loss(ABC):
             for instance, part, pulled in found:
                 value += instance.weight * part.value
                 grad += pulled
-                count += instance.weight * instance.n_labelled
-                n, diverged, waiting = n + 1, diverged + part.diverged, waiting + (not part.converged)
+                count += instance.n_counted
+                n += instance.n_parts
+                diverged, waiting = diverged + part.diverged, waiting + (not part.converged)
                 worth.add(part.bound)
         if not count > 0:
             raise ModelError("no variable of any instance has a label; a loss needs labels to compare with")
         value, grad = value / count + self.l2 * float(weights @ weights), grad / count + 2.0 * self.l2 * weights
         return Evaluation(value, grad, n, diverged, waiting, _common(worth))
 
+    def forget(self) -> None:
+        """Let go of what was made of lists of instances."""
+        self._kept.clear()
+
     def _parts(
         self, weights: Floats, instances: Iterable[Instance]
     ) -> Iterable[Sequence[tuple[Instance, Part, Floats]]]:
         """Yield windows of evaluated instances, in order whatever the number of threads."""
+        joiner = Joiner.of(self)
+        if joiner is not None and isinstance(instances, list | tuple):
+            instances = self._kept.of(instances, lambda whole: list(joiner.units(whole)))
+        elif joiner is not None:
+            instances = joiner.units(instances)
 
-        def one(instance: Instance) -> tuple[Instance, Part, Floats]:
-            self.check(instance)
-            part = self.part(self.template.theta(weights, instance.inputs), instance)
-            pulled = np.zeros(self.template.n_weights)
-            self.template.add_pullback(weights, instance.inputs, instance.weight * part.grad_theta, pulled)
-            return instance, part, pulled
+        def one(instance: Instance) -> list[tuple[Instance, Part, Floats]]:
+            if not isinstance(instance, Joined):
+                self.check(instance)
+                return [(instance, *self._evaluated(weights, instance))]
+            if not instance.is_apart():
+                together = self._together(weights, instance)
+                if together is not None:
+                    return [(instance, *together)]
+                instance.leave_apart()
+            assert joiner is not None
+            return [found for half in joiner.halves(instance) for found in one(half)]
 
         threads = (os.cpu_count() or 1) if self.threads is None else self.threads
         if threads == 1:
             for instance in instances:
-                yield [one(instance)]
+                yield one(instance)
             return
         with ThreadPoolExecutor(threads) as pool:
             window: list[Instance] = []
             for instance in instances:
                 again = any(instance is other for other in window)  # goes on from what the other leaves: not beside it
                 if again or len(window) == threads * _WINDOW:
-                    yield list(pool.map(one, window))
+                    yield list(chain.from_iterable(pool.map(one, window)))
                     window = []
                 window.append(instance)
-            yield list(pool.map(one, window))
+            yield list(chain.from_iterable(pool.map(one, window)))
+
+    def _evaluated(self, weights: Floats, instance: Instance) -> tuple[Part, Floats]:
+        """Return what an instance contributes, and the gradient in the weights."""
+        part = self.part(self.template.theta(weights, instance.inputs), instance)
+        pulled = np.zeros(self.template.n_weights)
+        self.template.add_pullback(weights, instance.inputs, instance.weight * part.grad_theta, pulled)
+        return part, pulled
+
+    def _together(self, weights: Floats, instance: Joined) -> tuple[Part, Floats] | None:
+        """Return what joined instances contribute; None where one of them fails or raises a flag."""
+        try:
+            part, pulled = self._evaluated(weights, instance)
+        except BeliefsError:
+            return None
+        return (part, pulled) if part.converged and not part.diverged else None
 
     def check(self, instance: Instance) -> None:
         """Raise if the loss cannot serve an instance."""

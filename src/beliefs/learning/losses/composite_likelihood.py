@@ -26,8 +26,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+from beliefs.inference.base import Method
 from beliefs.learning.answers import answer, exact_method
 from beliefs.learning.instances import Instance
+from beliefs.learning.joined import Joined
 from beliefs.learning.losses.base import Loss, Part
 from beliefs.learning.losses.components import COMPONENTS, checked, choose, grid_shape
 from beliefs.learning.losses.label_scores import label_score
@@ -94,6 +96,11 @@ class CompositeLikelihood(Loss):
         whole = self.step is None or self.step <= self.size
         check_option(whole, "step", "None or an integer from 1 to size, else pixels would be left out", self.step)
 
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """Exact inference alone."""
+        return ()
+
     def part(self, theta: Floats, instance: Instance) -> Part:
         """Return value and gradient, by one exact inference on all components side by side."""
         graph = instance.graph(theta)
@@ -117,15 +124,19 @@ class CompositeLikelihood(Loss):
         return unrolled
 
     def _unroll(self, instance: Instance) -> Unrolled:
+        return Unrolled.build(instance.layout, self._sets(instance), instance.labelled)
+
+    def _sets(self, instance: Instance) -> list[Ints]:
+        """Return the sets of an instance; of several joined ones, those of each."""
+        if isinstance(instance, Joined):
+            parts = zip(instance.parts, instance.first_vars.tolist(), strict=False)
+            return [first + sets for part, first in parts for sets in self._sets(part)]
         layout, chosen = instance.layout, self.components
         if chosen == "auto":
             chosen = self.of_grids if min(grid_shape(layout) or (0,)) > 1 else self.of_others
         if isinstance(chosen, str):
-            step = 1 if self.step is None else self.step
-            sets = choose(layout, chosen, self.size, step, instance.name)
-        else:
-            sets = checked(chosen(instance) if callable(chosen) else chosen, layout, instance.name)
-        return Unrolled.build(layout, sets, instance.labelled)
+            return choose(layout, chosen, self.size, 1 if self.step is None else self.step, instance.name)
+        return checked(chosen(instance) if callable(chosen) else chosen, layout, instance.name)
 
 
 def _same(a: tuple[object, ...], b: tuple[object, ...]) -> bool:

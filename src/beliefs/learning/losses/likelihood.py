@@ -33,7 +33,8 @@ from beliefs.inference.messages.trw import TRW
 from beliefs.learning.answers import Answer, answer, exact_method, settled
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
-from beliefs.learning.losses.label_scores import label_score
+from beliefs.learning.losses.free_energy import free_energy
+from beliefs.learning.losses.label_scores import label_scores
 from beliefs.model.graph import FactorGraph
 from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats
@@ -49,6 +50,7 @@ class LikelihoodLoss(Loss):
 
     hidden: ClassVar[bool] = True
     by_variable: ClassVar[bool] = False
+    clamps: ClassVar[bool] = True
     starts_from: ClassVar[str] = "independent"
 
     def free(self, graph: FactorGraph, instance: Instance) -> Answer:
@@ -64,20 +66,18 @@ class LikelihoodLoss(Loss):
         whole = instance.graph(theta)
         free = self.free(whole, instance)
         if instance.n_labelled == instance.labels.size:
-            score, settled, worth = label_score(whole, instance), True, Bound.EXACT
-            expected = instance.statistics
+            clamped, scores = None, instance.by_part(label_scores(whole, instance))
+            score, settled, worth, expected = float(scores.sum()), True, Bound.EXACT, instance.statistics
         else:
             graph = instance.clamped(theta)
-            found = self.clamped(graph, instance)
-            score, settled, worth = found.log_z, found.converged, found.bound
-            expected = scattered(graph, found.mu, theta.size)
-        return Part(
-            free.log_z - score,
-            free.mu - expected,
-            diverged=impossible(free.log_z, score),
-            converged=free.converged and settled,
-            bound=of_difference(free.bound, worth),
-        )
+            clamped = self.clamped(graph, instance)
+            score, settled, worth = clamped.log_z, clamped.converged, clamped.bound
+            expected = scattered(graph, clamped.mu, theta.size)
+        bound, diverged = of_difference(free.bound, worth), impossible(free.log_z, score)
+        if instance.n_parts > 1 and bound not in (Bound.EXACT, Bound.UPPER):  # any part may be above one
+            of_labels = scores if clamped is None else energies(graph, clamped, instance)
+            diverged = diverged or impossible(energies(whole, free, instance), of_labels)
+        return Part(free.log_z - score, free.mu - expected, diverged, free.converged and settled, bound)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +89,11 @@ class Likelihood(LikelihoodLoss):
     """
 
     name: ClassVar[str] = "likelihood"
+
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """Exact inference alone."""
+        return ()
 
     def free(self, graph: FactorGraph, instance: Instance) -> Answer:
         """Return the exact answer."""
@@ -134,6 +139,11 @@ class SurrogateLikelihood(LikelihoodLoss):
         check_option(ok, "tol", "None or a number of at least 0", self.tol)
         check_integer("max_iters", self.max_iters, 0, none=True)
 
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """The method."""
+        return (self.method,)
+
     def free(self, graph: FactorGraph, instance: Instance) -> Answer:
         """Ask the method."""
         return self._asked(graph, self.method, instance, "free")
@@ -163,6 +173,11 @@ class SurrogateEM(SurrogateLikelihood):
     name: ClassVar[str] = "surrogate_em"
     hidden: ClassVar[bool] = True
 
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """The methods of both terms."""
+        return (self.method, self.clamped_method or self.method)
+
     def clamped(self, graph: FactorGraph, instance: Instance) -> Answer:
         """Ask the method for the clamped model."""
         return self._asked(graph, self.clamped_method or self.method, instance, "clamped")
@@ -174,9 +189,16 @@ def scattered(graph: FactorGraph, mu: Floats, n_cells: int) -> Floats:
     return np.bincount(graph.parent_cells, mu, n_cells).astype(np.float64, copy=False)
 
 
-def impossible(log_z: float, score: float) -> bool:
-    """Whether a surrogate log-probability of the labels is positive beyond rounding and tolerance."""
-    return score - log_z > _SLACK * max(1.0, abs(score))
+def energies(graph: FactorGraph, found: Answer, instance: Instance) -> Floats:
+    """Return the free energy of each part of an instance: its log Z, to the tolerance of inference."""
+    room = np.empty(graph.layout.n_states), np.empty(int(graph.layout.table_ptr[-1]))
+    of_vars, of_factors = free_energy("counted", graph, found, *room)
+    return instance.by_part(of_factors, of_vars)
+
+
+def impossible(log_z: Floats | float, score: Floats | float) -> bool:
+    """Whether a surrogate log-probability of the labels is positive beyond rounding and tolerance, of any part."""
+    return bool(np.any(score - log_z > _SLACK * np.maximum(1.0, np.abs(score))))
 
 
 def of_difference(free: Bound, clamped: Bound) -> Bound:

@@ -28,6 +28,7 @@ from typing import ClassVar
 import numpy as np
 
 from beliefs.errors import NotConvergedError
+from beliefs.inference.base import Method
 from beliefs.kernels.marginal_losses import logistic_loss, quadratic_loss, smoothed_classification_loss
 from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.instances import Instance
@@ -92,6 +93,11 @@ class MarginalLoss(Loss):
     cliques: ClassVar[bool] = False
     kernel: ClassVar[Callable[..., float]]
     starts_from: ClassVar[str] = "independent"
+
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """The inference that is differentiated through."""
+        return self.through.runs
 
     @property
     def sharpness(self) -> float:

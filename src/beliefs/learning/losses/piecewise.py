@@ -21,6 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from beliefs.inference.base import Method
 from beliefs.kernels.pseudo_likelihood import softmax_tables
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
@@ -73,6 +74,11 @@ class Piecewise(Loss):
     name: ClassVar[str] = "piecewise"
     hidden: ClassVar[bool] = True
     by_variable: ClassVar[bool] = False
+
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """No inference."""
+        return ()
 
     def part(self, theta: Floats, instance: Instance) -> Part:
         """Return value and gradient."""

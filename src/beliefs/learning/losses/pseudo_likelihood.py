@@ -23,6 +23,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from beliefs.inference.base import Method
 from beliefs.inference.search.strides import edge_strides
 from beliefs.kernels.pseudo_likelihood import add_conditional_errors, conditional_errors, conditional_logits
 from beliefs.learning.instances import Instance
@@ -54,6 +55,11 @@ class PseudoLikelihood(Loss):
 
     name: ClassVar[str] = "pseudo_likelihood"
     hidden: ClassVar[bool] = True
+
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """No inference."""
+        return ()
 
     def part(self, theta: Floats, instance: Instance) -> Part:
         """Return value and gradient; label weights multiply the terms of their variables."""

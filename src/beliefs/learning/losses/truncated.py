@@ -23,12 +23,12 @@ from typing import ClassVar
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.kernels.free_energy import free_energy_counted, free_energy_literal
-from beliefs.learning.gradients.base import Beliefs
+from beliefs.inference.base import Method
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
-from beliefs.learning.losses.label_scores import label_score
+from beliefs.learning.losses.free_energy import free_energy
+from beliefs.learning.losses.label_scores import label_scores
 from beliefs.learning.losses.likelihood import impossible, scattered
 from beliefs.model.graph import FactorGraph
 from beliefs.options import check_option, is_word
@@ -54,6 +54,7 @@ class TruncatedLikelihood(Loss):
 
     name: ClassVar[str] = "truncated_likelihood"
     by_variable: ClassVar[bool] = False
+    clamps: ClassVar[bool] = True
     starts_from: ClassVar[str] = "independent"
 
     def __post_init__(self) -> None:
@@ -62,24 +63,30 @@ class TruncatedLikelihood(Loss):
         if self.through.n_sweeps < 1:
             raise ModelError(f"{self.name} needs n_sweeps of at least 1: with none it is linear and has no minimum")
 
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """The inference of the sweeps."""
+        return self.through.runs
+
     def part(self, theta: Floats, instance: Instance) -> Part:
         """Return the truncated free energy minus the score of the labels, or minus that of the clamped model."""
         whole = instance.graph(theta)
-        value, grad = self._energy(whole)
+        values, grad = self._energies(whole, instance)
         if instance.n_labelled == instance.labels.size:
-            score, expected = label_score(whole, instance), instance.statistics
+            scores, expected = instance.by_part(label_scores(whole, instance)), instance.statistics
         else:
             graph = instance.clamped(theta)
-            score, within = self._energy(graph)
+            scores, within = self._energies(graph, instance)
             expected = scattered(graph, within, theta.size)
-        return Part(value - score, grad - expected, diverged=impossible(value, score))
+        return Part(float(values.sum() - scores.sum()), grad - expected, diverged=impossible(values, scores))
 
-    def _energy(self, graph: FactorGraph) -> tuple[float, Floats]:
-        """Return the truncated free energy of a graph and its gradient in the graph's cells."""
+    def _energies(self, graph: FactorGraph, instance: Instance) -> tuple[Floats, Floats]:
+        """Return the truncated free energies of an instance's parts, and their gradient in the graph's cells."""
         beliefs = self.through.run(graph)
         bar_var, bar_factor = np.empty(graph.layout.n_states), np.empty(int(graph.layout.table_ptr[-1]))
-        value = free_energy(self.entropy, graph, beliefs, bar_var, bar_factor)
-        return value, graph.layout.in_cells(beliefs.mu_factor) + beliefs.pullback(bar_var, bar_factor)
+        of_vars, of_factors = free_energy(self.entropy, graph, beliefs, bar_var, bar_factor)
+        grad = graph.layout.in_cells(beliefs.mu_factor) + beliefs.pullback(bar_var, bar_factor)
+        return instance.by_part(of_factors, of_vars), grad
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,27 +95,3 @@ class TruncatedEM(TruncatedLikelihood):
 
     name: ClassVar[str] = "truncated_em"
     hidden: ClassVar[bool] = True
-
-
-def free_energy(form: str, graph: FactorGraph, beliefs: Beliefs, bar_var: Floats, bar_factor: Floats) -> float:
-    """Return the free energy of beliefs and write its gradient in them."""
-    lay = graph.layout
-    rho = np.zeros(lay.n_factors) if beliefs.rho is None else np.array(beliefs.rho)
-    kernel = free_energy_literal if form == "literal" else free_energy_counted
-    return float(
-        kernel(
-            lay.card,
-            lay.scope_ptr,
-            lay.scope_vars,
-            lay.cell_ptr,
-            lay.table_ptr,
-            lay.state_ptr,
-            graph.theta,
-            rho,
-            np.array(beliefs.mu_var),
-            np.array(beliefs.mu_factor),
-            np.empty(lay.n_states),
-            bar_var,
-            bar_factor,
-        )  # fmt: skip
-    )
