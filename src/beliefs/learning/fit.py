@@ -35,7 +35,7 @@ from beliefs.learning.watch import UNBOUNDED, Watch
 from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats
 
-__all__ = ["fit"]
+__all__ = ["fit", "optimizer_of"]
 
 
 def fit(
@@ -103,7 +103,7 @@ def fit(
     (:class:`ConvergenceWarning`), and so is a loss that has lost its bound because of too few sweeps.
     """
     started = time.perf_counter()
-    method = _optimizer(optimizer)
+    method = optimizer_of(optimizer)
     limits = Limits(
         tol=method.default_tol if tol is None else tol,
         max_iters=_max_iters(method, instances, max_iters),
@@ -140,7 +140,8 @@ def one_thread_of_blas() -> Any:
     return threadpool_limits(limits=1, user_api="blas")
 
 
-def _optimizer(optimizer: Optimizer | str) -> Optimizer:
+def optimizer_of(optimizer: Optimizer | str) -> Optimizer:
+    """Return the optimiser meant by a text, or itself."""
     if isinstance(optimizer, Optimizer):
         return optimizer
     if not isinstance(optimizer, str):

@@ -9,15 +9,16 @@ have no gradient and stay at zero, so its solution is where fits of models with 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from beliefs.inference.base import Method
-from beliefs.learning.fit import fit
+from beliefs.learning.fit import fit, optimizer_of
 from beliefs.learning.instances import Instance
+from beliefs.learning.joined import Joiner
 from beliefs.learning.losses.base import Loss, Part
 from beliefs.learning.optimizers.objective import read_once
 from beliefs.learning.result import FitResult
@@ -42,10 +43,17 @@ def fit_independent(
     """
     loss = Independent(template=template, l2=l2, threads=threads)
     if isinstance(template, LogLinearTemplate):
-        instances = [_alone(template, i) for i in instances] if isinstance(instances, (list, tuple)) else instances
-        if not isinstance(instances, list) and not read_once(instances):
+        if isinstance(instances, list | tuple):
+            instances = [_alone(template, i) for i in _joined(loss, instances, options.get("optimizer", "lbfgs"))]
+        elif not read_once(instances):
             instances = _Alone(template, instances)
     return fit(loss, instances, **options)
+
+
+def _joined(loss: Independent, instances: Sequence[Instance], optimizer: Any) -> Iterable[Instance]:
+    """Return small instances joined, where no optimiser draws single ones: layouts are then made for many at once."""
+    joiner = Joiner.of(loss)
+    return instances if joiner is None or optimizer_of(optimizer).takes_estimates else joiner.units(instances)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,15 +111,14 @@ class _Alone:
 def _alone(template: LogLinearTemplate, instance: Instance) -> Instance:
     """Return an instance with the factors of one variable only; as it is where types mix kinds of factors."""
     lay, inputs = instance.layout, instance.inputs
-    numbers = [rows.n_factors for rows in inputs]
-    arity = np.diff(lay.scope_ptr)
-    if sum(numbers) != lay.n_factors:
+    arity, cells = np.diff(lay.scope_ptr), template.cell_counts([inputs])[0]
+    if cells.sum() != lay.n_cells:
         return instance
-    ends = np.cumsum(numbers)
-    runs = [arity[end - n : end] for n, end in zip(numbers, ends)]
-    if any(run.size and (run == 1).any() and (run != 1).any() for run in runs):
+    kind = np.searchsorted(np.cumsum(cells), lay.cell_ptr, side="right")
+    single = np.bincount(kind, arity == 1, cells.size)
+    if ((single > 0) & (single < np.bincount(kind, minlength=cells.size))).any():
         return instance
-    kept = [rows if run.size and run[0] == 1 else Rows(0) for rows, run in zip(inputs, runs)]
+    kept = [rows if alone else Rows(0) for rows, alone in zip(inputs, single > 0, strict=True)]
     own = arity == 1
     scope = lay.scope_vars[lay.scope_ptr[:-1][own]]
     _, starts = np.unique(lay.cell_ptr[own], return_inverse=True)

@@ -38,12 +38,14 @@ from beliefs.model.features import LogLinearTemplate, Rows
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Joined", "Joiner"]
+__all__ = ["Joined", "Joiner", "common_tol", "part_by_part"]
 
 _CELLS = 2**14  # of a union: a sweep then takes about as long as starting it; below the size that sweeps cut in strips
 _FEATURES = 2**17  # numbers, copied for a union
 _SMALL = 8  # instances that fit into a union at least, else each stays alone
 _LONGEST = 64  # evaluations for which a union that has failed is left apart
+_SHARPER = 0.01
+_LEAST_TOL = 1e-13
 _OPEN = 64  # unions being filled at a time
 
 
@@ -188,10 +190,10 @@ class Joiner:
         if not small or isinstance(instance, Joined) or lay.n_cells != self.template.n_cells(instance.inputs):
             return None, cells, features
         tied = tuple(rows.tied for rows in instance.inputs if rows.n_factors)
-        states = (*_range(lay.card), _range(np.diff(lay.scope_ptr))[1] > 2)
         weight = None if self.by_variable else instance.weight
         clamped = self._clamps(instance) and is_forest(instance.clamped_layout)
-        return (tied, states, weight, self._clamps(instance), is_forest(lay), clamped), cells, features
+        structure = lay.plan("structure", lambda: _structure(lay))
+        return (tied, structure, weight, self._clamps(instance), clamped), cells, features
 
     def _clamps(self, instance: Instance) -> bool:
         """Whether inference is run with some variables observed."""
@@ -203,6 +205,16 @@ class Joiner:
             join_rho(union.layout, [part.layout for part in union.parts], rho)
             if self._clamps(union):
                 join_rho(union.clamped_layout, [part.clamped_layout for part in union.parts], rho)
+
+
+def common_tol(tol: float, n_parts: int) -> float:
+    """Return the tolerance of inference on a union: two digits more than alone.
+
+    Alone every instance stops just within its tolerance, so that errors of the value are much the same from one
+    evaluation to the next. Parts of a union stop together, some with far smaller errors than others, and line searches
+    stumble over errors that jump.
+    """
+    return tol if n_parts == 1 else min(tol, max(_SHARPER * tol, _LEAST_TOL))
 
 
 def part_by_part(methods: Sequence[Method]) -> bool:
@@ -246,8 +258,11 @@ def _n_features(inputs: Any) -> int:
     return sum(rows.size if rows.size is not None else _FEATURES for rows in inputs)
 
 
-def _range(numbers: Ints) -> tuple[int, int]:
-    return (int(numbers.min()), int(numbers.max())) if numbers.size else (0, 0)
+def _structure(layout: Layout) -> Hashable:
+    """Return what decides about the schedule and the form of messages."""
+    card = layout.card
+    states = (int(card.min()), int(card.max())) if card.size else (0, 0)
+    return states, bool((np.diff(layout.scope_ptr) > 2).any()), is_forest(layout)
 
 
 def _label_weights(part: Instance, weight: float) -> Floats:

@@ -29,6 +29,9 @@ class KeptBatches(Generic[T]):
             found = self._made[id(instances)] = (instances, now, make(instances))
         return found[2]
 
+    def __len__(self) -> int:
+        return len(self._made)
+
     def clear(self) -> None:
         """Let go of all."""
         self._made.clear()

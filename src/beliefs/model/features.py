@@ -16,6 +16,7 @@ edge stored as ``(i, j)``; triples and more work the same way.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ class Rows:
             return 0
         stored = getattr(self.values, "nnz", None)
         shape = getattr(self.values, "shape", None)
-        return int(stored) if stored is not None else None if shape is None else int(np.prod(shape))
+        return int(stored) if stored is not None else None if shape is None else math.prod(shape)
 
     @classmethod
     def joined(cls, parts: Sequence[Rows]) -> Rows:

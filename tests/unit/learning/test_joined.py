@@ -293,7 +293,7 @@ def test_lists_and_streams_fit_the_same_weights(loss: str, optimizer: str) -> No
         np.testing.assert_allclose(streamed.weights_, listed.weights_, rtol=0, atol=1e-6)  # without warm starts
     threaded = bl.GraphCRF(**options, n_jobs=2).fit(list(X), list(Y))
     np.testing.assert_array_equal(threaded.weights_, listed.weights_)
-    assert not listed.loss_._kept._made  # the data is let go
+    assert not listed.loss_._kept  # the data is let go
 
 
 @pytest.mark.parametrize("loss", ["clique_logistic", "likelihood", "surrogate_likelihood", "pseudo_likelihood"])

@@ -6,6 +6,7 @@ Every error names the instance and says what to do.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
@@ -33,6 +34,7 @@ __all__ = [
     "with_intercept",
 ]
 
+_FEW = 2**12  # features that are not worth making again and again
 _KEPT = 5_000_000  # variables and incidences of the layouts that are kept, some 100 MB
 
 
@@ -76,7 +78,7 @@ class Reading:
     @property
     def n_vars(self) -> int:
         """Number of variables."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
 
 class Layouts:
@@ -176,7 +178,7 @@ class Made:
 
 
 def with_intercept(rows: Any) -> Any:
-    """Return features with a last one that is 1; what is not float64 gets it when it is used, and stays small."""
+    """Return features with a last one that is 1; many that are not float64 get it at their use, and stay small."""
     n, width = rows.shape
     ones = np.ones((n, 1))
     if hasattr(rows, "tocsr"):
@@ -185,8 +187,8 @@ def with_intercept(rows: Any) -> Any:
         return csr_array(hstack([rows, ones]))
     if isinstance(rows, Made):
         return Made((n, width + 1), lambda: np.concatenate([rows(), ones], axis=1, dtype=np.float64))
-    if rows.dtype == np.float64:
-        return np.concatenate([rows, ones], axis=1)
+    if rows.dtype == np.float64 or rows.size <= _FEW:
+        return np.concatenate([rows, ones], axis=1, dtype=np.float64)
     return Made((n, width + 1), lambda: np.concatenate([rows, ones], axis=1, dtype=np.float64))
 
 
@@ -241,17 +243,19 @@ def checked_scopes(
         )
     scopes = np.ascontiguousarray(array, np.int64)
     if not repeated:
-        _check_sets(scopes, name, what)
+        _check_sets(scopes, n_vars, name, what)
     return scopes
 
 
-def _check_sets(scopes: Ints, name: str, what: str) -> None:
+def _check_sets(scopes: Ints, n_vars: int, name: str, what: str) -> None:
     """Raise for a scope that names a variable twice, and for two scopes over the same variables."""
     sets = np.sort(scopes, axis=1)
     loops = (sets[:, 1:] == sets[:, :-1]).any(axis=1)
     if loops.any():
         e = int(np.argmax(loops))
         raise ModelError(f"{name}: {what}[{e}] is {_shown(scopes[e])}, which names a variable twice; leave it out")
+    if sets.shape[1] == 2 and np.unique(sets[:, 0] * n_vars + sets[:, 1]).size == len(sets):
+        return  # by far the most frequent, and rows are slow to compare
     _, first, inverse = np.unique(sets, axis=0, return_index=True, return_inverse=True)
     again = first[inverse.ravel()] != np.arange(len(scopes))
     if again.any():

@@ -32,6 +32,7 @@ from beliefs.inference.base import Bound, Method
 from beliefs.inference.messages.trw import TRW
 from beliefs.learning.answers import Answer, answer, exact_method, settled
 from beliefs.learning.instances import Instance
+from beliefs.learning.joined import common_tol
 from beliefs.learning.losses.base import Loss, Part
 from beliefs.learning.losses.free_energy import free_energy
 from beliefs.learning.losses.label_scores import label_scores
@@ -151,7 +152,8 @@ class SurrogateLikelihood(LikelihoodLoss):
     def _asked(self, graph: FactorGraph, method: Method, instance: Instance, what: str) -> Answer:
         key = f"{what}, {method!r}"  # another loss may have left what its method goes on from
         warm = instance.kept.get(key) if self.warm else None
-        found = settled(graph, method, tol=self.tol, max_iters=self.max_iters, warm=warm)
+        tol = common_tol(method.default_tol if self.tol is None else self.tol, instance.n_parts)
+        found = settled(graph, method, tol=tol, max_iters=self.max_iters, warm=warm)
         if self.warm:
             instance.kept[key] = found.kept
         return found
