@@ -61,7 +61,8 @@ def is_number(value: object) -> bool:
     """Whether an option's value is a real number that a float can hold; infinities, booleans and words are not."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return False
-    return bool(-sys.float_info.max <= value <= sys.float_info.max)
+    plain = value.item() if isinstance(value, np.generic) else value  # float32 has not the range to compare with
+    return bool(-sys.float_info.max <= plain <= sys.float_info.max)
 
 
 def is_word(value: object, words: tuple[str, ...]) -> bool:
