@@ -42,6 +42,7 @@ from beliefs.inference.portfolio_stages import (
     cells_valued,
     start_seconds,
 )
+from beliefs.inference.rounding import meet
 from beliefs.inference.search.cutset import CutsetSearch
 from beliefs.inference.search.local_search import LocalSearch
 from beliefs.inference.variational.mean_field import MeanField
@@ -117,6 +118,14 @@ class PortfolioState:
         """Those for whom another turn is worth it and fits in time."""
         return [p for p in self.players if p.ready(self.clock)]
 
+    def _close(self) -> None:
+        """Make one number of two ends that are the same up to rounding: the lower, of sums as it was computed."""
+        below, above = (p.value.rounding if p is not None else 0.0 for p in (self.lower_by, self.upper_by))
+        if self.width <= _EXACT or meet(self.lower, self.upper, max(below, above)):
+            if self.problem.task is Task.INFER:
+                self.lower = min(self.lower + below, self.upper)
+            self.upper = self.lower
+
     def learn(self, player: Player) -> None:
         """Take over what a player knows; rounding never turns the interval around, and anything else is a defect."""
         for low, high in ((player.value.lower, self.upper), (self.lower, player.value.upper)):
@@ -130,8 +139,7 @@ class PortfolioState:
             self.lower, self.lower_by = lower, player
         if upper < self.upper:
             self.upper, self.upper_by = upper, player
-        if self.width <= _EXACT:
-            self.upper = self.lower
+        self._close()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

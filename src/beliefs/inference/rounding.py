@@ -24,20 +24,22 @@ import math
 
 from beliefs.driver import Value
 from beliefs.inference.base import Bound
+from beliefs.kernels.rounding import potential_magnitude
+from beliefs.model.graph import FactorGraph
 
-__all__ = ["UNIT", "certified", "meet", "rounding_error", "widened"]
+__all__ = ["UNIT", "certified", "from_units", "magnitude", "meet", "pairwise", "rounding_error", "widened"]
 
 UNIT = 2.0**-53
 _SPARE = 8  # roundings of the error's own computation and of the widening itself
 _OF_END = 2.0  # ends that were moved apart by the same error each
 
 
-def rounding_error(magnitude: float, n_terms: float) -> float:
-    r"""Return :math:`\gamma_n \cdot` ``magnitude``: how wrong a sum of ``n_terms`` may be.
+def rounding_error(terms: float, n_terms: float) -> float:
+    r"""Return :math:`\gamma_n \cdot` ``terms``: how wrong a sum of ``n_terms`` may be.
 
     Parameters
     ----------
-    magnitude : float
+    terms : float
         Sum of the absolute values of the terms, or more.
     n_terms : float
         How many they are, and how many operations made each of them.
@@ -48,7 +50,29 @@ def rounding_error(magnitude: float, n_terms: float) -> float:
     True
     """
     share = (n_terms + _SPARE) * UNIT
-    return magnitude * share / (1.0 - share) if share < 1.0 else math.inf
+    return terms * share / (1.0 - share) if share < 1.0 else math.inf
+
+
+def from_units(units: float) -> float:
+    """Return an error that was counted in units of 2^-53, with what its own additions may have lost."""
+    return rounding_error(units, 1.0 - _SPARE) * (1.0 + 1e-6)
+
+
+def pairwise(n: int) -> float:
+    """Return how many additions a term of a NumPy sum of ``n`` goes through: it adds in pairs, 128 at a time in eights.
+
+    Examples
+    --------
+    >>> pairwise(1), pairwise(2**20)
+    (20.0, 40.0)
+    """
+    return 20.0 + math.log2(max(n, 1))
+
+
+def magnitude(graph: FactorGraph) -> float:
+    """Return the sum of the factors' largest absolute log potentials: no score or expectation of one is larger."""
+    layout = graph.layout
+    return float(potential_magnitude(layout.cell_ptr, layout.factor_size, graph.theta))
 
 
 def widened(value: float, error: float, side: Bound) -> float:

@@ -33,6 +33,8 @@ from beliefs.typing import BlockMaps, Floats, Ints
 __all__ = ["backward_pass", "decode_buckets", "forward_pass", "matching_pass"]
 
 _LEAST_WEIGHT = 1e-6  # share of its variable's temperature that a replica keeps
+_MOST_WEIGHT = 100.0  # of a negative one, relative to the temperature; more only up to the span of the potentials
+_MOST_SHIFT = 8.0  # relative to that span
 _SMOOTH = 0.1  # temperature at which sums hear of a maximum above them
 
 
@@ -60,12 +62,15 @@ def forward_pass(tree: Tree, weight: Floats, tables: Floats) -> float:
 
 
 @kernel
-def _shift(moment: Floats, share: Floats, n: int, k: int, step: float, far: float, at: Ints, tables: Floats) -> None:
+def _shift(
+    moment: Floats, share: Floats, n: int, k: int, step: float, far: float, most: float, at: Ints, tables: Floats
+) -> None:
     """Move the replicas' log marginals towards their mean of weights ``share``: ``tables[at[r]] += ...``, sum zero.
 
     For sums ``share`` is the weights and the increments are ``w_r (mean - log q_r)``; for maxima (all shares 0) plain
     averages of max-marginals. A state that some replica excludes is left alone. Log marginals further than ``far``
-    from the mean count as that far (and ``moment`` is changed to it).
+    from the mean count as that far. ``moment`` is overwritten with the increments. They are cut where a shift would
+    grow beyond ``most``: digits that large shifts take away from the potentials do not come back.
     """
     total = 0.0
     for r in range(n):
@@ -77,22 +82,27 @@ def _shift(moment: Floats, share: Floats, n: int, k: int, step: float, far: floa
             mean += (share[r] / total if total != 0.0 else 1.0 / n) * moment[r * k + x]
         if not possible:
             continue
-        near = 0.0
+        near, within = 0.0, 1.0
         for r in range(n):
             moment[r * k + x] = mean + min(max(moment[r * k + x] - mean, -far), far)
             near += (share[r] / total if total != 0.0 else 1.0 / n) * moment[r * k + x]
         for r in range(n):
             scale = share[r] if total != 0.0 else 1.0
-            tables[at[r] + x] += step * scale * (near - moment[r * k + x])
+            moment[r * k + x] = step * scale * (near - moment[r * k + x])
+            old = abs(tables[at[r] + x])
+            if abs(tables[at[r] + x] + moment[r * k + x]) > max(most, old):
+                within = min(within, max(most - old, 0.0) / abs(moment[r * k + x]))
+        for r in range(n):
+            tables[at[r] + x] += within * moment[r * k + x]
 
 
 @kernel
-def _move_weights(weight: Floats, entropy: Floats, step: float) -> None:
+def _move_weights(weight: Floats, entropy: Floats, step: float, span: float) -> None:
     """Exponentiated gradient on the weights of one variable; their sum stays.
 
     Positive weights: ``w_r *= exp(-step * w_r * (H_r - mean H))``, normalised. With negative ones (the first is the one
     positive): ascent on the logarithms of the others, ``w_r *= exp(step * w_r * (H_r - H_0))``, and the first takes up
-    the difference.
+    the difference. Beyond the ``span`` of the potentials a weight changes nothing but the rounding.
     """
     n = weight.size
     total, mean, lower = 0.0, 0.0, False
@@ -105,6 +115,7 @@ def _move_weights(weight: Floats, entropy: Floats, step: float) -> None:
         for r in range(1, n):
             change = step * weight[r] * (entropy[r] - entropy[0])
             weight[r] *= math.exp(min(max(change, -1.0), 1.0))
+            weight[r] = max(weight[r], -max(_MOST_WEIGHT * total, span))
             weight[0] -= weight[r]
         return
     mean /= total
@@ -124,6 +135,7 @@ def matching_pass(
     step: float,
     far: float,
     weight_step: float,
+    span: float,
     weight: Floats,
     tables: Floats,
     back: Floats,
@@ -131,8 +143,9 @@ def matching_pass(
     """Send all messages to the roots, matching the replicas of each variable on the way; return the roots' sum.
 
     ``shift_at (n_clusters,)`` is where a replica's cost shift begins in ``tables``, -1 for a variable of one replica;
-    ``far`` is how much a log marginal may differ from the others' and be believed. Ended by ``tree.stop`` it returns
-    nan and leaves shifts and weights half moved.
+    ``far`` is how much a log marginal may differ from the others' and be believed; ``span`` is the sum of the ranges of
+    all potentials, beyond which neither shifts nor weights have any business. Ended by ``tree.stop`` it returns nan and
+    leaves shifts and weights half moved.
     Cost: of split variables, three ``exp`` a cell; of the others, one.
     """
     offset, digit = odometer(tree)
@@ -159,9 +172,9 @@ def matching_pass(
                     tree, c + r, weight[c + r], tables, back, offset, digit, rows, base, slope,
                     moment[r * k : (r + 1) * k],
                 )  # fmt: skip
-            _shift(moment, weight[c:end], n, k, step, far, shift_at[c:end], tables)
+            _shift(moment, weight[c:end], n, k, step, far, _MOST_SHIFT * span, shift_at[c:end], tables)
             if weight_step > 0.0 and weight[c] != 0.0:
-                _move_weights(weight[c:end], entropy[:n], weight_step)
+                _move_weights(weight[c:end], entropy[:n], weight_step, span)
         for r in range(c, end):
             extreme = eliminate_bucket(tree, r, weight[r], tables, offset, digit, rows, base)
             if extreme == -math.inf:

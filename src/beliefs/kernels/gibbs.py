@@ -19,9 +19,23 @@ from beliefs.kernels.random import stream, uniform
 from beliefs.typing import Floats, Ints
 
 __all__ = [
-    "LEAST", "States", "add_scaled", "chain_scores", "count_cells", "cumulate", "exponentiate", "gibbs_sweeps",
-    "log_conditionals", "log_weights", "maximum", "pick", "sweep_keys",
-]  # fmt: skip
+    "PART",
+    "LEAST",
+    "States",
+    "add_scaled",
+    "chain_scores",
+    "count_cells",
+    "cumulate",
+    "exponentiate",
+    "gibbs_sweeps",
+    "log_conditionals",
+    "log_weights",
+    "maximum",
+    "pick",
+    "sweep_keys",
+]
+
+PART = 512  # terms of a sum that are added one after the other  # fmt: skip
 
 States: TypeAlias = NDArray[np.int32]
 
@@ -165,12 +179,13 @@ def log_conditionals(
 ) -> None:  # fmt: skip
     """Add ``sum over v in order[begin:end] of log p(x_v | all other states)`` of each chain to ``out (n_chains,)``.
 
-    The states must have positive weight. Cost: that of a sweep over these variables.
+    The states must have positive weight; variables are added up ``PART`` at a time. Cost: that of a sweep over these
+    variables.
     """
     widest = 1
     for i in range(begin, end):
         widest = max(widest, card[order[i]])
-    scratch = np.empty(widest)
+    scratch, part = np.empty(widest), np.zeros(out.size)
     for i in range(begin, end):
         v = order[i]
         logits = scratch[: card[v]]
@@ -182,7 +197,11 @@ def log_conditionals(
             total = 0.0
             for x in range(card[v]):
                 total += math.exp(logits[x])
-            out[c] += logits[states[v, c]] - math.log(total)
+            part[c] += logits[states[v, c]] - math.log(total)
+        if (i + 1 - begin) % PART == 0 or i + 1 == end:
+            for c in range(out.size):
+                out[c] += part[c]
+                part[c] = 0.0
 
 
 @kernel
@@ -208,12 +227,19 @@ def count_cells(
 def chain_scores(
     scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, theta: Floats, stride: Ints, states: States, out: Floats
 ) -> None:
-    """Write the log score of each chain's state, ``out (n_chains,)``; cost: n_edges times chains."""
-    for c in range(out.size):
-        out[c] = 0.0
-    for f in range(cell_ptr.size):
+    """Write the log score of each chain's state, ``out (n_chains,)``; cost: n_edges times chains.
+
+    Factors are added up ``PART`` at a time and then the parts, so that roundings grow with neither number alone.
+    """
+    part = np.empty(out.size)
+    out[:] = 0.0
+    for begin in range(0, cell_ptr.size, PART):
+        part[:] = 0.0
+        for f in range(begin, min(begin + PART, cell_ptr.size)):
+            for c in range(out.size):
+                at = cell_ptr[f]
+                for e in range(scope_ptr[f], scope_ptr[f + 1]):
+                    at += stride[e] * states[scope_vars[e], c]
+                part[c] += theta[at]
         for c in range(out.size):
-            at = cell_ptr[f]
-            for e in range(scope_ptr[f], scope_ptr[f + 1]):
-                at += stride[e] * states[scope_vars[e], c]
-            out[c] += theta[at]
+            out[c] += part[c]

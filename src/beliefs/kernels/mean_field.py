@@ -282,11 +282,12 @@ def expected_score(
     """Return the expectation of the sum of some factors' tables under a product of marginals.
 
     Equivalent to ``sum(np.vdot(theta_f, product of mu over its scope) for f in factors)``; ``-inf`` if a forbidden
-    cell has weight. Cost: the factors' cells.
+    cell has weight. What an addition of one factor's part loses is kept and added at the end, so that the error does
+    not grow with the number of factors. Cost: the factors' cells.
     """
-    score = 0.0
+    total_score, lost = 0.0, 0.0
     for i in range(factors.size):
-        f = factors[i]
+        f, score = factors[i], 0.0
         begin, arity, cell = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f], np.uint64(cell_ptr[f])
         if arity == 0:
             score += theta[cell]
@@ -310,7 +311,13 @@ def expected_score(
             or _expectation(f, card, state_ptr, scope_ptr, scope_vars, cell_ptr, forbidden, support, buffer, b) > 0.0
         ):
             return -math.inf
-    return score
+        larger = total_score + score
+        if abs(total_score) >= abs(score):
+            lost += (total_score - larger) + score
+        else:
+            lost += (score - larger) + total_score
+        total_score = larger
+    return total_score + lost
 
 
 @kernel

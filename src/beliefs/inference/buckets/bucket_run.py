@@ -9,8 +9,10 @@ import numpy as np
 from beliefs.deadline import check_time
 from beliefs.inference.base import Problem, observed_point_masses
 from beliefs.inference.buckets.bucket_tree import BucketTree
-from beliefs.inference.exact.tree_run import constant_part, slot_marginals, stoppable
+from beliefs.inference.exact.tree_run import constant_part, constant_rounding, slot_marginals, stoppable
+from beliefs.inference.rounding import from_units
 from beliefs.kernels.bucket_passes import backward_pass, decode_buckets, forward_pass, matching_pass
+from beliefs.kernels.rounding import log_pass_roundings, potential_span, split_roundings
 from beliefs.kernels.tree_log import distribute_log
 from beliefs.typing import Floats, Ints
 
@@ -28,6 +30,8 @@ class BucketRun:
         Slots of factors, cost shifts and messages, in logs.
     back : ndarray
         Backward messages, laid out as ``tables``; zeros before the first backward pass.
+    span : float
+        Sum of the ranges of all potentials: shifts and weights far beyond it would only cost digits.
     """
 
     def __init__(self, problem: Problem, plan: BucketTree, tau: Floats, weight: Floats) -> None:
@@ -36,6 +40,7 @@ class BucketRun:
         self.tables = np.zeros(int(plan.tree.slot_ptr[-1]))
         self.tables[: plan.source.size] = problem.graph.theta[plan.source]
         self.back = np.zeros(self.tables.size)
+        self.span = 1.0 + float(potential_span(plan.tree.slot_ptr, plan.factors.size, self.tables))
 
     @property
     def shifts(self) -> Floats:
@@ -58,10 +63,20 @@ class BucketRun:
             return self.constant
         tree, shift_at = stoppable(self.plan.tree), self.plan.shift_at
         bound = self.constant + float(
-            matching_pass(tree, shift_at, step, far, weight_step, self.weight, self.tables, self.back)
+            matching_pass(tree, shift_at, step, far, weight_step, self.span, self.weight, self.tables, self.back)
         )
         check_time()
         return bound
+
+    def rounding(self, bound: float) -> float:
+        """Return the rounding error of the bound that the last pass gave."""
+        plan = self.plan
+        units = abs(bound) if math.isfinite(bound) else 0.0
+        if plan.buckets.n_clusters and math.isfinite(bound):
+            heat, _ = _share(plan, self.tau)
+            units += float(log_pass_roundings(plan.tree, self.weight, self.tables))
+            units += float(split_roundings(plan.tree, plan.shift_at, self.weight, heat, self.tables))
+        return constant_rounding(self.problem.graph, self.tau) + from_units(units)
 
     def backward(self) -> None:
         """Send beliefs back, for the next matching."""

@@ -32,6 +32,7 @@ from beliefs.inference.buckets.bucket_run import BucketRun, elimination_weights,
 from beliefs.inference.buckets.bucket_tree import bucket_tree
 from beliefs.inference.buckets.partition import check_ibound
 from beliefs.inference.chosen_order import check_order, chosen_order
+from beliefs.inference.rounding import certified
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
 from beliefs.options import check_option, is_word
@@ -50,6 +51,7 @@ class MiniBucketState:
     exact: bool
     lower: float = -math.inf
     upper: float = math.inf
+    rounding: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -111,8 +113,10 @@ class MiniBucket(Method):
             weight = run.weight
             run.weight = lower_weights(run.plan, run.tau, _MINIMUM)
             state.lower = run.forward()
+            state.rounding = run.rounding(state.lower)
             run.weight = weight
         state.upper = run.forward()
+        state.rounding = max(state.rounding, run.rounding(state.upper))
         if state.upper == -math.inf:
             raise zero_probability(problem.graph)
         if state.incumbent is not None:
@@ -122,19 +126,22 @@ class MiniBucket(Method):
     def value(self, state: MiniBucketState) -> Value:
         """Return the bounds, as far as they say something about the question."""
         if state.incumbent is not None:
-            return Value(state.incumbent.latest, state.incumbent.best.lower, state.upper)
+            return state.incumbent.value(state.upper, state.rounding)
         means = power_sum_bound(state.run.problem, state.run.tau)
         lower = state.upper if state.exact else state.lower
-        return Value(
+        value = Value(
             state.upper,
             lower if means in (Bound.EXACT, Bound.LOWER) else -math.inf,
             state.upper if means in (Bound.EXACT, Bound.UPPER) else math.inf,
         )
+        return certified(value, state.rounding)
 
     def finish(self, state: MiniBucketState) -> Marginals | Decoding:
         """Return the bounds with the gradient of the upper one, or the assignment read off the buckets."""
         value = self.value(state)
         if state.incumbent is not None:
-            return state.incumbent.decoding(value.upper, exact=state.exact)
+            if state.exact:
+                return state.incumbent.proved(state.upper)
+            return state.incumbent.decoding(value)
         mu_var, mu_factor = state.run.beliefs()
-        return Marginals(state.upper, claimed(value), mu_var, mu_factor, value.lower, value.upper)
+        return Marginals(value.log_z, claimed(value), mu_var, mu_factor, value.lower, value.upper)

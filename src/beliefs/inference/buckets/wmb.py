@@ -44,7 +44,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,6 +58,7 @@ from beliefs.inference.buckets.bucket_run import BucketRun, lower_weights, unifo
 from beliefs.inference.buckets.bucket_tree import BucketTree
 from beliefs.inference.buckets.partition import check_ibound
 from beliefs.inference.chosen_order import check_order
+from beliefs.inference.rounding import certified, widened
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
 from beliefs.options import check_option, is_number, is_word
@@ -76,7 +77,8 @@ _NONE = np.zeros(0)
 class WmbState:
     """A run, its best bound, and shifts and weights: those of the best (``kept``) and of the last good step.
 
-    ``level`` is the bound at the temperature of the search, which is what steps are judged by.
+    ``level`` is the bound at the temperature of the search, which is what steps are judged by. Where variables are
+    split, ``best`` is moved by its rounding error; ``rounding`` is that error.
     """
 
     run: BucketRun
@@ -86,6 +88,7 @@ class WmbState:
     heat: float
     bound: float = math.inf
     best: float = math.inf
+    rounding: float = 0.0
     far: float = math.inf
     level: float = math.inf
     good: tuple[Floats, Floats] = (_NONE, _NONE)
@@ -194,7 +197,7 @@ class WMB(Method):
             state.heat = min(warm.heat, self.smoothing) if warm.heat > 0 else self.smoothing
         if run.constant == -math.inf:
             raise zero_probability(problem.graph)
-        self._judge(state, self._bound(state))
+        self._judge(state, *self._bound(state))
         state.level = self._refresh(state)
         state.good = run.shifts.copy(), run.weight.copy()
         return state
@@ -204,9 +207,9 @@ class WMB(Method):
         run, before = state.run, (state.best, state.level)
         if not run.plan.buckets.split or state.best == -math.inf:  # exact, or nothing to match
             return 0.0
-        level = run.match(state.step, self.weight_step, state.far)
+        level, error = self._certified(state, run.match(state.step, self.weight_step, state.far))
         run.backward()
-        self._judge(state, self._bound(state) if state.maximised.any() else level)
+        self._judge(state, *(self._bound(state) if state.maximised.any() else (level, error)))
         if self.backtrack and self._worse(level, state.level):
             self._undo(state)
             return 1.0 if state.step > _LEAST_STEP * self.step_size else 0.0
@@ -218,23 +221,27 @@ class WMB(Method):
 
     def value(self, state: WmbState) -> Value:
         """Return the best bound so far (of maxima, the value of the latest assignment) and the certified interval."""
-        if state.incumbent is not None:
-            return Value(state.incumbent.latest, state.incumbent.best.lower, state.best)
-        means = power_sum_bound(state.run.problem, state.run.tau)
         exact = not state.run.plan.buckets.split
-        return Value(
+        if state.incumbent is not None:
+            value = state.incumbent.value(state.best, state.rounding if exact else 0.0)
+            return replace(value, rounding=state.rounding)
+        means = power_sum_bound(state.run.problem, state.run.tau)
+        value = Value(
             state.best,
             state.best if (self.lower or exact) and means in (Bound.EXACT, Bound.LOWER) else -math.inf,
             state.best if (not self.lower or exact) and means in (Bound.EXACT, Bound.UPPER) else math.inf,
+            state.rounding,
         )
+        return certified(value, state.rounding) if exact else value
 
     def finish(self, state: WmbState) -> Marginals | Decoding:
         """Return the best bound with the beliefs of the best weights and shifts, or the best assignment."""
         value = self.value(state)
         if state.incumbent is not None:
-            return state.incumbent.decoding(value.upper, exact=not state.run.plan.buckets.split)
+            split = state.run.plan.buckets.split
+            return state.incumbent.decoding(value) if split else state.incumbent.proved(state.best)
         mu_var, mu_factor = self._beliefs(state)
-        return Marginals(state.best, claimed(value), mu_var, mu_factor, value.lower, value.upper)
+        return Marginals(value.log_z, claimed(value), mu_var, mu_factor, value.lower, value.upper)
 
     def kept(self, state: WmbState) -> WmbStart:
         """Return the shifts and weights of the best bound."""
@@ -257,23 +264,35 @@ class WMB(Method):
         return digest.digest()
 
     # -- bounds -----------------------------------------------------------------------------------------------------
-    def _bound(self, state: WmbState) -> float:
-        """Return the bound with maxima as maxima, and offer what is read off the buckets."""
+    def _bound(self, state: WmbState) -> tuple[float, float]:
+        """Return the bound with maxima as maxima and its rounding error, and offer what is read off the buckets."""
         run, weight = state.run, state.run.weight
         run.weight = np.where(state.maximised, 0.0, weight)
-        bound = run.forward()
+        bound, error = self._certified(state, run.forward())
         if state.incumbent is not None:
             state.incumbent.offer(run.decode())
         run.weight = weight
-        return bound
+        return bound, error
 
-    def _judge(self, state: WmbState, bound: float) -> None:
+    def _certified(self, state: WmbState, bound: float) -> tuple[float, float]:
+        """Return the bound of the last pass, moved by its rounding error where it is no exact value; and that error.
+
+        Steps are judged by such bounds: what large weights and shifts gain is worth nothing if rounding takes it back.
+        The bound at a temperature of the search, where maxima have weights, certifies nothing and stays as it is.
+        """
+        if (state.run.weight[state.maximised] != 0).any():
+            return bound, 0.0
+        error = state.run.rounding(bound)
+        side = Bound.LOWER if self.lower else Bound.UPPER
+        return widened(bound, error, side if state.run.plan.buckets.split else Bound.EXACT), error
+
+    def _judge(self, state: WmbState, bound: float, error: float) -> None:
         """Record a bound, and keep the shifts and weights of the best."""
         if bound == -math.inf and not (self.lower and state.run.plan.buckets.split):
             raise zero_probability(state.run.problem.graph)
         state.bound = bound
         if state.kept is None or self._worse(state.best, bound):
-            state.best = bound
+            state.best, state.rounding = bound, error
             state.kept = state.run.shifts.copy(), state.run.weight.copy()
 
     def _worse(self, one: float, other: float) -> bool:
@@ -287,7 +306,7 @@ class WMB(Method):
         if self.smoothing > 0:
             share = 1.0 / run.plan.buckets.replicas[run.plan.buckets.variable]
             run.weight[state.maximised] = state.heat * share[state.maximised]
-        level = run.forward()
+        level, _ = self._certified(state, run.forward())
         run.backward()
         return level
 

@@ -48,6 +48,7 @@ from beliefs.inference.dual.junction_graph import JunctionGraph
 from beliefs.inference.dual.pair_tables import PairTables
 from beliefs.inference.dual.state import SplitTables, Start, predicted_bytes
 from beliefs.inference.exact.junction_tree import planned_order
+from beliefs.inference.rounding import widened
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
 from beliefs.kernels.gdd_order import fewest_factors_order
@@ -67,12 +68,14 @@ _REFRESH = 32  # iterations after which the bound is computed anew, not by diffe
 
 @dataclass(eq=False)
 class GddState:
-    """The iterate, its bound, and the best assignment met."""
+    """The iterate, its bound as computed, the certified one with its rounding error, and the best assignment met."""
 
     problem: Problem
     split: SplitTables
     incumbent: Incumbent | None
     bound: float
+    upper: float = math.inf
+    rounding: float = 0.0
     joint: JointDescent | None = None
     n_steps: int = 0
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=_WINDOW))
@@ -151,6 +154,7 @@ class GDD(Method):
         if self.solver == "lbfgs":
             state.joint = JointDescent(split, float(self.floor), self.weights)
         state.recent.extend(warm.recent if resumed and warm is not None else [1.0] * _WINDOW)
+        self._certify(state, split.drift.fresh())
         self._offer(state)
         return state
 
@@ -160,9 +164,15 @@ class GDD(Method):
         state.n_steps += 1
         if state.joint is not None:
             state.bound = min(before, state.joint.step())
+            self._certify(state, split.drift.rebuilt())
         else:
             drop = split.sweep(self.local_steps, self.weights, state.problem.threads)
-            state.bound = min(before, split.value() if state.n_steps % _REFRESH == 0 else before - drop)
+            if state.n_steps % _REFRESH == 0 or split.drift.due:
+                state.bound = split.value()
+                self._certify(state, split.drift.fresh())
+            else:
+                state.bound = min(before, before - drop)
+                self._certify(state, split.drift.running())
         self._offer(state)
         state.recent.append((before - state.bound) / max(1.0, abs(state.bound)))
         return sum(state.recent)
@@ -170,25 +180,31 @@ class GDD(Method):
     def value(self, state: GddState) -> Value:
         """Return the bound (of maxima, the value of the latest assignment) and the certified interval."""
         means = power_sum_bound(state.problem, state.split.tau) if self.tau is not None else Bound.EXACT
-        upper = state.bound if means in (Bound.EXACT, Bound.UPPER) else math.inf
+        upper = state.upper if means in (Bound.EXACT, Bound.UPPER) else math.inf
         if state.incumbent is None:
-            return Value(state.bound, -math.inf, upper)
-        return Value(state.incumbent.latest, state.incumbent.best.lower, upper)
+            return Value(state.upper, -math.inf, upper, state.rounding)
+        return Value(state.incumbent.latest, state.incumbent.best.lower, upper, state.rounding)
 
     def finish(self, state: GddState) -> Marginals | Decoding:
         """Return the bound with its beliefs, or the best assignment."""
         value = self.value(state)
         if state.incumbent is not None:
             state.incumbent.offer(state.split.decoded())
-            return state.incumbent.decoding(value.upper)
+            return state.incumbent.decoding(value)
         mu_var, mu_factor = state.split.marginals()
         mu_var += observed_point_masses(state.problem.graph)
         bound = Bound.UPPER if value.upper < math.inf else Bound.ESTIMATE
-        return Marginals(state.bound, bound, mu_var, mu_factor, -math.inf, value.upper)
+        return Marginals(state.upper, bound, mu_var, mu_factor, -math.inf, value.upper)
 
     def kept(self, state: GddState) -> Start:
         """Return the shifts of all tables and the weights."""
         return state.split.kept(tuple(state.recent))
+
+    def _certify(self, state: GddState, error: float) -> None:
+        """Keep the least of the bounds so far, each moved by its rounding error."""
+        upper = widened(state.bound, error, Bound.UPPER)
+        if upper < state.upper:
+            state.upper, state.rounding = upper, error
 
     # -- parts ------------------------------------------------------------------------------------------------------
     def _split(self, problem: Problem, warm: Start | None) -> tuple[SplitTables, bool]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from beliefs.deadline import check_time
 from beliefs.inference.base import zero_probability
+from beliefs.inference.dual.drift import Drift
 from beliefs.inference.dual.junction_graph import JunctionGraph
 from beliefs.inference.dual.weights import initial_weights, least_weights
 from beliefs.inference.parallel import in_chunks, side_by_side
@@ -49,6 +50,7 @@ class Start:
     rate: Floats
     n_sweeps: int
     recent: tuple[float, ...]
+    moved: float
 
 
 def predicted_bytes(graph: JunctionGraph, layout: Layout, *, marginals: bool) -> float:
@@ -122,6 +124,10 @@ class SplitTables:
         self._orders: dict[bool, tuple[Ints, Ints, Bools]] = {}
         self.n_sweeps = 0
         self.marks = self.nodes.copy()
+        self.drift = Drift(self)
+
+    def absorb(self) -> None:
+        """Bring the tables up to date: here they always are."""
 
     def _load(self, tables: Floats, nodes: Floats) -> float:
         """Lay the model's potentials out and remove states that cannot be; return the constant factors."""
@@ -150,7 +156,7 @@ class SplitTables:
             np.subtract(now, loaded, out=loaded, where=loaded > -np.inf)
         return Start(
             self.graph, self.tau, tables, nodes, self.weight.copy(), self.sep_weight.copy(), self.metric.copy(),
-            self.rate.copy(), self.n_sweeps, recent,
+            self.rate.copy(), self.n_sweeps, recent, self.drift.moved,
         )  # fmt: skip
 
     def resume(self, warm: Start) -> bool:
@@ -165,6 +171,7 @@ class SplitTables:
             now += np.where(before == -np.inf, 0.0, before)
         self.weight[:], self.sep_weight[:] = warm.weight, warm.sep_weight
         self.metric[:], self.rate[:], self.n_sweeps = warm.metric, warm.rate, warm.n_sweeps
+        self.drift.moved += warm.moved
         return True
 
     def rounded(self) -> Ints:
@@ -266,6 +273,7 @@ class SplitTables:
         Out of time it ends between separators: the tables are still a split of the model.
         """
         backward = self.n_sweeps % 2 == 1
+        self.drift.sweep()
         self.n_sweeps += 1
         if backward not in self._orders:
             self._orders[backward] = self._order(backward, threads)

@@ -69,6 +69,13 @@ class ClusterTree:
         """Cells of all clusters' tables."""
         return int(self.tree.cell_ptr[-1])
 
+    @property
+    def n_roundings(self) -> float:
+        """How many roundings of numbers up to the sum of all potentials a pass to the roots makes, in either domain."""
+        columns = np.diff(self.tree.slot_ptr)[self.factors.size :]
+        rows = np.diff(self.tree.cell_ptr) / columns
+        return float((np.diff(self.tree.op_ptr) + 3.0 * rows + 14.0).sum() + 4.0 * self.factors.size)
+
     def n_bytes(self, *, sampling: bool = False) -> int:
         """Memory of one run: factors, messages and their beliefs, sums of a message, and the plan's own arrays.
 

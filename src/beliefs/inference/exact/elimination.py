@@ -32,6 +32,7 @@ from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, 
 from beliefs.inference.chosen_order import check_order, chosen_order
 from beliefs.inference.exact.cluster_tree import ClusterTree, check_memory, check_work
 from beliefs.inference.exact.tree_run import TreeRun
+from beliefs.inference.rounding import certified
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
 
 __all__ = ["Elimination"]
@@ -91,14 +92,16 @@ class Elimination(Method):
         bound = self._bound(state)
         low = state.log_z if bound in (Bound.EXACT, Bound.LOWER) else -np.inf
         high = state.log_z if bound in (Bound.EXACT, Bound.UPPER) else np.inf
-        return Value(state.log_z, low, high)
+        if bound is Bound.EXACT:
+            return Value(state.log_z, low, high)
+        return certified(Value(state.log_z, low, high), state.rounding())
 
     def finish(self, state: TreeRun) -> Marginals | Decoding | Samples:
         """Send beliefs back, or read off the maximiser."""
         value = self.value(state)
         if state.problem.task is Task.INFER:
             mu_var, mu_factor = state.distribute()
-            return Marginals(state.log_z, self._bound(state), mu_var, mu_factor, value.lower, value.upper)
+            return Marginals(value.log_z, self._bound(state), mu_var, mu_factor, value.lower, value.upper)
         return state.decoding()
 
     def _bound(self, state: TreeRun) -> Bound:

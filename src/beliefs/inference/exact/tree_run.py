@@ -7,7 +7,9 @@ import numpy as np
 from beliefs.deadline import check_time, stop_flag
 from beliefs.inference.base import Bound, Decoding, Problem, Task, observed_point_masses, zero_probability
 from beliefs.inference.exact.cluster_tree import ClusterTree
+from beliefs.inference.rounding import from_units, pairwise, rounding_error
 from beliefs.kernels.marginals import factor_spans, scatter, variable_marginals
+from beliefs.kernels.rounding import log_pass_roundings
 from beliefs.kernels.tree import Tree
 from beliefs.kernels.tree_decode import decode_maximum, draw_samples
 from beliefs.kernels.tree_linear import DONE, OUT_OF_RANGE, ZERO, collect_linear, distribute_linear
@@ -15,7 +17,7 @@ from beliefs.kernels.tree_log import collect_log, distribute_log
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 
-__all__ = ["TreeRun", "constant_part", "slot_marginals", "stoppable"]
+__all__ = ["TreeRun", "constant_part", "constant_rounding", "slot_marginals", "stoppable"]
 
 # exp(-600) is 1e-261: products stay above it, and sums of up to 1e40 of them below the largest float
 _LINEAR_RANGE = 600.0
@@ -74,6 +76,12 @@ class TreeRun:
             self.log_z += float(self.tables[self.plan.tree.slot_ptr[self.plan.roots]].sum())
         return code
 
+    def rounding(self) -> float:
+        """Return the rounding error of the value of a tree that was collected in the log domain."""
+        tree = self.plan.tree
+        units = abs(self.log_z) + float(log_pass_roundings(tree, tree.temperature, self.tables))
+        return constant_rounding(self.problem.graph, self.tau) + from_units(units)
+
     def distribute(self) -> tuple[Floats, Floats]:
         """Return variable marginals ``(n_states,)`` and factor marginals, one table after the other."""
         graph, plan = self.problem.graph, self.plan
@@ -121,6 +129,16 @@ def constant_part(graph: FactorGraph, tau: Floats) -> float:
     constants = graph.theta[layout.cell_ptr[np.diff(layout.scope_ptr) == 0]]
     isolated = ~layout.observed & (np.diff(layout.var_ptr) == 0)
     return float(constants.sum() + (tau[isolated] * np.log(layout.card[isolated])).sum())
+
+
+def constant_rounding(graph: FactorGraph, tau: Floats) -> float:
+    """Return the rounding error of :func:`constant_part`."""
+    layout = graph.layout
+    constants = graph.theta[layout.cell_ptr[np.diff(layout.scope_ptr) == 0]]
+    isolated = ~layout.observed & (np.diff(layout.var_ptr) == 0)
+    logs = tau[isolated] * np.log(layout.card[isolated])
+    magnitude = float(np.abs(constants[constants > -np.inf]).sum() + logs.sum())
+    return rounding_error(magnitude, pairwise(constants.size + logs.size))
 
 
 def slot_marginals(graph: FactorGraph, target: Ints, beliefs: Floats) -> tuple[Floats, Floats]:

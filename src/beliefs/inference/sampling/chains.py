@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from beliefs.errors import UnsupportedError
-from beliefs.inference.base import Problem, Task, observed_point_masses
+from beliefs.inference.base import Bound, Problem, Task, observed_point_masses
+from beliefs.inference.rounding import magnitude, rounding_error, widened
 from beliefs.inference.sampling.sweeps import Schedule, Sweeper
 from beliefs.inference.search.feasible import EFFORT, feasible_state, hard_factors
-from beliefs.kernels.gibbs import States, chain_scores, log_conditionals
+from beliefs.kernels.gibbs import PART, States, chain_scores, log_conditionals
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 
@@ -114,8 +116,18 @@ class Chains:
             lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.var_ptr, lay.var_edges, lay.edge_factor,
             graph.theta, stride, schedule.order, *schedule.largest, self.states, gain,
         )  # fmt: skip
-        self.best = max(self.best, float((scores - gain).max()))
+        self.best = max(self.best, widened(float((scores - gain).max()), self.rounding, Bound.LOWER))
         return self.best
+
+    @cached_property
+    def rounding(self) -> float:
+        """The rounding error of a bound: all factors are added up, and some once more for every state of a variable."""
+        graph = self.problem.graph
+        layout = graph.layout
+        logs = float(np.log(layout.card).sum())
+        crowd = int(np.diff(layout.var_ptr).max(initial=1)) + int(layout.card.max(initial=1))
+        n_terms = PART + max(layout.n_factors, layout.n_vars) / PART + 2 * crowd + 16
+        return rounding_error(3.0 * magnitude(graph) + 2.0 * logs, n_terms)
 
 
 def resumed_states(graph: FactorGraph, warm: Start | None, n_chains: int) -> States | None:

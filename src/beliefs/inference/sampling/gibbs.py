@@ -154,7 +154,7 @@ class Gibbs(Method):
     def value(self, state: Chains) -> Value:
         """Return the lower bound of log Z."""
         bound = state.lower_bound()
-        return Value(bound, bound)
+        return Value(bound, bound, rounding=state.rounding)
 
     def finish(self, state: Chains) -> Marginals | Samples:
         """Return averages, or the draws so far."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from beliefs.inference.base import Decoding, Marginals, Method, Problem, Samples
 from beliefs.inference.buckets.partition import partition
 from beliefs.inference.chosen_order import chosen_order
 from beliefs.inference.orders import Order
+from beliefs.inference.rounding import certified, magnitude, rounding_error
 from beliefs.inference.search.query_search import QuerySearch
 from beliefs.inference.search.query_value import QueryEvaluator
 from beliefs.model.layout import Layout
@@ -63,6 +65,13 @@ class _Remembering(QueryEvaluator):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.graph, problem.query, problem.max_bytes)
         self.terms: dict[bytes, float] = {}
+
+    @cached_property
+    def rounding(self) -> float:
+        """The rounding error of a term: no message is larger than all potentials together, and each is added up."""
+        planned = self.plan.summed
+        entropies = float(np.log(planned.local.card).sum())
+        return rounding_error(magnitude(self.graph) + entropies + 1.0, planned.tree.n_roundings + self.graph.n_factors)
 
     def log_value(self, states: Ints) -> float:
         """Return Q at ``states``, and remember it."""
@@ -121,7 +130,7 @@ class CutsetSearch(Method):
         assert isinstance(state.evaluator, _Remembering)
         terms = np.array(list(state.evaluator.terms.values()))
         lower = float(terms.max() + np.log(np.exp(terms - terms.max()).sum())) if terms.size else -math.inf
-        return Value(lower, lower)
+        return certified(Value(lower, lower), state.evaluator.rounding + rounding_error(1.0, 2 * terms.size + 8))
 
     def finish(self, state: QuerySearch) -> Marginals | Decoding | Samples:
         """Refuse: the terms met say little about marginals."""

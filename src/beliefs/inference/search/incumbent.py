@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 
+from beliefs.driver import Value
 from beliefs.inference.base import Bound, Decoding, Problem, Task
+from beliefs.inference.rounding import meet, widened
 from beliefs.inference.search.feasible import feasible_state
 from beliefs.inference.search.forest_moves import locally_best
 from beliefs.inference.search.query_value import QueryEvaluator, QueryValue
@@ -62,23 +64,31 @@ class Incumbent:
             self._seen[key] = self.evaluator.log_value(states)
         return self._seen[key]
 
-    def decoding(self, upper: float, *, exact: bool = False) -> Decoding:
-        """Return the best state after local search (joint states) and evaluation (queries).
+    def value(self, upper: float, rounding: float) -> Value:
+        """Return what is known: the latest value, the best from below, and an upper bound with its rounding error."""
+        return Value(self.latest, self.best.lower, widened(upper, rounding, Bound.UPPER), rounding)
 
-        ``exact`` says that the last state offered is a maximiser and ``upper`` its value.
+    def proved(self, optimum: float) -> Decoding:
+        """Return the last state offered, which is a maximiser, with its value."""
+        assert self._row is not None
+        states = self._row if self.evaluator is None else self._row[self.problem.query]
+        return Decoding(states, optimum, Bound.EXACT, optimum, optimum)
+
+    def decoding(self, value: Value) -> Decoding:
+        """Return the best state after local search (joint states) and evaluation (queries), below ``value.upper``.
+
+        Where both ends meet up to rounding they are the same number: a proof.
         """
         problem = self.problem
         assert self._row is not None
-        if exact:
-            states = self._row if self.evaluator is None else self._row[problem.query]
-            return Decoding(states, upper, Bound.EXACT, upper, upper)
         if self.evaluator is None:
             self.offer(locally_best(problem.graph, self._row, problem.seed)[0])
             if self.best.value == -math.inf:
                 start = feasible_state(problem.graph, problem.seed)
                 if start is not None:
                     self.offer(locally_best(problem.graph, start, problem.seed)[0])
-            return Decoding(self._row, self.best.value, Bound.ESTIMATE, self.best.value, max(self.best.value, upper))
+            best = self.best.value
+            return Decoding(self._row, best, Bound.ESTIMATE, best, _above(best, value))
         found = self.best
         if found.value == -math.inf:
             found = self.evaluator.value(self._row[problem.query], _LAST * problem.time_limit)
@@ -89,4 +99,9 @@ class Incumbent:
                 found = self.evaluator.value(start[problem.query], _LAST * problem.time_limit)
         self.best = found
         states = self._row[problem.query]
-        return Decoding(states, found.value, found.bound, found.lower, max(upper, found.lower))
+        return Decoding(states, found.value, found.bound, found.lower, _above(found.lower, value))
+
+
+def _above(lower: float, value: Value) -> float:
+    """Return the upper bound; ``lower`` itself where that is the same number up to rounding, or more."""
+    return lower if meet(lower, value.upper, value.rounding) else value.upper

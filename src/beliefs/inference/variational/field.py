@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from beliefs.inference.base import observed_point_masses
 from beliefs.inference.parallel import in_chunks, side_by_side
+from beliefs.inference.rounding import UNIT, magnitude, pairwise, rounding_error
 from beliefs.kernels.mean_field import expected_score, product_tables
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
@@ -66,6 +67,9 @@ class Field(ABC):
     """
 
     orders: Orders
+    slope: ClassVar[float] = 1.0
+    """By how many times itself a deviation of marginals may change their entropies; scaling them changes it once."""
+
     exact: bool
     """Whether the family contains the model's own distribution whatever its potentials, and one sweep finds it."""
 
@@ -79,6 +83,8 @@ class Field(ABC):
             self.forbidden = read_only(zero.astype(np.float64))
         self.widest = int(layout.card.max(initial=1))
         self.largest = int(layout.factor_size[np.diff(layout.scope_ptr) > 2].max(initial=1))
+        self.largest_table = int(layout.factor_size.max(initial=1))
+        self.magnitude, self.entropies = magnitude(graph), float(np.log(layout.card).sum())
 
     def begin(self, mu: Floats) -> Run:
         """Start a run at these marginals; sets those of observed and of isolated variables right."""
@@ -104,6 +110,23 @@ class Field(ABC):
     @abstractmethod
     def value(self, run: Run) -> float:
         """Return the lower bound, expected score plus entropy, at the present iterate."""
+
+    def rounding(self, run: Run) -> float:
+        """Return the rounding error of :meth:`value`, with what marginals that do not add up to one may change.
+
+        Sums of a factor's cells, a compensated sum over factors and one in pairs of entropies; marginals that are off
+        by a share change every expectation by as much for each variable in it.
+        """
+        layout = self.graph.layout
+        arity = int(np.diff(layout.scope_ptr).max(initial=0))
+        n_terms = self.largest_table + 2 * arity + pairwise(int(layout.table_ptr[-1])) + 8
+        moved = arity * self.magnitude + self.slope * self.entropies + layout.n_vars
+        return rounding_error(self.magnitude + 2.0 * self.entropies, n_terms) + self.deviation(run) * moved
+
+    def deviation(self, run: Run) -> float:
+        """Return how far a variable's marginals are from adding up to one."""
+        sums = np.add.reduceat(run.mu, self.graph.layout.state_ptr[:-1])
+        return float(np.abs(sums - 1.0).max(initial=0.0)) + UNIT * self.widest
 
     @abstractmethod
     def tables(self, run: Run) -> Floats:

@@ -43,6 +43,7 @@ from beliefs.driver import Value
 from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Marginals, Method, Problem, Task
 from beliefs.inference.budget import readable_bytes
+from beliefs.inference.rounding import certified
 from beliefs.inference.search.feasible import EFFORT, feasible_state, hard_factors
 from beliefs.inference.search.icm import icm
 from beliefs.inference.variational.field import Field, Run, uniform
@@ -157,7 +158,7 @@ class MeanField(Method):
         run, log_z = _best(state)
         value = _valued(state, run, log_z)
         bound = Bound.EXACT if value.lower == value.upper else Bound.LOWER
-        return Marginals(log_z, bound, run.mu, partial(state.field.tables, run), value.lower, value.upper)
+        return Marginals(value.log_z, bound, run.mu, partial(state.field.tables, run), value.lower, value.upper)
 
     def kept(self, state: MeanFieldState) -> Start:
         """Return the marginals of all runs."""
@@ -174,8 +175,9 @@ def _best(state: MeanFieldState) -> tuple[Run, float]:
 
 
 def _valued(state: MeanFieldState, run: Run, log_z: float) -> Value:
-    exact = state.field.exact and state.moved and run.feasible
-    return Value(log_z, log_z, log_z) if exact else Value(log_z, log_z)
+    if state.field.exact and state.moved and run.feasible:
+        return Value(log_z, log_z, log_z)
+    return certified(Value(log_z, log_z), state.field.rounding(run))
 
 
 def _started(field: Field, seed: int, number: int, warm: Start | None) -> Run:

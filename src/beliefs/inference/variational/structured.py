@@ -25,6 +25,7 @@ exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from beliefs.inference.colouring import colouring
 from beliefs.inference.variational.field import Field, Orders, Run, entropy, read_only
 from beliefs.kernels.induced_trees import add_tables, coupling_strength, grow_trees, lay_trees, scatter_tables
 from beliefs.kernels.mean_field import product_tables
+from beliefs.kernels.rounding import forest_deviation
 from beliefs.kernels.structured_mean_field import sweep_trees
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
@@ -152,6 +154,9 @@ class Forest:
 class ForestField(Field):
     """Products of trees."""
 
+    slope: ClassVar[float] = 40.0
+    """An entropy changes by a distance d of its distribution times log(K / d), and no d is less than 1e-16."""
+
     def __init__(self, graph: FactorGraph, hard: Bools, schedule: str) -> None:
         super().__init__(graph, hard)
         self.forest = forest = Forest.of(graph)
@@ -172,6 +177,7 @@ class ForestField(Field):
         degree = np.bincount(forest.branch_vars, minlength=layout.n_vars)
         self.weight = np.repeat(1.0 - degree, layout.card)
         self.largest_row = int(np.diff(forest.table_ptr).max(initial=1))
+        self.entropies = float(np.log(np.diff(forest.table_ptr)).sum() + np.abs(degree - 1.0) @ np.log(layout.card))
 
     def begin(self, mu: Floats) -> Run:
         """Start a run at the trees that are products of these marginals."""
@@ -206,6 +212,15 @@ class ForestField(Field):
         outside = self._score(self.forest.outside, inc.scope_ptr, inc.scope_vars, run)
         inside = np.multiply(run.tree, self.table, out=np.zeros_like(run.tree), where=run.tree > 0).sum()
         return outside + float(inside + entropy(run.tree).sum() + self.weight @ entropy(run.mu))
+
+    def deviation(self, run: Run) -> float:
+        """Return how far trees' tables may be from those of a distribution: what all factors of a tree disagree by."""
+        lay, forest = self.graph.layout, self.forest
+        apart = float(forest_deviation(
+            forest.branch_ptr, forest.branch_scope_ptr, forest.branch_vars, forest.table_ptr, lay.card, lay.state_ptr,
+            run.tree, run.mu, np.empty(self.widest),
+        ))  # fmt: skip
+        return apart + super().deviation(run)
 
     def tables(self, run: Run) -> Floats:
         """Return the trees' own marginals, and products outside."""
