@@ -1,9 +1,14 @@
 """Memory stays within what was predicted, and auto keeps its word about time."""
 
 import os
+import re
 import subprocess
 import sys
+import tracemalloc
+import warnings
+from typing import Any
 
+import numpy as np
 import pytest
 
 import beliefs as bl
@@ -47,6 +52,42 @@ def test_memory_used_is_the_memory_predicted(task: str) -> None:
     predicted, used = map(float, done.stdout.split())
     assert used <= predicted + 16e6, "allocators round up, by less than a clique of 8 x 2^23 bytes"
     assert predicted < 1.5 * 8 * 2**23, "far from keeping every table"
+
+
+def grid_model(side: int, states: int) -> bl.FactorGraph:
+    rng = np.random.default_rng(0)
+    edges = np.ascontiguousarray(bl.datasets.grid_edges(side, side), np.int64)
+    shape = (len(edges), states, states)
+    return bl.FactorGraph.pairwise(rng.normal(size=(side * side, states)), edges, 0.3 * rng.normal(size=shape))
+
+
+def wide_model(n_vars: int, arity: int) -> bl.FactorGraph:
+    rng = np.random.default_rng(1)
+    scopes = [rng.choice(n_vars, arity, replace=False) for _ in range(n_vars)]
+    return bl.FactorGraph.from_tables([2] * n_vars, [(s, rng.normal(size=2**arity)) for s in scopes], log=True)
+
+
+@pytest.mark.parametrize("method", ["bp", "trw", "fractional_bp", "mean_field"])
+@pytest.mark.parametrize(
+    ("make", "sizes"), [(grid_model, (150, 2)), (grid_model, (60, 8)), (grid_model, (30, 21)), (wide_model, (4000, 6))]
+)
+def test_memory_of_sweeps_is_predicted(make: Any, sizes: tuple[int, int], method: str) -> None:
+    """Within a fifth, and a quarter of a megabyte; a plan that is made in the call counts, factor marginals do not."""
+    graph, small = make(*sizes), make(16, sizes[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        bl.infer(small, method, max_iters=3, threads=1)  # loads the kernels
+        tracemalloc.start()
+        try:
+            bl.infer(graph, method, max_iters=3, threads=1)
+            taken = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    with pytest.raises(bl.BudgetError, match=r"needs [\d.]+ [kM]B") as refused:
+        bl.infer(graph, method, max_bytes=1)
+    number, unit = re.search(r"needs ([\d.]+) ([kM])B", str(refused.value)).groups()  # type: ignore[union-attr]
+    predicted = float(number) * {"k": 1e3, "M": 1e6}[unit]
+    assert abs(predicted - taken) <= 0.2 * taken + 2.5e5
 
 
 def test_samples_count_against_the_budget() -> None:

@@ -133,6 +133,11 @@ class Layout:
         return frozen_ints(np.concatenate([[0], np.cumsum(self.factor_size)]), "table offsets")
 
     @cached_property
+    def arity(self) -> Ints:
+        """Number of variables of each factor, (n_factors,)."""
+        return frozen_ints(np.diff(self.scope_ptr), "arities")
+
+    @cached_property
     def edge_factor(self) -> Ints:
         """The factor of each edge, (n_edges,)."""
         return frozen_ints(np.repeat(np.arange(self.n_factors), np.diff(self.scope_ptr)), "edges")

@@ -98,13 +98,11 @@ class LogMessages:
 
         A term is no larger than its largest entry. Messages enter with their counting numbers, potentials once.
         """
-        now, lay = self.setting, self.setting.layout
-        starts, sharers = lay.plan("runs of cells", lambda: np.unique(lay.cell_ptr, return_counts=True))
-        of_tables = sharers * _largest(np.where(now.theta > -np.inf, np.abs(now.theta), 0.0), starts)
+        lay = self.setting.layout
         of_variables = (1.0 + np.diff(lay.var_ptr)) * _largest(np.abs(self.finite), lay.state_ptr[:-1])
         sent = np.where(self.messages > -np.inf, np.abs(self.messages), 0.0)
         of_edges = _largest(sent, message_offsets(lay)[:-1])
-        magnitude = float(of_tables.sum() + of_variables.sum() + of_edges.sum())
+        magnitude = self.setting.magnitude + float(of_variables.sum() + of_edges.sum())
         widest = float(lay.factor_size.max(initial=1)) + float(lay.card.max(initial=1))
         return rounding_error(magnitude, lay.n_factors + lay.n_vars + widest) + UNIT * lay.n_factors * (
             3.0 * widest + 10.0

@@ -28,11 +28,12 @@ from beliefs.inference.base import (
 )  # fmt: skip
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.messages.log_messages import Assessment, LogMessages
+from beliefs.inference.messages.memory import needed_bytes
 from beliefs.inference.messages.pairwise_tier import PairwiseTier
 from beliefs.inference.messages.residual import ResidualQueue
 from beliefs.inference.messages.rho import Reweighting
 from beliefs.inference.messages.schedule import SCHEDULES, make_schedule
-from beliefs.inference.messages.setting import Setting, message_offsets
+from beliefs.inference.messages.setting import Setting
 from beliefs.inference.messages.tiers import REFRESH, LinearTier, LogTier, Tier
 from beliefs.inference.parallel import side_by_side
 from beliefs.inference.search.decoding import decoded, query_decoding
@@ -173,6 +174,9 @@ class MessagePassing(Method):
     iterative: ClassVar[bool] = True
     value_is_free: ClassVar[bool] = False
     fixed_point: ClassVar[bool] = True
+    certifies: ClassVar[bool] = False
+    """Whether counting numbers come with a certificate."""
+
     tiers: ClassVar[tuple[type[Tier], ...]] = (PairwiseTier, LinearTier, LogTier)
 
     def __post_init__(self) -> None:
@@ -204,10 +208,8 @@ class MessagePassing(Method):
         return state
 
     def _check_budget(self, problem: Problem) -> None:
-        """Raise if scaled tables, beliefs, messages in two forms, their sums and the order do not fit."""
-        lay = problem.graph.layout
-        states = float(message_offsets(lay)[-1])
-        needed = 8.0 * (2.0 * float(lay.table_ptr[-1]) + 4.0 * states + 6.0 * lay.n_states + 8.0 * lay.n_edges)
+        """Raise if scaled tables, messages, their sums and the order do not fit."""
+        needed = needed_bytes(problem.graph.layout, self.certifies)
         if needed > max(problem.max_bytes, _TRIFLE):
             limit = readable_bytes(problem.max_bytes)
             raise BudgetError(

@@ -40,6 +40,19 @@ class Setting:
         finite = self.theta[self.theta > -np.inf]
         return -max(_LEAST_LOG, _SPANS * float(np.ptp(finite)) if finite.size else 0.0)
 
+    @cached_property
+    def magnitude(self) -> float:
+        """The largest absolute finite entry of each factor's table, added up: what sums of potentials may round by."""
+        lay = self.layout
+        if not lay.n_cells:
+            return 0.0
+        starts, sharers = lay.plan("runs of cells", lambda: np.unique(lay.cell_ptr, return_counts=True))
+        theta = self.theta
+        if theta.min() == -np.inf:
+            theta = np.where(theta > -np.inf, theta, 0.0)
+        high, low = np.maximum.reduceat(theta, starts), np.minimum.reduceat(theta, starts)
+        return float((sharers * np.maximum(np.abs(high), np.abs(low))).sum())
+
 
 def message_offsets(layout: Layout) -> Ints:
     """Return where the message of each edge begins in the flat array of log messages, (n_edges+1,)."""

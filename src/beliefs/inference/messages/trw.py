@@ -62,6 +62,7 @@ class TRW(MessagePassing):
 
     name: ClassVar[str] = "trw"
     guarantee: ClassVar[str] = "upper bound"
+    certifies: ClassVar[bool] = True
     reference: ClassVar[str] = "wainwright2005, kolmogorov2006, meltzer2009"
 
     def __post_init__(self) -> None:

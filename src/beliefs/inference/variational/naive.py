@@ -124,7 +124,7 @@ class BinaryField(NaiveField):
     @classmethod
     def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
         """Add the neighbours, their couplings and the temporaries."""
-        return super().n_bytes(layout, hard, runs) + 8.0 * (12 * layout.n_edges + 8 * layout.n_vars)
+        return super().n_bytes(layout, hard, runs) + 8.0 * (6 * layout.n_edges + 8 * layout.n_vars)
 
 
 class PairwiseField(NaiveField):
@@ -156,9 +156,7 @@ class PairwiseField(NaiveField):
     @classmethod
     def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
         """Add the neighbours, the unary potentials and the temporaries."""
-        return super().n_bytes(layout, hard, runs) + 8.0 * (
-            10 * layout.n_edges + 5 * layout.n_states + 6 * layout.n_vars
-        )
+        return super().n_bytes(layout, hard, runs) + 8.0 * 2.5 * layout.n_edges
 
 
 def naive_field(layout: Layout, hard: Bools) -> type[NaiveField]:

@@ -236,9 +236,11 @@ class ForestField(Field):
     @classmethod
     def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
         """Add the trees' tables, by run and with temporaries, and the structure."""
-        cells = float(layout.factor_size[np.diff(layout.scope_ptr) > 1].sum())
-        structure = 8 * layout.n_edges + 10 * layout.n_vars + 8 * layout.n_factors
-        return super().n_bytes(layout, hard, runs) + 8.0 * (cells * (runs + 4) + structure)
+        joining = layout.arity > 1
+        cells, axes = float(layout.factor_size[joining].sum()), float((layout.arity[joining] - 1).sum())
+        inside = cells * min(1.0, layout.n_vars / max(axes, 1.0))  # a forest has as many links as variables, at most
+        structure = 4 * layout.n_edges + 6 * layout.n_vars + 14 * layout.n_factors
+        return super().n_bytes(layout, hard, runs) + 8.0 * (inside * (runs + 2.5) + structure)
 
 
 def _strongest_first(graph: FactorGraph, inc: Incidence) -> Ints:
