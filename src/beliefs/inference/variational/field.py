@@ -138,7 +138,7 @@ class Field(ABC):
 
     @classmethod
     def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
-        """Predict the memory of ``runs`` runs, the order and the temporaries; marginals of factors come when asked for."""
+        """Predict the memory of ``runs`` runs, the order and temporaries; marginals of factors come when asked for."""
         zeros = 3 * layout.n_cells if hard.any() else 0
         return 8.0 * (layout.n_states * (2 * runs + 4) + zeros + 4 * layout.n_vars + 1.5 * layout.n_edges)
 
