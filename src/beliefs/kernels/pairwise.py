@@ -15,6 +15,8 @@ padding messages are one and products zero (zero and ``LOW`` in logs), so that i
 padded: four entries at the end of a row are read into the next one, and ``psi`` has some entries to spare at its end.
 The table of edge e begins at ``at[e]``, or, if ``at`` is empty, at ``e K^2``.
 
+Messages are read from ``messages`` and written to ``fresh``, which may be the same array.
+
 The loops over states are a few steps long, so for rows of four and of eight they are compiled with that width as a
 constant, and unroll.
 """
@@ -146,6 +148,7 @@ def sum_sweep(constant: int) -> Callable[..., None]:
         states: int,
         product: Floats,
         messages: Floats,
+        fresh: Floats,
     ) -> None:
         """Update edges ``begin, begin + stride, ...`` up to ``end`` with counting numbers 1.
 
@@ -155,7 +158,8 @@ def sum_sweep(constant: int) -> Callable[..., None]:
         cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
         to_u, to_v, mask = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM)
         fill_mask(states, width, mask)
-        tables, beliefs, sent, own_tables = address(psi), address(product), address(messages), at.size == 0
+        tables, beliefs, own_tables = address(psi), address(product), at.size == 0
+        sent, sending = address(messages), address(fresh)
         ahead = max(1, _AHEAD // (states * states)) * stride
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
@@ -168,8 +172,8 @@ def sum_sweep(constant: int) -> Callable[..., None]:
             both_products(states, width, table, tables, soon, mask, cu, cv, to_u, to_v)
             for x in range(0, width, 4):
                 new_u, new_v = load4(to_u, x), load4(to_v, x)
-                store4(sent, mu + x, new_u)
-                store4(sent, mv + x, new_v)
+                store4(sending, mu + x, new_u)
+                store4(sending, mv + x, new_v)
                 store4(beliefs, pu + x, multiply4(load4(cu, x), new_u))
                 store4(beliefs, pv + x, multiply4(load4(cv, x), new_v))
 
@@ -212,6 +216,7 @@ def power_sweep(constant: int) -> Callable[..., None]:
         states: int,
         product: Floats,
         messages: Floats,
+        fresh: Floats,
     ) -> None:
         """Do what :func:`sum_sweep` does with counting numbers ``rho`` and damping ``1 - keep`` in logs.
 
@@ -227,7 +232,8 @@ def power_sweep(constant: int) -> Callable[..., None]:
         powers, moves = stack_memory(_BOTH), stack_memory(_BOTH)
         for x in range(padded):
             put(ratios, x, 1.0)
-        tables, beliefs, sent, own_tables = address(psi), address(product), address(messages), at.size == 0
+        tables, beliefs, own_tables = address(psi), address(product), at.size == 0
+        sent, sending = address(messages), address(fresh)
         ahead = max(1, _AHEAD // (states * states)) * stride
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
@@ -247,8 +253,8 @@ def power_sweep(constant: int) -> Callable[..., None]:
                     )
                     store4(beliefs, pu + x, multiply4(load4(cu, x), root4(root_u)))
                     store4(beliefs, pv + x, multiply4(load4(cv, x), root4(root_v)))
-                    store4(sent, mu + x, new_u)
-                    store4(sent, mv + x, new_v)
+                    store4(sending, mu + x, new_u)
+                    store4(sending, mv + x, new_v)
                 continue
             if rho[e] == 1.0 and keep == 0.5:  # p (new / old)^(1/2) = (p / old) (new old)^(1/2), the message's own step
                 for x in range(0, width, 4):
@@ -256,8 +262,8 @@ def power_sweep(constant: int) -> Callable[..., None]:
                     root_v = root4(multiply4(load4(to_v, x), load4(sent, mv + x)))
                     store4(beliefs, pu + x, multiply4(load4(cu, x), root_u))
                     store4(beliefs, pv + x, multiply4(load4(cv, x), root_v))
-                    store4(sent, mu + x, root_u)
-                    store4(sent, mv + x, root_v)
+                    store4(sending, mu + x, root_u)
+                    store4(sending, mv + x, root_v)
                 continue
             for x in range(0, width, 4):
                 store4(ratios, x, divide4(load4(to_u, x), load4(sent, mu + x)))
@@ -271,8 +277,8 @@ def power_sweep(constant: int) -> Callable[..., None]:
                     store4(to_u, x, multiply4(load4(sent, mu + x), load4(moves, x)))
                     store4(to_v, x, multiply4(load4(sent, mv + x), load4(moves, width + x)))
             for x in range(0, width, 4):
-                store4(sent, mu + x, load4(to_u, x))
-                store4(sent, mv + x, load4(to_v, x))
+                store4(sending, mu + x, load4(to_u, x))
+                store4(sending, mv + x, load4(to_v, x))
 
     return sweep
 
@@ -334,6 +340,7 @@ def max_sweep(constant: int) -> Callable[..., None]:
         states: int,
         product: Floats,
         messages: Floats,
+        fresh: Floats,
     ) -> None:
         """Do what :func:`power_sweep` does with sums and maxima; ``psi`` is ``theta / rho``, ``product`` is beta."""
         width = constant if constant > 0 else (states + 3) // 4 * 4
@@ -342,7 +349,8 @@ def max_sweep(constant: int) -> Callable[..., None]:
         fill_mask(states, width, mask)
         for x in range(width):
             put(low, x, 0.0 if x < states else LOW)
-        tables, beliefs, sent, own_tables = address(psi), address(product), address(messages), at.size == 0
+        tables, beliefs, own_tables = address(psi), address(product), at.size == 0
+        sent, sending = address(messages), address(fresh)
         ahead = max(1, _AHEAD // (states * states)) * stride
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
@@ -359,8 +367,8 @@ def max_sweep(constant: int) -> Callable[..., None]:
                 old_u, old_v = load4(sent, mu + x), load4(sent, mv + x)
                 change_u = multiply4(share, subtract4(load4(to_u, x), old_u))
                 change_v = multiply4(share, subtract4(load4(to_v, x), old_v))
-                store4(sent, mu + x, add4(old_u, change_u))
-                store4(sent, mv + x, add4(old_v, change_v))
+                store4(sending, mu + x, add4(old_u, change_u))
+                store4(sending, mv + x, add4(old_v, change_v))
                 store4(beliefs, pu + x, multiply_add4(weight, change_u, load4(beliefs, pu + x)))
                 store4(beliefs, pv + x, multiply_add4(weight, change_v, load4(beliefs, pv + x)))
 

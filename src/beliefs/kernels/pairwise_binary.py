@@ -6,7 +6,8 @@ With the table scaled to :math:`\psi = \begin{pmatrix} 1 & b \\ c & d \end{pmatr
 .. math:: m_{e \to v} = \frac{b + d\, r_u}{1 + c\, r_u}, \qquad m_{e \to u} = \frac{c + d\, r_v}{1 + b\, r_v},
 
 in logs with maxima :math:`m_{e \to v} = \max(b, d + r_u) - \max(0, c + r_u)`. An edge is three numbers of table and two
-of messages. Values must be finite and within the range of a double: the caller sees to that.
+of messages, read from ``messages`` and written to ``fresh``, which may be the same array. Values must be finite and
+within the range of a double: the caller sees to that.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def binary_sum_sweep(
     states: int,
     ratio: Floats,
     messages: Floats,
+    fresh: Floats,
 ) -> None:
     """Update edges ``begin, begin + stride, ...`` with counting numbers 1: ``ratio (n,)``, ``messages (2 m,)``."""
     for e in range(begin, end, stride):
@@ -44,7 +46,7 @@ def binary_sum_sweep(
         ru, rv = ratio[i] / messages[2 * e], ratio[j] / messages[2 * e + 1]
         to_v = (b + d * ru) / (1.0 + c * ru)
         to_u = (c + d * rv) / (1.0 + b * rv)
-        messages[2 * e], messages[2 * e + 1] = to_u, to_v
+        fresh[2 * e], fresh[2 * e + 1] = to_u, to_v
         ratio[i], ratio[j] = ru * to_u, rv * to_v
 
 
@@ -62,6 +64,7 @@ def binary_power_sweep(
     states: int,
     ratio: Floats,
     messages: Floats,
+    fresh: Floats,
 ) -> None:
     """Do what :func:`binary_sum_sweep` does with counting numbers ``rho`` and log damping ``1 - keep``."""
     for e in range(begin, end, stride):
@@ -73,11 +76,11 @@ def binary_power_sweep(
         to_u = (c + d * rv) / (1.0 + b * rv)
         if rho[e] == 1.0 and keep == 0.5:
             moved_u, moved_v = math.sqrt(to_u * mu), math.sqrt(to_v * mv)
-            messages[2 * e], messages[2 * e + 1] = moved_u, moved_v
+            fresh[2 * e], fresh[2 * e + 1] = moved_u, moved_v
             ratio[i], ratio[j] = ru * moved_u, rv * moved_v
             continue
         if rho[e] == 0.5 and keep == 1.0:
-            messages[2 * e], messages[2 * e + 1] = to_u, to_v
+            fresh[2 * e], fresh[2 * e + 1] = to_u, to_v
             ratio[i], ratio[j] = ru * math.sqrt(to_u * mu), rv * math.sqrt(to_v * mv)
             continue
         change = multiply4(fill4(keep), log4(pair4(to_u / mu, to_v / mv)))  # both logarithms at once
@@ -85,10 +88,10 @@ def binary_power_sweep(
         ratio[i] *= first4(power)
         ratio[j] *= second4(power)
         if keep == 1.0:
-            messages[2 * e], messages[2 * e + 1] = to_u, to_v
+            fresh[2 * e], fresh[2 * e + 1] = to_u, to_v
         else:
             moved = power if rho[e] == 1.0 else exp4(change)
-            messages[2 * e], messages[2 * e + 1] = mu * first4(moved), mv * second4(moved)
+            fresh[2 * e], fresh[2 * e + 1] = mu * first4(moved), mv * second4(moved)
 
 
 @linear_kernel
@@ -105,6 +108,7 @@ def binary_max_sweep(
     states: int,
     ratio: Floats,
     messages: Floats,
+    fresh: Floats,
 ) -> None:
     """Update edges by maxima, in logs; ``psi`` is ``(theta - theta_00) / rho`` without its first entry."""
     for e in range(begin, end, stride):
@@ -114,7 +118,7 @@ def binary_max_sweep(
         ru, rv = ratio[i] - mu, ratio[j] - mv
         change_v = keep * (max(b, d + ru) - max(0.0, c + ru) - mv)
         change_u = keep * (max(c, d + rv) - max(0.0, b + rv) - mu)
-        messages[2 * e], messages[2 * e + 1] = mu + change_u, mv + change_v
+        fresh[2 * e], fresh[2 * e + 1] = mu + change_u, mv + change_v
         ratio[i] += rho[e] * change_u
         ratio[j] += rho[e] * change_v
 

@@ -264,3 +264,37 @@ def test_what_cannot_be_walked_back_is_refused(method: bl.Method, said: str) -> 
 def test_options_out_of_range(field: str, bad: object) -> None:
     with pytest.raises(bl.ModelError, match=field):
         Truncated(method=bl.BP(), **{field: bad})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("states", [2, 3, 9])
+def test_states_are_handed_over_and_later_passes_leave_them_alone(states: int) -> None:
+    graph = grid(states)
+    run = message_run(graph, setting_of(bl.TRW(), graph), np.zeros(graph.layout.n_states))
+    held = []
+    for t in range(6):
+        now = run.tier.messages
+        state = run.save(True)
+        assert state.messages is now  # nothing is copied
+        held.append((state, now.copy()))
+        run.run_pass(t)
+        assert not np.shares_memory(run.tier.messages, now)
+    run.run_pass(6)  # nobody has these messages: they are written over
+    alone = run.tier.messages
+    run.run_pass(7)
+    assert run.tier.messages is alone
+    for state, before in held:
+        np.testing.assert_array_equal(state.messages, before)
+    last = run.tier.messages.copy()
+    run.load(held[2][0])
+    for t in range(2, 8):
+        run.run_pass(t)
+    np.testing.assert_array_equal(run.tier.messages, last)
+    np.testing.assert_array_equal(held[2][0].messages, held[2][1])
+
+
+@pytest.mark.parametrize("n_sweeps", [0, 1, 40])
+@pytest.mark.parametrize("method", [*METHODS, bl.MeanField()], ids=repr)
+def test_marginals_alone_are_to_the_byte_those_with_a_way_back(method: bl.Method, n_sweeps: int) -> None:
+    way = Truncated(method=method, n_sweeps=n_sweeps)
+    for graph in (grid(2), tied(3), mixed(), family("hard_zeros").condition({0: 0})):
+        np.testing.assert_array_equal(way.marginals(graph), way.run(graph).mu_var)

@@ -60,6 +60,7 @@ class PairwiseTier(Tier):
         self.rho = weights.of_edges if powered or self.log_domain else np.zeros(0)
         self.kernel = _kernel(edges, self.log_domain, powered)
         self.product = np.empty_like(unary)
+        self.fresh: Floats | None = None  # where a pass writes to; None: over the old messages
         self.messages = np.full(2 * edges.u.size * edges.width, 0.0 if self.log_domain else 1.0)
         if messages is None:
             self.product[:] = unary
@@ -99,9 +100,14 @@ class PairwiseTier(Tier):
         span = (last - begin, last - end, -1) if self.setting.schedule.passes[index].reverse else (begin, end, 1)
         self.kernel(
             self.edges.u, self.edges.v, self.at, self.psi, self.rho, 1.0 - self.setting.damping, *span,
-            self.edges.states, self.product, self.messages,
+            self.edges.states, self.product, self.messages, self.messages if self.fresh is None else self.fresh,
         )  # fmt: skip
         return DONE
+
+    def take_over(self) -> None:
+        """End a pass that was written to ``fresh``: its messages are the present ones."""
+        assert self.fresh is not None
+        self.messages, self.fresh = self.fresh, None
 
     def refresh(self) -> int:
         """Multiply up."""

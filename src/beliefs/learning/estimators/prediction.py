@@ -77,7 +77,7 @@ def marginals(loss: Loss, method: Method, tol: float | None, graph: FactorGraph)
     """Return the marginals of the variables, ``(n_states,)``, by the inference of a loss."""
     through = getattr(loss, "through", None)
     if through is not None:
-        return np.array(through.run(graph).mu_var)
+        return np.array(through.marginals(graph))
     if isinstance(loss, Likelihood):
         return answer(graph, exact_method(graph.layout), max_iters=1).mu_var
     if hasattr(loss, "method"):

@@ -95,3 +95,7 @@ class Gradient(ABC):
     @abstractmethod
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
         """Run inference; ``warm`` is the ``kept`` of earlier beliefs, which ways with a fixed start ignore."""
+
+    def marginals(self, graph: FactorGraph) -> Floats:
+        """Return the marginals of the variables alone, ``(n_states,)``: there will be no way back."""
+        return self.run(graph).mu_var

@@ -16,7 +16,15 @@ from weakref import finalize
 from beliefs.learning.gradients.shelf import put_back, take
 from beliefs.typing import Floats
 
-__all__ = ["Recording", "Replayed", "State"]
+__all__ = ["Recording", "Replayed", "Room", "State"]
+
+
+class Room:
+    """An array that goes back to the shelf when nobody has the room any more."""
+
+    def __init__(self, array: Floats) -> None:
+        self.array = array
+        finalize(self, put_back, array)
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,15 +33,14 @@ class State:
 
     messages: Floats
     rest: tuple[Floats, ...] | None = None
+    room: Room | None = None
 
     @classmethod
     def copied(cls, messages: Floats, rest: tuple[Floats, ...] | None) -> State:
-        """Copy the messages to memory that goes back to the shelf when nobody has the state any more."""
-        room = take(messages.size)
-        room[:] = messages
-        state = cls(room, rest)
-        finalize(state, put_back, room)
-        return state
+        """Copy the messages to memory of the shelf."""
+        room = Room(take(messages.size))
+        room.array[:] = messages
+        return cls(room.array, rest, room)
 
 
 class Replayed(ABC):
@@ -45,7 +52,7 @@ class Replayed(ABC):
 
     @abstractmethod
     def save(self, whole: bool) -> State:
-        """Copy the present state; ``whole`` if it will be gone on from."""
+        """Return the present state, which later passes do not change; ``whole`` if it will be gone on from."""
 
     @abstractmethod
     def load(self, state: State) -> None:

@@ -85,10 +85,14 @@ class MessageRun(Replayed):
     def run_pass(self, t: int) -> None:
         """Run pass ``t``, counted from the start of the run."""
         n = self.passes_an_iteration
-        if self.tier.run(t % n, 0, self.setting.schedule.passes[t % n].size) > 0:
+        if self.sweep(t % n) > 0:
             raise zero_probability(self.graph)
         if (t + 1) % (n * REFRESH) == 0:
             self.tier.refresh()
+
+    def sweep(self, index: int) -> int:
+        """Send the messages of one pass of an iteration; return what the tier says."""
+        return self.tier.run(index, 0, self.setting.schedule.passes[index].size)
 
     def beliefs(self) -> float:
         """Write beliefs of variables to ``mu_var``; return their largest change."""

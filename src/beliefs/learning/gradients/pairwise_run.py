@@ -22,7 +22,7 @@ from beliefs.kernels.back_pair_beliefs import (
 from beliefs.kernels.back_pairwise import add_waiting, back_sweep
 from beliefs.kernels.pairwise import CONSTANT_WIDTHS
 from beliefs.kernels.pairwise_setup import multiply_up
-from beliefs.learning.gradients.checkpoints import State
+from beliefs.learning.gradients.checkpoints import Room, State
 from beliefs.learning.gradients.message_run import MessageRun
 from beliefs.learning.gradients.shelf import put_back, take
 from beliefs.model.graph import FactorGraph
@@ -43,15 +43,29 @@ class PairwiseRun(MessageRun):
     def __init__(self, graph: FactorGraph, setting: Setting, tier: PairwiseTier, mu_var: Floats) -> None:
         super().__init__(graph, setting, tier, mu_var)
         finalize(self, put_back, tier.psi)
+        self.room, self.shared = Room(tier.messages), False
+
+    def sweep(self, index: int) -> int:
+        """Send the messages of one pass; those that a state has are left to it, and the new ones written elsewhere."""
+        if not self.shared:
+            return super().sweep(index)
+        room = Room(take(self.tier.messages.size))
+        self.tier.fresh = room.array
+        code = super().sweep(index)
+        self.tier.take_over()
+        self.room, self.shared = room, False
+        return code
 
     def save(self, whole: bool) -> State:
-        """Copy the messages, and their products."""
-        return State.copied(self.tier.messages, (self.tier.product.copy(),) if whole else None)
+        """Hand over the messages, with a copy of their products."""
+        self.shared = True
+        return State(self.tier.messages, (self.tier.product.copy(),) if whole else None, self.room)
 
     def load(self, state: State) -> None:
         """Go back to a whole state."""
-        assert state.rest is not None
-        self.tier.messages[:], self.tier.product[:] = state.messages, state.rest[0]
+        assert state.rest is not None and state.room is not None
+        self.tier.messages, self.room, self.shared = state.messages, state.room, True
+        self.tier.product[:] = state.rest[0]
 
     def mu_factor(self, state: State) -> Floats:
         """Return every factor's belief at a state: of one variable, the variable's."""

@@ -120,6 +120,17 @@ class Truncated(Gradient):
         run.beliefs()
         return MessageBeliefs(run, recording, last)
 
+    def marginals(self, graph: FactorGraph) -> Floats:
+        """Run ``n_sweeps`` iterations and keep nothing on the way."""
+        if isinstance(self.method, MeanField):
+            return super().marginals(graph)
+        assert isinstance(self.method, MessagePassing)
+        run = message_run(graph, setting_of(self.method, graph), observed_point_masses(graph))
+        for t in range(self.n_sweeps * run.passes_an_iteration):
+            run.run_pass(t)
+        run.beliefs()
+        return run.mu_var
+
     def _held(self, n_passes: int) -> int:
         return max(1, n_passes if self.checkpoints is None else min(self.checkpoints, n_passes))
 
