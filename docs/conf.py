@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tomllib
@@ -24,6 +25,10 @@ extensions = [
     "sphinxcontrib.bibtex",
 ]
 html_theme = "furo"
+# A package's page says what the package itself defines; what it passes on is on the page of its module. Some releases
+# of Sphinx (9.0, the last for Python 3.11) forget the options below on packages' pages, and look here.
+DESCRIBED = ("ignore-module-all", "members", "show-inheritance")
+os.environ["SPHINX_APIDOC_OPTIONS"] = ",".join(DESCRIBED)
 apidoc_modules = [
     {
         "path": "../src/beliefs",
@@ -31,7 +36,7 @@ apidoc_modules = [
         "separate_modules": True,
         "module_first": True,
         "exclude_patterns": ["../src/beliefs/__main__.py"],
-        "automodule_options": {"ignore-module-all", "members", "show-inheritance"},
+        "automodule_options": set(DESCRIBED),
     }
 ]
 myst_enable_extensions = ["dollarmath"]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from beliefs.datasets import make_grid
 from beliefs.inference.messages.trw import TRW
+from beliefs.inference.registry import METHODS
+from beliefs.inference.text import parse_method
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.registry import LOSSES, make_loss
@@ -99,3 +102,34 @@ def test_a_chain_and_its_mirror_image_cost_the_same(cls):
     mirrored = Instance(turned.layout, None, instance.labels[::-1].copy())
     again = loss_on(cls, mirrored).value_and_grad(turned.theta, [mirrored])[0]
     assert again == pytest.approx(value, abs=1e-9)
+
+
+# -- gradients belong to their values, or say that they do not ---------------------------------------------------
+THROUGH = [
+    ("wmb(ibound=2)", "auto", 1e-3),
+    ("trw", "auto", 1e-6),
+    ("trw", "implicit", 1e-6),
+    ("trw", "perturbation", 1e-6),
+    ("bp", "auto", 1e-6),
+    ("mean_field", "auto", 1e-6),
+    ("mean_field", "perturbation", 1e-6),
+    ("junction_tree", "auto", 1e-6),
+    ("junction_tree", "perturbation", 1e-6),
+]
+
+
+@pytest.mark.parametrize("text", ["univariate_logistic", "clique_quadratic"])
+@pytest.mark.parametrize(("method", "gradient", "tolerance"), THROUGH)
+def test_gradients_that_count_as_converged_are_those_of_the_values(text, method, gradient, tolerance):
+    checked = 0
+    for seed in range(2):
+        graph = make_grid(3, field=1.0, coupling=1.0, seed=seed)
+        parts = {"template": identity(graph.layout.n_cells), "method": parse_method(method, METHODS)}
+        loss = make_loss(text, gradient=gradient, **parts)
+        found = loss.evaluate(graph.theta, [labelled(graph)])
+        direction = np.random.default_rng(seed).standard_normal(graph.theta.size)
+        values = [loss.evaluate(graph.theta + r * direction, [labelled(graph)]).value for r in (1e-4, -1e-4)]
+        if not found.n_not_converged:
+            checked += 1
+            assert abs((values[0] - values[1]) / 2e-4 - found.grad @ direction) < tolerance
+    assert checked

@@ -7,6 +7,7 @@ import pytest
 
 import beliefs as bl
 from beliefs.learning.gradients.convergence import AtConvergence
+from beliefs.learning.gradients.registry import make_gradient
 from beliefs.learning.gradients.truncated import Truncated
 from families import family, grid_pairs, random_model, unary
 
@@ -92,3 +93,12 @@ def test_observed_and_hard_zeros() -> None:
 def test_exact_methods_are_refused() -> None:
     with pytest.raises(bl.UnsupportedError, match="way back"):
         AtConvergence(method=bl.JunctionTree())
+
+
+@pytest.mark.parametrize("gradient", ["convergence", "implicit", "perturbation", "convergence(tol=1e-6)"])
+def test_a_number_of_sweeps_is_refused_where_it_would_be_ignored(gradient: str) -> None:
+    with pytest.raises(bl.ModelError, match=r"takes inference to its end, not n_sweeps=5: give n_sweeps=None"):
+        make_gradient(gradient, bl.TRW(), n_sweeps=5)
+    assert make_gradient(gradient, bl.TRW()).name == gradient.partition("(")[0]
+    with pytest.raises(bl.ModelError, match="n_sweeps=None"):
+        bl.GridCRF(gradient=gradient).fit([np.zeros((2, 2, 1))], [[[0, 1], [1, 0]]])

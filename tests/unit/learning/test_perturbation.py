@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import beliefs as bl
 from beliefs.inference import Method
+from beliefs.learning.answers import Answer, answer
 from beliefs.learning.gradients.exact import Exact
 from beliefs.learning.gradients.mean_field import converge_mean_field
 from beliefs.learning.gradients.perturbation import Perturbation
@@ -137,3 +140,27 @@ def test_bad_options(options: dict[str, object]) -> None:
 def test_methods_that_cannot_be_differentiated() -> None:
     with pytest.raises(bl.UnsupportedError, match="sampling"):
         Perturbation(method=bl.Gibbs())
+
+
+def test_runs_that_end_elsewhere_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A perturbed run may meet its tolerance and yet stop in another place, further off than the step has moved it."""
+    graph, calls = family("grid"), []
+
+    def disturbed(*args: Any, **given: Any) -> Answer:
+        calls.append(answer(*args, **given))
+        bend = 1.0 + 1e-6 * (len(calls) == 3)
+        return replace(calls[-1], mu_factor=calls[-1].mu_factor * bend)
+
+    monkeypatch.setattr("beliefs.learning.gradients.perturbation.answer", disturbed)
+    beliefs = Perturbation(method=bl.TRW()).run(graph)
+    assert beliefs.converged
+    beliefs.pullback(*bars(graph))
+    assert all(call.converged for call in calls) and not beliefs.converged
+
+
+def test_the_step_follows_from_how_exact_marginals_are() -> None:
+    assert Perturbation(method=bl.TRW()).noise == EPSILON
+    assert Perturbation(method=bl.TRW(), tol=1e-9).noise == 1e-9
+    assert Perturbation(method=bl.WMB()).noise == pytest.approx(1e-7)
+    assert Perturbation(method=bl.WMB(), tol=1e-8).noise == pytest.approx(1e-5)
+    assert Perturbation(method=bl.JunctionTree(), tol=1e-9).noise == EPSILON

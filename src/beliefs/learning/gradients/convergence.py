@@ -97,7 +97,7 @@ class AtConvergence(Gradient):
     """
 
     method: Method
-    tol: float = 1e-6
+    tol: float = 1e-9
     back_tol: float = 1e-8
     max_iters: int = 1000
 

@@ -14,22 +14,30 @@ sides  difference                                                               
        \mu(\theta \pm k r q)`
 =====  =======================================================================================  ==============
 
-The step is :math:`r = m\, \epsilon^{e}\, (1 + \lVert\theta\rVert_\infty) / \lVert q \rVert_\infty` with machine epsilon
-:math:`\epsilon`. The error is about :math:`r^p + \delta / r` for marginals good to :math:`\delta`, so
-:math:`e = 1/(1 + p)` is the natural exponent; the paper has 1/3 throughout. Inference must be converged far below r:
-perturbed runs start from the messages of the first, which also keeps mean field in its local optimum. Where a logistic
-loss meets a label that is nearly impossible, q is huge, the step tiny, and rounding costs digits: about one for each
-factor of ten in :math:`\lVert q \rVert_\infty`; back-propagation has no such trouble.
+The step is :math:`r = m\, \delta^{e}\, (1 + \lVert\theta\rVert_\infty) / \lVert q \rVert_\infty` for marginals good to
+:math:`\delta`: the tolerance of inference, but no better than machine epsilon. Where inference is judged by its bound,
+:math:`\delta` is a tenth of the root of the tolerance, since a bound is flat at its optimum. The error is about
+:math:`r^p + \delta / r`, so :math:`e = 1/(1 + p)` is the natural exponent; the paper has 1/3 throughout. Perturbed runs
+start from the messages of the first, which also keeps mean field in its local optimum. Where a logistic loss meets a
+label that is nearly impossible, q is huge, the step tiny, and rounding costs digits: about one for each factor of ten
+in :math:`\lVert q \rVert_\infty`; back-propagation has no such trouble.
+
+Whether inference has settled as far as a difference needs is judged by the difference itself: marginals are smooth, so
+:math:`\mu(\theta + rq) - 2\mu(\theta) + \mu(\theta - rq)` is smaller than the difference by a factor of about r. Where
+it is not, runs that stopped short, or in different optima, have moved the marginals more than the step has, and the
+gradient does not count as converged.
 """
 
 from __future__ import annotations
 
+import math
+import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.inference.base import Method
+from beliefs.inference.base import Bound, Method
 from beliefs.learning.answers import Answer, answer
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.directions import direction
@@ -48,6 +56,10 @@ _DIFFERENCES = {
 """Steps in multiples of r, and the weight of the marginals there."""
 
 _EXPONENTS = {1: 1 / 2, 2: 1 / 3, 4: 1 / 5}
+_TOL, _TOL_OF_BOUNDS = 1e-14, 1e-12
+_ROUGH = 1e-3  # of a difference that marginals short of convergence may account for
+_BEND = 10.0  # curvature over slope of marginals along a direction of size one, at most
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +77,8 @@ class Perturbation(Gradient):
     exponent : float, optional
         The exponent of machine epsilon; None: 1/2, 1/3 and 1/5 for one, two and four sides.
     tol, max_iters
-        When inference stops; far below the step, which is about 1e-5 for two sides.
+        When inference stops; the step follows from it. None: 1e-14, a step of about 1e-5 for two sides; for methods
+        that are judged by their bound 1e-12, and 0.005.
 
     Examples
     --------
@@ -80,7 +93,7 @@ class Perturbation(Gradient):
     sides: int = 2
     multiplier: float = 1.0
     exponent: float | None = None
-    tol: float = 1e-14
+    tol: float | None = None
     max_iters: int = 10_000
 
     name: ClassVar[str] = "perturbation"
@@ -92,22 +105,38 @@ class Perturbation(Gradient):
             value = getattr(self, name)
             ok = (value is None and name == "exponent") or (is_number(value) and 0 < value < np.inf)
             check_option(ok, name, "a positive number", value)
-        check_option(is_number(self.tol) and self.tol >= 0, "tol", "a number >= 0", self.tol)
+        ok = self.tol is None or is_number(self.tol) and self.tol >= 0
+        check_option(ok, "tol", "None or a number of at least 0", self.tol)
         check_integer("max_iters", self.max_iters, 1)
         check_smooth(self.method, "a perturbation")
 
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
         """Run inference at the potentials themselves."""
         own = untied(graph)
-        found = answer(own, self.method, tol=self.tol, max_iters=self.max_iters, warm=warm)
+        found = answer(own, self.method, tol=self.inner_tol, max_iters=self.max_iters, warm=warm)
         return PerturbedBeliefs(self, graph, own, found)
 
-    def step(self, theta: Floats, along: Floats) -> float:
-        """Return r for a direction that is not zero."""
+    def step(self, theta: Floats, along: Floats, exact: bool = False) -> float:
+        """Return r for a direction that is not zero; ``exact``: marginals are those of the model, to rounding."""
         power = _EXPONENTS[self.sides] if self.exponent is None else self.exponent
         largest = float(np.abs(theta[theta > -np.inf]).max(initial=0.0))
-        rounding = float(np.finfo(np.float64).eps ** np.float64(power))
-        return self.multiplier * rounding * (1 + largest) / float(np.abs(along).max())
+        noise = sys.float_info.epsilon if exact else self.noise
+        return float(self.multiplier * noise**power * (1 + largest) / np.abs(along).max())
+
+    @property
+    def inner_tol(self) -> float:
+        """The tolerance of inference: one given, or one that the method can meet."""
+        if self.tol is not None:
+            return float(self.tol)
+        return _TOL_OF_BOUNDS if self.method.residual_of == "bound" else _TOL
+
+    @property
+    def noise(self) -> float:
+        """How far marginals may be from those of converged inference."""
+        if not self.method.iterative:
+            return sys.float_info.epsilon
+        tol = 0.1 * math.sqrt(self.inner_tol) if self.method.residual_of == "bound" else (self.tol or 0.0)
+        return max(float(tol), sys.float_info.epsilon)
 
 
 class PerturbedBeliefs(Beliefs):
@@ -128,15 +157,20 @@ class PerturbedBeliefs(Beliefs):
         along = direction(self.layout, bar_var, bar_factor)
         if not along.any():
             return np.zeros(self.layout.n_cells)
-        r = self.way.step(self.own.theta, along)
-        change = np.zeros(along.size)
+        r = self.way.step(self.own.theta, along, exact=self.found.bound is Bound.EXACT)
+        change, near = np.zeros(along.size), dict[int, Floats]()
         for steps, weight in _DIFFERENCES[self.way.sides]:
-            change += weight * (self.mu_factor if steps == 0 else self._beliefs_at(steps * r * along))
+            near[steps] = self.mu_factor if steps == 0 else self._beliefs_at(steps * r * along)
+            change += weight * near[steps]
+        if self.way.method.iterative and {1, -1} <= near.keys():
+            bent = np.abs(near[1] - 2 * self.mu_factor + near[-1]).max()
+            bend = max(_ROUGH, _BEND * r * float(np.abs(along).max()))
+            self.converged &= bool(bent <= bend * np.abs(near[1] - near[-1]).max() + _ROUNDING)
         return self.layout.in_cells(change / r)
 
     def _beliefs_at(self, shift: Floats) -> Floats:
         """Return the beliefs of all tables at shifted potentials; runs that stop short are remembered."""
         way, moved = self.way, self.own.with_theta(self.own.theta + shift)
-        found = answer(moved, way.method, tol=way.tol, max_iters=way.max_iters, warm=self.found.kept)
+        found = answer(moved, way.method, tol=way.inner_tol, max_iters=way.max_iters, warm=self.found.kept)
         self.converged = self.converged and found.converged
         return found.mu_factor

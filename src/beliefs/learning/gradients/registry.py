@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from beliefs.errors import ModelError
 from beliefs.inference.base import Method
 from beliefs.inference.exact.elimination import Elimination
 from beliefs.inference.exact.enumeration import Enumeration
@@ -31,7 +32,8 @@ def make_gradient(
     """Return the way written as ``name`` or ``name(field=literal, ...)`` for an inference.
 
     ``"auto"``: exact for exact methods; truncated for messages and mean field with a number of sweeps, at convergence
-    without; by perturbation for everything else that gives marginals.
+    without; by perturbation for everything else that gives marginals. Another way that has no number of sweeps
+    refuses one.
     """
     if isinstance(text, Gradient):
         return text
@@ -44,7 +46,13 @@ def make_gradient(
     if text != "auto":
         cls, values = parse_named(text, GRADIENTS, "gradient", also=("auto",))
     known = {f.name for f in fields(cls)}
-    return cls(**{name: value for name, value in given.items() if name in known} | values)
+    way = cls(**{name: value for name, value in given.items() if name in known} | values)
+    if text != "auto" and n_sweeps is not None and "n_sweeps" not in known:
+        raise ModelError(
+            f"gradient={cls.name} takes inference to its end, not n_sweeps={n_sweeps}: give n_sweeps=None, or "
+            "gradient=truncated"
+        )
+    return way
 
 
 def _fitting(method: Method, n_sweeps: int | None) -> type[Gradient]:
