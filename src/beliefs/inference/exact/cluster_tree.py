@@ -18,6 +18,7 @@ symbol                    array
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -84,7 +85,11 @@ class ClusterTree:
         columns = np.diff(self.tree.slot_ptr)[self.factors.size :]
         rows = int((np.diff(self.tree.cell_ptr) // columns).max(initial=0)) if sampling else 0
         numbers = rows + 2 * int(self.tree.slot_ptr[-1]) + 2 * int(columns.max(initial=0))
-        return 8 * numbers + sum(a.nbytes for a in (*self.tree, self.source, self.target))
+        return 8 * numbers + self._plan_bytes
+
+    @cached_property
+    def _plan_bytes(self) -> int:
+        return sum(a.nbytes for a in (*self.tree, self.source, self.target))
 
     @classmethod
     def build(cls, layout: Layout, order: Order, temperature: Floats, *, absorb: bool) -> ClusterTree:

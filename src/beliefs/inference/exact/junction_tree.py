@@ -97,8 +97,10 @@ class JunctionTree(Method):
     def init(self, problem: Problem, warm: object = None) -> TreeRun:
         """Plan, or take the kept plan, and check the budget."""
         order = self.planned(problem)
-        check_memory(order, self.n_bytes(problem), problem, self.name)
-        return TreeRun(problem, self._tree(problem, order), problem.tau)
+        check_work(order, self.name, problem.task)
+        tree = self._tree(problem, order)
+        check_memory(order, tree.n_bytes(sampling=problem.task is Task.SAMPLE), problem, self.name)
+        return TreeRun(problem, tree, problem.tau)
 
     def _tree(self, problem: Problem, order: Order) -> ClusterTree:
         key = ("junction_tree", repr(self), problem.task is Task.MAXIMIZE, problem.query.tobytes())
@@ -141,16 +143,18 @@ def planned_order(problem: Problem, method: str, restarts: int | None = None, se
     """
     layout = problem.graph.layout
     mixed = problem.task is Task.MARGINAL_MAP and 0 < problem.query.size
+    share = max(_SHARE * problem.time_limit, _LEAST)
+    key = ("order", method, restarts, seconds, problem.query.tobytes() if mixed else b"")
+
+    kept, began = layout.plan(key, _Plan), now()
+    if kept.order is not None:
+        return kept.order
     stage = np.zeros(layout.n_vars, np.int64)
     if mixed:
         stage[problem.query] = 1
     active = ~layout.observed & (np.diff(layout.var_ptr) > 0)
     scopes = layout.card, layout.scope_ptr, layout.scope_vars
-    share = max(_SHARE * problem.time_limit, _LEAST)
-    key = ("order", method, restarts, seconds, problem.query.tobytes() if mixed else b"")
-
-    kept, began = layout.plan(key, _Plan), now()
-    if kept.order is None and share > kept.not_enough:
+    if share > kept.not_enough:
         try:
             with Deadline(share, grace=False):
                 kept.order = plan_order(
