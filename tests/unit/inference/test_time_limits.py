@@ -26,6 +26,7 @@ from beliefs.inference.dual import state as gdd_state
 from beliefs.inference.exact import junction_tree, tree_run
 from beliefs.inference.exact.junction_tree import planned_order
 from beliefs.inference.quiet import quietly
+from beliefs.inference.sampling import chains
 from beliefs.inference.search import cutset as cutset_module
 from beliefs.inference.search.feasible import feasible_state
 from beliefs.inference.search.query_value import bounded_value
@@ -156,6 +157,19 @@ class TestInterruptedSteps:
         if task is Task.MARGINAL_MAP and result.value_bound is bl.Bound.EXACT:
             given = GRID.condition(dict(zip(QUERY, result.assignment.tolist(), strict=True)))
             assert result.log_value == pytest.approx(bl.infer(given, "enumeration").log_z)
+
+    @pytest.mark.parametrize("n", [0, 1, 7, 40])
+    def test_gibbs(self, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        whole = bl.sample(GRID, 40, "gibbs(chains=4, burn_in=5)").samples
+        monkeypatch.setattr(chains, "_UNWATCHED", 1)
+        assert np.array_equal(bl.sample(GRID, 40, "gibbs(chains=4, burn_in=5)").samples, whole)  # in smaller pieces
+        with monkeypatch.context() as patch:
+            patch.setattr(chains, "check_time", OutAfter(lambda: None, n))
+            drawn = bl.sample(GRID, 40, "gibbs(chains=4, burn_in=5)", time_limit=1e6)
+        assert drawn.status is bl.Status.TIME_LIMIT or n == 40
+        assert np.array_equal(drawn.samples, whole[: len(drawn)])
+        monkeypatch.setattr(chains, "check_time", OutAfter(lambda: None, n))
+        check_bounds(Task.INFER, self.cut(Task.INFER, "gibbs(chains=4, burn_in=5)"))
 
     @staticmethod
     def cut(task: Task, method: str) -> Any:

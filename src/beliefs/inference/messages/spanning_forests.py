@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from beliefs.deadline import check_time
 from beliefs.kernels.spanning import rooted_forest, tally_forest
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
@@ -56,6 +57,7 @@ def sampled_forests(layout: Layout, seed: int) -> tuple[Floats, Floats, int]:
     count, hung = np.zeros(layout.n_factors, np.int64), np.zeros(layout.n_edges, np.int64)
     drawn = 0
     while drawn < wanted or (count[joining] == 0).any():
+        check_time()
         order = _random_order(joining, rng)
         rare_first = np.argsort(np.minimum(count[order], 2**16 - 1).astype(np.uint16), kind="stable")
         parent_edge, _ = _forest(layout, order[rare_first])

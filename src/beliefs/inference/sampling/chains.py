@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from beliefs.deadline import check_time
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Bound, Problem, Task, observed_point_masses
 from beliefs.inference.rounding import magnitude, rounding_error, widened
@@ -19,6 +20,7 @@ from beliefs.typing import Floats, Ints
 
 __all__ = ["Chains", "Start", "resumed_states", "starting_states"]
 
+_UNWATCHED = 1_000_000  # draws between two looks at the clock: hundredths of a second
 _SEARCHES = 64  # states of positive weight that are searched for; further chains start where others do
 
 
@@ -65,10 +67,14 @@ class Chains:
             self.mu_var = self.marginals()
 
     def sweep(self, n: int, keep: bool = False) -> None:
-        """Do ``n`` sweeps."""
-        self.sweeper.sweep(self.n_sweeps, n, keep, self.states, self.sums)
-        self.n_sweeps += n
-        self.n_kept += n * keep
+        """Do ``n`` sweeps, or fewer when the time is over: OutOfTime."""
+        at_once = max(1, _UNWATCHED // self.states.size)
+        for done in range(0, n, at_once):
+            check_time()
+            now = min(at_once, n - done)
+            self.sweeper.sweep(self.n_sweeps, now, keep, self.states, self.sums)
+            self.n_sweeps += now
+            self.n_kept += now * keep
 
     def count(self) -> None:
         """Count the cells that the chains are in."""
