@@ -60,13 +60,16 @@ class _Compilation:
                 self._end(thread)
 
     def now(self) -> float:
+        if not self._depth:  # nearly always, and without waiting
+            return time.perf_counter() - self._total
         with self._lock:
             self._end(threading.get_ident())  # who asks is not compiling: an interrupt came before it could say so
             return (self._since if self._depth else time.perf_counter()) - self._total
 
     def _end(self, thread: int) -> None:
-        if self._depth.pop(thread, 0) and not self._depth:
-            self._total += time.perf_counter() - self._since
+        if len(self._depth) == 1 and thread in self._depth:
+            self._total += time.perf_counter() - self._since  # before it is gone: see `now`
+        self._depth.pop(thread, None)
 
 
 _compilation = _Compilation()
@@ -102,14 +105,17 @@ class Deadline:
     """
 
     def __init__(self, seconds: float, *, grace: bool = True) -> None:
-        began, outer = now(), _current.get()
+        outer = _current.get()
         limit = math.inf if outer is None else outer.end
-        self.soft = min(began + seconds, limit)
-        self.hard = min(began + seconds + (_GRACE[0] * seconds + _GRACE[1] if grace else 0.0), limit)
-        self._flags = tuple(np.array([end <= began], np.int64) for end in (self.soft, self.hard))
-        self._stepping = False
-        self._closed = threading.Event()
+        self._flags, self._closed, self._stepping = (_NEVER, _NEVER), _NOBODY, False
         self._outer: list[Token[Deadline | None]] = []
+        self.soft = self.hard = math.inf
+        if min(seconds, limit) < math.inf:
+            began = now()
+            self.soft = min(began + seconds, limit)
+            self.hard = min(began + seconds + (_GRACE[0] * seconds + _GRACE[1] if grace else 0.0), limit)
+            self._flags = np.array([self.soft <= began], np.int64), np.array([self.hard <= began], np.int64)
+            self._closed = threading.Event()
 
     @property
     def end(self) -> float:
@@ -150,6 +156,7 @@ class Deadline:
 
 _current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 _NEVER: Ints = np.zeros(1, np.int64)
+_NOBODY = threading.Event()  # watches where there is no limit
 
 
 def stop_flag() -> Ints:

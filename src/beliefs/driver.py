@@ -98,7 +98,9 @@ class Limits:
         seconds = self.time_limit == math.inf or is_number(self.time_limit) and self.time_limit >= 0
         check_option(bool(seconds), "time_limit", "a number of at least 0", self.time_limit)
         if math.isnan(self.end):
-            object.__setattr__(self, "end", clock() + self.started + self.time_limit - time.perf_counter())
+            unlimited = self.time_limit == math.inf
+            end = math.inf if unlimited else clock() + self.started + self.time_limit - time.perf_counter()
+            object.__setattr__(self, "end", end)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -251,9 +251,9 @@ def _is_auto(method: Method | str) -> bool:
 def _automatic(question: Question) -> Done:
     """Put the question to the method of choice; to bounds where exact inference takes longer than it should."""
     chosen, reason = choose(question.problem)
-    if chosen.iterative:
-        return question.put(chosen, reason)
     limit = question.problem.time_limit
+    if chosen.iterative or limit == math.inf:
+        return question.put(chosen, reason)
     share = max(EXACT_SHARE * limit, _LEAST_EXACT)
     try:
         with Deadline(share, grace=False):

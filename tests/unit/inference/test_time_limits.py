@@ -256,6 +256,13 @@ class TestPlanning:
         with no_time():
             assert planned_order(problem, "auto") is found
 
+    def test_the_tree_of_a_quick_order_is_not_taken_for_that_of_a_good_one(self) -> None:
+        graph, method = bl.datasets.make_ising_grid(7, seed=3), bl.JunctionTree()
+        with no_time():
+            quick = method._tree(Problem(graph), method.planned(Problem(graph)))
+        good = method._tree(Problem(graph), method.planned(Problem(graph)))
+        assert good.order.method != quick.order.method == "degeneracy"
+
     def test_a_question_with_no_more_time_does_not_search_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         graph, seconds = bl.datasets.make_ising_grid(7, seed=2), iter(range(1000))
         monkeypatch.setattr(junction_tree, "now", lambda: float(next(seconds)))  # a second a look

@@ -103,7 +103,7 @@ class JunctionTree(Method):
         return TreeRun(problem, tree, problem.tau)
 
     def _tree(self, problem: Problem, order: Order) -> ClusterTree:
-        key = ("junction_tree", repr(self), problem.task is Task.MAXIMIZE, problem.query.tobytes())
+        key = ("junction_tree", repr(self), order.method, problem.task is Task.MAXIMIZE, problem.query.tobytes())
         layout = problem.graph.layout
         return layout.plan(key, lambda: ClusterTree.build(layout, order, problem.tau, absorb=True))
 
@@ -143,10 +143,7 @@ def planned_order(problem: Problem, method: str, restarts: int | None = None, se
     """
     layout = problem.graph.layout
     mixed = problem.task is Task.MARGINAL_MAP and 0 < problem.query.size
-    share = max(_SHARE * problem.time_limit, _LEAST)
-    key = ("order", method, restarts, seconds, problem.query.tobytes() if mixed else b"")
-
-    kept, began = layout.plan(key, _Plan), now()
+    kept = layout.plan(("order", method, restarts, seconds, problem.query.tobytes() if mixed else b""), _Plan)
     if kept.order is not None:
         return kept.order
     stage = np.zeros(layout.n_vars, np.int64)
@@ -154,15 +151,15 @@ def planned_order(problem: Problem, method: str, restarts: int | None = None, se
         stage[problem.query] = 1
     active = ~layout.observed & (np.diff(layout.var_ptr) > 0)
     scopes = layout.card, layout.scope_ptr, layout.scope_vars
+    began, share = now(), max(_SHARE * problem.time_limit, _LEAST)
     if share > kept.not_enough:
         try:
             with Deadline(share, grace=False):
                 kept.order = plan_order(
                     *scopes, method=method, restarts=restarts, stage=stage, active=active, time_limit=seconds
                 )
+            return kept.order
         except OutOfTime:
             kept.not_enough = max(kept.not_enough, now() - began)
-    if kept.order is not None:
-        return kept.order
     waiting = np.where(active, stage, -1)
     return layout.plan(("degeneracy", waiting.tobytes()), lambda: degeneracy_plan(*scopes, waiting))
