@@ -12,64 +12,85 @@ Four doors answer the four questions about a model; every number says whether it
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from beliefs import datasets, io
-from beliefs.driver import Progress, Status, Trace
-from beliefs.errors import (
-    BeliefsError,
-    BudgetError,
-    ConvergenceWarning,
-    DataWarning,
-    FormatError,
-    ModelError,
-    NotConvergedError,
-    UnsupportedError,
-    ZeroProbabilityError,
-)
-from beliefs.inference import (
-    METHODS,
-    Bound,
-    InferenceResult,
-    MapResult,
-    MarginalMapResult,
-    Method,
-    SampleResult,
-    infer,
-    marginal_map,
-    maximize,
-    methods,
-    sample,
-)
-from beliefs.inference.buckets.mini_bucket import MiniBucket
-from beliefs.inference.buckets.wmb import WMB
-from beliefs.inference.dual.gdd import GDD
-from beliefs.inference.exact.elimination import Elimination
-from beliefs.inference.exact.enumeration import Enumeration
-from beliefs.inference.exact.junction_tree import JunctionTree
-from beliefs.inference.messages.bp import BP
-from beliefs.inference.messages.fractional import FractionalBP
-from beliefs.inference.messages.trw import TRW
-from beliefs.inference.sampling.gibbs import Gibbs
-from beliefs.inference.search.local_search import LocalSearch
-from beliefs.inference.variational.mean_field import MeanField
-from beliefs.io import read, read_evidence, read_query, write
-from beliefs.model import BayesianNetwork, Factor, FactorGraph, Layout, Variable
-
 if TYPE_CHECKING:
-    from beliefs import learning, metrics
+    from beliefs import datasets, inference, io, learning, metrics
+    from beliefs.driver import Progress, Status, Trace
+    from beliefs.errors import (
+        BeliefsError,
+        BudgetError,
+        ConvergenceWarning,
+        DataWarning,
+        FormatError,
+        ModelError,
+        NotConvergedError,
+        UnsupportedError,
+        ZeroProbabilityError,
+    )
+    from beliefs.inference import (
+        METHODS,
+        Bound,
+        InferenceResult,
+        MapResult,
+        MarginalMapResult,
+        Method,
+        SampleResult,
+        infer,
+        marginal_map,
+        maximize,
+        methods,
+        sample,
+    )
+    from beliefs.inference.buckets.mini_bucket import MiniBucket
+    from beliefs.inference.buckets.wmb import WMB
+    from beliefs.inference.dual.gdd import GDD
+    from beliefs.inference.exact.elimination import Elimination
+    from beliefs.inference.exact.enumeration import Enumeration
+    from beliefs.inference.exact.junction_tree import JunctionTree
+    from beliefs.inference.messages.bp import BP
+    from beliefs.inference.messages.fractional import FractionalBP
+    from beliefs.inference.messages.trw import TRW
+    from beliefs.inference.sampling.gibbs import Gibbs
+    from beliefs.inference.search.local_search import LocalSearch
+    from beliefs.inference.variational.mean_field import MeanField
+    from beliefs.io import read, read_evidence, read_query, write
     from beliefs.learning.estimators.chain import ChainCRF
     from beliefs.learning.estimators.graph import GraphCRF
     from beliefs.learning.estimators.grid import GridCRF
+    from beliefs.model import BayesianNetwork, Factor, FactorGraph, Layout, Variable
 
 __version__ = "0.1.0"
 
-# What takes long to load and is not needed by every program: name -> module.
-_LATE = {
-    "ChainCRF": "beliefs.learning.estimators.chain",
-    "GraphCRF": "beliefs.learning.estimators.graph",
-    "GridCRF": "beliefs.learning.estimators.grid",
-    "learning": "beliefs.learning",
-    "metrics": "beliefs.metrics",
-}
+# Loaded at their first use, so that a program waits for what it uses only: module -> its public names.
+_HOMES = {
+    "driver": ("Progress", "Status", "Trace"),
+    "errors": (
+        "BeliefsError", "BudgetError", "ConvergenceWarning", "DataWarning", "FormatError", "ModelError",
+        "NotConvergedError", "UnsupportedError", "ZeroProbabilityError",
+    ),
+    "inference": (
+        "METHODS", "Bound", "InferenceResult", "MapResult", "MarginalMapResult", "Method", "SampleResult", "infer",
+        "marginal_map", "maximize", "methods", "sample",
+    ),
+    "inference.buckets.mini_bucket": ("MiniBucket",),
+    "inference.buckets.wmb": ("WMB",),
+    "inference.dual.gdd": ("GDD",),
+    "inference.exact.elimination": ("Elimination",),
+    "inference.exact.enumeration": ("Enumeration",),
+    "inference.exact.junction_tree": ("JunctionTree",),
+    "inference.messages.bp": ("BP",),
+    "inference.messages.fractional": ("FractionalBP",),
+    "inference.messages.trw": ("TRW",),
+    "inference.sampling.gibbs": ("Gibbs",),
+    "inference.search.local_search": ("LocalSearch",),
+    "inference.variational.mean_field": ("MeanField",),
+    "io": ("read", "read_evidence", "read_query", "write"),
+    "learning.estimators.chain": ("ChainCRF",),
+    "learning.estimators.graph": ("GraphCRF",),
+    "learning.estimators.grid": ("GridCRF",),
+    "model": ("BayesianNetwork", "Factor", "FactorGraph", "Layout", "Variable"),
+}  # fmt: skip
+_MODULES = ("datasets", "driver", "errors", "inference", "io", "learning", "metrics", "model")
+_HOME = {name: f"beliefs.{module}" for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BP",
@@ -113,6 +134,7 @@ __all__ = [
     "ZeroProbabilityError",
     "datasets",
     "infer",
+    "inference",
     "io",
     "learning",
     "marginal_map",
@@ -128,12 +150,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is loaded late, at its first use."""
-    if name not in _LATE:
+    """Load a public name at its first use."""
+    if name in _MODULES:
+        return import_module(f"beliefs.{name}")
+    if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(_LATE[name])
-    found = module if name.islower() else getattr(module, name)
-    globals()[name] = found
+    globals()[name] = found = getattr(import_module(_HOME[name]), name)
     return found
 
 

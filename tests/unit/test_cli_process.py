@@ -300,7 +300,7 @@ def test_warmup_compiles_every_kernel_that_the_package_calls(tmp_path: Path) -> 
         "except SystemExit as end: assert end.code == 0\n"
         "names = json.loads(sys.argv[1])\n"
         "found = [(m, n, getattr(importlib.import_module(m), n)) for m, n in names]\n"
-        "print(json.dumps([[m, n] for m, n, k in found if hasattr(k, 'signatures') and not k.signatures]))\n"
+        "print(json.dumps([[m, n] for m, n, k in found if hasattr(k, 'is_on_disk') and not k.is_on_disk]))\n"
     )
     process = start(tmp_path, json.dumps(sorted(entrances())), code=code)
     text, errors = process.communicate(timeout=4 * PATIENCE)
@@ -308,3 +308,22 @@ def test_warmup_compiles_every_kernel_that_the_package_calls(tmp_path: Path) -> 
     *_, said, cold = text.splitlines()
     assert said.endswith(" s)")
     assert json.loads(cold) == []
+
+
+@pytest.mark.parametrize("module", ["numpy", "click", "beliefs.inference.doors"])
+def test_ctrl_c_while_modules_load(tmp_path: Path, module: str) -> None:
+    code = (
+        "import builtins, os, signal, time\n"
+        "original = builtins.__import__\n"
+        "def slow(name, *rest):\n"
+        f"    if name == {module!r}:\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        time.sleep(1)\n"
+        "    return original(name, *rest)\n"
+        "from beliefs.cli import main\n"
+        "builtins.__import__ = slow\n"
+        "main()\n"
+    )
+    process = start(tmp_path, "infer", "asia", code=code)
+    text, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, text, errors) == (130, "", "beliefs: interrupted\n")

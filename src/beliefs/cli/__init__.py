@@ -1,65 +1,45 @@
 """The command ``beliefs``: the four questions, and what goes with them, from the shell.
 
-One module a group of commands; :mod:`beliefs.cli.program` turns every error into one line and an exit code.
+One module a group of commands; :mod:`beliefs.cli.program` turns every error into one line and an exit code. Little is
+imported here, so that Ctrl-C is answered well from the start.
 """
 
 from __future__ import annotations
 
 import os
+import signal
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import click
-
-from beliefs import __version__
-from beliefs.cli.files import convert_command
-from beliefs.cli.fit import fit_command, predict_command
-from beliefs.cli.info import info_command
-from beliefs.cli.methods import methods_command
-from beliefs.cli.program import Program
-from beliefs.cli.questions import infer_command, marginal_map_command, maximize_command, sample_command
-from beliefs.cli.uai import uai_command
-from beliefs.cli.warmup import warmup_command
+if TYPE_CHECKING:
+    from beliefs.cli.commands import commands
 
 __all__ = ["commands", "main"]
 
-
-@click.group(
-    "beliefs", cls=Program, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True
-)
-@click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False),
-    help="Folder of further networks and data sets; the environment's BELIEFS_DATA otherwise.",
-)
-@click.version_option(__version__, prog_name="beliefs", message="%(prog)s %(version)s")
-@click.pass_context
-def commands(context: click.Context, data: str | None) -> None:
-    """Inference in discrete graphical models, with answers that say how far to trust them.
-
-    MODEL is a file (.uai, .LG, .bif, .xmlbif, .fg, .wcsp, .npz, also .gz, .xz and .bz2) or the name of a network that
-    comes with the package, such as alarm.
-    """
-    if data is not None:
-        os.environ["BELIEFS_DATA"] = data
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
-
-
-for command in (
-    info_command,
-    infer_command,
-    maximize_command,
-    marginal_map_command,
-    sample_command,
-    fit_command,
-    predict_command,
-    convert_command,
-    methods_command,
-    warmup_command,
-    uai_command,
-):
-    commands.add_command(command)
+_INTERRUPTED = 130  # as in beliefs.cli.program, which is not there yet
 
 
 def main() -> None:
     """Run the command line and exit."""
+    default = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else whoever started us decides
+    if default:
+        signal.signal(signal.SIGINT, _leave)
+    from beliefs.cli.commands import commands
+
+    if default:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     commands.main(prog_name="beliefs")
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    """End at once: an exception in the middle of loading modules would surface as something else."""
+    os.write(2, b"beliefs: interrupted\n")
+    os._exit(_INTERRUPTED)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "commands":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from beliefs.cli.commands import commands
+
+    return commands

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import sys
-import threading
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
 
-from beliefs.kernels._jit import kernels
-
 __all__ = ["explained_wait", "no_explanation"]
 
-_PATIENCE = 3.0  # seconds before anyone wonders
-_TIMER = "beliefs.first_use"
+_LOG = logging.getLogger("beliefs")
+
+
+class _OneLine(logging.Handler):
+    """Writes what the library has to say as the command writes its own lines."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"beliefs: {record.getMessage()}", err=True)
 
 
 @contextmanager
-def explained_wait(context: click.Context) -> Iterator[None]:
-    """Say on a terminal that kernels are being compiled, if that has begun and takes long."""
-    context.meta[_TIMER] = timer = threading.Timer(_PATIENCE, _explain)
-    timer.daemon = True
-    if sys.stderr.isatty():
-        timer.start()
+def explained_wait() -> Iterator[None]:
+    """Say on standard error what the library tells its log: that something long is being compiled."""
+    handler = _OneLine(logging.WARNING)
+    _LOG.addHandler(handler)
     try:
         yield
     finally:
-        timer.cancel()
+        _LOG.removeHandler(handler)
 
 
 def no_explanation() -> None:
-    """Keep quiet for the command that is running."""
-    click.get_current_context().meta[_TIMER].cancel()
-
-
-def _explain() -> None:
-    if any(sum(kernel.stats.cache_misses.values()) for kernel in kernels()):
-        click.echo("beliefs: compiling for the first use; `beliefs warmup` does it once for all", err=True)
+    """Keep quiet for the command that is running, and for this process."""
+    _LOG.setLevel(logging.ERROR)

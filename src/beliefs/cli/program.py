@@ -40,7 +40,7 @@ class Program(click.Group):
     def invoke(self, context: click.Context) -> Any:
         """Run a command; a closed pipe ends it quietly."""
         try:
-            with _one_line_warnings(), explained_wait(context):
+            with _one_line_warnings(), explained_wait():
                 done = super().invoke(context)
             sys.stdout.flush()
             return done

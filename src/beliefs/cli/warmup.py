@@ -1,8 +1,8 @@
 """The command ``warmup``: compile everything now, so that no later question waits for the compiler.
 
 Every door meets every method that answers it on small models (with and without loops, hard zeros and values that only
-the log domain can hold), every reader meets a file of its format, and every loss an instance. Compiled kernels are
-kept on disk.
+the log domain can hold), every reader meets a file of its format, and every loss an instance. The jobs are shared among
+as many processes as there are cores. Compiled kernels are kept on disk.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 import beliefs.kernels
 from beliefs.cli.first_use import no_explanation
 from beliefs.cli.warmup_learning import learning_jobs
+from beliefs.cli.warmup_workers import done_in_turn, n_cores
 from beliefs.datasets import load_bn, make_ising_grid
 from beliefs.errors import ConvergenceWarning
 from beliefs.inference.base import Problem, Task
@@ -75,25 +76,37 @@ _SMALL_DOORS: dict[Task, Callable[[FactorGraph, str], object]] = {
 
 
 @click.command("warmup")
-def warmup_command() -> None:
+@click.option("--jobs", "n_jobs", type=click.IntRange(1), help="Processes that compile; as many as cores otherwise.")
+def warmup_command(n_jobs: int | None) -> None:
     """Compile all kernels, so that questions start at once.
 
-    They are kept on disk, so this is needed once after an installation.
+    They are kept on disk, so this is needed once after an installation. Stopped by Ctrl-C, it goes on where it was the
+    next time.
     """
     no_explanation()
-    Twofold.always_compiled = True
     started = time.perf_counter()
     todo = list(jobs())
-    with warnings.catch_warnings(), click.progressbar(todo, label="compiling", item_show_func=_label) as bar:
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        for _, job in bar:
-            job()
-    ready = sum(bool(kernel.signatures) for kernel in kernels())
+    with click.progressbar(length=len(todo), label="compiling", item_show_func=_shown) as bar:
+        for number in _done(todo, n_jobs or n_cores()):
+            bar.update(1, todo[number][0])
+    ready = sum(kernel.is_on_disk for kernel in kernels())
     click.echo(f"{ready} kernels are compiled ({time.perf_counter() - started:.1f} s)")
 
 
-def _label(job: Job | None) -> str | None:
-    return None if job is None else job[0]
+def _done(todo: list[Job], n_jobs: int) -> Iterator[int]:
+    if n_jobs > 1:
+        yield from done_in_turn(len(todo), n_jobs)
+        return
+    Twofold.always_compiled = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for number, (_, job) in enumerate(todo):
+            job()
+            yield number
+
+
+def _shown(name: str | None) -> str | None:
+    return name
 
 
 def jobs() -> Iterator[Job]:

@@ -23,6 +23,7 @@ import hashlib
 import logging
 import os
 import pickle
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -54,7 +55,7 @@ _ANNOUNCED: list[Kernel] = []  # what has been compiled in this process
 _LOCK = threading.RLock()
 _OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("0", "")
 _LOG = logging.getLogger("beliefs")
-_AT_ONCE, _ENOUGH = 0.02, 0.2  # seconds of interpreting: of one call, of a process; see Twofold
+_IMPORT, _LOAD = 0.3, 0.05  # seconds: to import the compiler and load a few kernels, to load them
 _PER_BYTE = 0.6e-3  # seconds that a byte of Python's code takes to compile: the same, within a third, for all kernels
 _LONG = 2.0  # seconds that are worth a word
 _LINEAR = frozenset({"contract", "reassoc", "nsz", "arcp"})
@@ -120,10 +121,10 @@ class Kernel:
 class Twofold(Kernel):
     """A kernel with the same result compiled and interpreted, which chooses what its caller waits for least.
 
-    Arguments that take milliseconds to interpret are interpreted until the process has spent a fifth of a second so: to
-    import the compiler and load code would cost more. From then on code that is on disk is loaded, which takes
-    milliseconds. Where there is none, interpreting goes on until it has cost as much as compiling would: whatever
-    follows, nobody waits more than twice as long as necessary.
+    A process begins with interpreting, until that has taken as long as importing the compiler and loading a few
+    kernels would. From then on code that is on disk is loaded, which takes milliseconds. Where there is none,
+    interpreting goes on until it has cost as much as compiling would: whatever follows, nobody waits more than twice as
+    long as necessary.
 
     Attributes
     ----------
@@ -140,7 +141,7 @@ class Twofold(Kernel):
 
     def _first(self, *arguments: Any) -> Any:
         expected = 1e-6 * self.cost * n_entries(arguments)
-        at_once = expected < _AT_ONCE and Twofold._spent < _ENOUGH
+        at_once = Twofold._spent + expected < (_LOAD if "numba" in sys.modules else _IMPORT)
         if Twofold.always_compiled or not (at_once or self._pays(expected)):
             return super()._first(*arguments)
         started = time.thread_time()
@@ -288,7 +289,7 @@ def _announce(kernel: Kernel) -> None:
     _ANNOUNCED.append(kernel)
     _LOG.log(
         logging.WARNING if long else logging.INFO,
-        "compiling %s for its first use, about %.0f s; it is kept, and `beliefs warmup` compiles everything",
+        "compiling %s for its first use, about %.0f s, and what comes after it; kept on disk (`beliefs warmup`: all)",
         kernel.__name__,
         max(1.0, seconds),
     )

@@ -1,0 +1,127 @@
+"""The processes that share the jobs of ``warmup``; threads would wait for one another, as compiling holds a lock.
+
+Each begins in a part of the list of its own, so that two of them seldom compile the same kernel, and helps where most
+is left when its part is done. Kernels are written to disk whole: into a file of another name, which is then renamed.
+Ctrl-C goes to the first process alone, which asks the others to end.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import warnings
+from collections import deque
+from collections.abc import Iterator
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, NoReturn, TypeAlias
+
+from beliefs.errors import BeliefsError, ConvergenceWarning
+from beliefs.kernels._jit import Twofold
+
+__all__ = ["done_in_turn", "n_cores"]
+
+Line: TypeAlias = "Connection[Any, Any]"
+
+_PATIENCE = 10.0  # seconds in which a process that was asked to end does so
+
+
+class Stopped(Exception):
+    """Raised in a worker that is asked to end; an error, so that files half-written are removed."""
+
+
+def n_cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def done_in_turn(n_todo: int, n_workers: int) -> Iterator[int]:
+    """Run all jobs of :func:`beliefs.cli.warmup.jobs` in ``n_workers`` processes; yield each one's number when done."""
+    parts = [deque(range(n_todo * w // n_workers, n_todo * (w + 1) // n_workers)) for w in range(n_workers)]
+    workers = _started(n_workers)
+    busy: list[Line] = []
+    try:
+        idle = list(workers)
+        while True:
+            for line in list(idle):
+                own = parts[workers[line][0]]
+                other = max(parts, key=len)
+                if own or other:
+                    line.send(own.popleft() if own else other.pop())
+                    idle.remove(line)
+                    busy.append(line)
+            if not busy:
+                return
+            for ready in wait(busy):
+                line = next(line for line in busy if line is ready)
+                yield _heard(line)
+                busy.remove(line)
+                idle.append(line)
+    finally:
+        _ended([process for _, process in workers.values()])
+
+
+def _started(n_workers: int) -> dict[Line, tuple[int, BaseProcess]]:
+    context = get_context("spawn")
+    workers: dict[Line, tuple[int, BaseProcess]] = {}
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the others inherit
+    try:
+        for number in range(n_workers):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(theirs,), daemon=True)
+            process.start()
+            theirs.close()
+            workers[ours] = (number, process)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return workers
+
+
+def _heard(line: Line) -> int:
+    try:
+        answer: Any = line.recv()
+    except EOFError:
+        raise BeliefsError(
+            "a process that compiled has ended; too little memory? try `beliefs warmup --jobs 1`"
+        ) from None
+    if isinstance(answer, str):
+        raise BeliefsError(answer)
+    return int(answer)
+
+
+def _ended(processes: list[BaseProcess]) -> None:
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.join(_PATIENCE)
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+def _work(line: Line) -> None:
+    """Run the jobs whose numbers come, until no more do."""
+    from beliefs.cli.warmup import jobs
+
+    signal.signal(signal.SIGTERM, _stop)
+    logging.getLogger("beliefs").setLevel(logging.ERROR)
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    try:
+        todo = list(jobs())
+        Twofold.always_compiled = True
+        while True:
+            number = line.recv()
+            try:
+                todo[number][1]()
+            except BeliefsError as error:
+                line.send(f"{todo[number][0]}: {error}")
+            else:
+                line.send(number)
+    except (Stopped, EOFError, OSError):
+        return
+
+
+def _stop(number: int, frame: object) -> NoReturn:
+    raise Stopped
