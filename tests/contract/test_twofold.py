@@ -77,6 +77,21 @@ def test_plans_of_grids(size: int) -> None:
     assert {"orders_search.search_keys", "mini_buckets.partition_buckets"} <= calls.keys()
 
 
+def test_fits() -> None:
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(3, 3, 2)) for _ in range(2)]
+    Y = [(x[..., 0] > 0).astype(int) for x in X]
+    with made_both_ways() as calls, warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        for loss in ("univariate_logistic", "univariate_quadratic", "smoothed_classification"):
+            bl.GridCRF(loss=loss, max_iters=2).fit(X, Y)
+    assert {
+        "back_messages.add_unary",
+        "marginal_losses.logistic_loss",
+        "marginal_losses.quadratic_loss",
+    } <= calls.keys()
+
+
 def test_both_ways_are_compared() -> None:
     def broken(x: np.ndarray) -> float:
         return x.sum() if x.flags.writeable else 0.0

@@ -57,6 +57,7 @@ _OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("0", "")
 _LOG = logging.getLogger("beliefs")
 _IMPORT, _LOAD = 0.3, 0.05  # seconds: to import the compiler and load a few kernels, to load them
 _PER_BYTE = 0.6e-3  # seconds that a byte of Python's code takes to compile: the same, within a third, for all kernels
+_DOUBT = 3.0  # how far to mistrust the seconds that interpreting is expected to take
 _LONG = 2.0  # seconds that are worth a word
 _LINEAR = frozenset({"contract", "reassoc", "nsz", "arcp"})
 
@@ -153,7 +154,7 @@ class Twofold(Kernel):
 
     def _pays(self, expected: float) -> bool:
         """Return whether interpreting this once more, which takes the expected seconds, is better than compiling."""
-        return self.seconds + expected < self.compile_seconds and not self.is_on_disk
+        return self.seconds + _DOUBT * expected < self.compile_seconds and not self.is_on_disk
 
     @cached_property
     def _interpreted(self) -> Callable[..., Any]:

@@ -26,7 +26,7 @@ import math
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import kernel, twofold_kernel
 from beliefs.kernels.back_scaled import scaled_back
 from beliefs.kernels.messages import cavity, replace_message
 from beliefs.kernels.settling import turns_of
@@ -264,7 +264,7 @@ def back_sweep_log(
                     kept[m + x] -= back[a, x]
 
 
-@kernel
+@twofold_kernel
 def add_unary(
     scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, state_ptr: Ints, theta: Floats, total: Floats, grad: Floats
 ) -> None:

@@ -94,7 +94,7 @@ def _room(i: int, near: Ints, degree: int, summed: Bools, own: Floats, extra: fl
     return max(needed + extra, math.log2(share)) if summed[i] else math.log2(share)
 
 
-@twofold_kernel
+@twofold_kernel(cost=20.0)
 def bounded_order(
     ptr: Ints, adj: Ints, bits: Floats, members: Ints, summed: Bools, rank: Ints, local: Ints, extra: float,
     budget: float, random: Bits, order: Ints, clamped: Bools,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 
 __all__ = ["fast_exp", "fast_log", "fast_power"]
 
@@ -24,7 +24,7 @@ _ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 _TWO_52 = 0x4330000000000000  # 2^52, whose low bits hold an integer
 
 
-@kernel
+@twofold_kernel
 def fast_exp(x: float) -> float:
     """Return ``exp(x)``; arguments below -708 count as -708, above 709 as 709, so the result is normal and finite."""
     x = min(max(x, -708.0), 709.0)
@@ -45,7 +45,7 @@ def fast_exp(x: float) -> float:
     return np.int64(power).view(np.float64)
 
 
-@kernel
+@twofold_kernel
 def fast_log(x: float) -> float:
     """Return ``log(x)`` of a positive normal number; anything else (0, subnormal, inf, negative) gives nonsense."""
     bits = np.float64(x).view(np.int64)
@@ -70,7 +70,7 @@ def fast_log(x: float) -> float:
     return n * _LN2_HIGH + (2.0 * s + (s * z * series + n * _LN2_LOW))
 
 
-@kernel
+@twofold_kernel
 def fast_power(x: float, exponent: float) -> float:
     """Return ``x ** exponent`` for a positive normal ``x``, as ``exp(exponent * log(x))``."""
     return fast_exp(exponent * fast_log(x))

@@ -26,7 +26,7 @@ def _find(leader: Ints, v: int) -> int:
     return int(v)
 
 
-@twofold_kernel
+@twofold_kernel(cost=5.0)
 def induced_forest(
     scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, order: Ints, random: Bits,
     leader: Ints, member: Ints, seen_by: Ints, free: Bools,
@@ -166,7 +166,7 @@ def _choose_below(
         going = _advance(card, scope_vars, n_axes, axes, digit)
 
 
-@twofold_kernel
+@twofold_kernel(cost=5.0)
 def forest_move(
     card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints,
     edge_factor: Ints, theta: Floats, stride: Ints, hard: bool, free: Bools, reached: Ints, parent: Ints, axes: Ints,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Floats, Ints
 
 __all__ = ["logistic_loss", "quadratic_loss", "smoothed_classification_loss"]
@@ -17,7 +17,7 @@ __all__ = ["logistic_loss", "quadratic_loss", "smoothed_classification_loss"]
 _LEAST = 1e-300  # beliefs below count as this much, so that a loss stays finite
 
 
-@kernel
+@twofold_kernel
 def logistic_loss(
     begin: Ints, size: Ints, target: Ints, weight: Floats, alpha: float, mu: Floats, bar: Floats
 ) -> float:
@@ -31,7 +31,7 @@ def logistic_loss(
     return total
 
 
-@kernel
+@twofold_kernel
 def quadratic_loss(
     begin: Ints, size: Ints, target: Ints, weight: Floats, alpha: float, mu: Floats, bar: Floats
 ) -> float:
@@ -48,7 +48,7 @@ def quadratic_loss(
     return total
 
 
-@kernel
+@twofold_kernel
 def smoothed_classification_loss(
     begin: Ints, size: Ints, target: Ints, weight: Floats, alpha: float, mu: Floats, bar: Floats
 ) -> float:

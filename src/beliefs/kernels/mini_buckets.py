@@ -43,7 +43,7 @@ def _merge(a: Ints, size: int, b: Ints, out: Ints) -> int:
     return k
 
 
-@twofold_kernel
+@twofold_kernel(cost=10.0)
 def partition_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int) -> tuple[Ints, Ints, Ints, Ints]:
     """Play mini-bucket elimination; return cluster offsets, cluster scopes, parents and each factor's cluster.
 

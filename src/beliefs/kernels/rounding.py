@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.tree import Tree
 from beliefs.typing import Floats, Ints
 
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-@kernel
+@twofold_kernel
 def _largest(values: Floats) -> float:
     """Return the largest absolute value of the finite ones, 0 if there are none."""
     largest = 0.0
@@ -46,7 +46,7 @@ def _largest(values: Floats) -> float:
     return largest
 
 
-@kernel
+@twofold_kernel
 def potential_magnitude(cell_ptr: Ints, factor_size: Ints, theta: Floats) -> float:
     """Return the sum over all factors of the largest absolute value in their tables; hard zeros do not count."""
     total = 0.0
@@ -55,7 +55,7 @@ def potential_magnitude(cell_ptr: Ints, factor_size: Ints, theta: Floats) -> flo
     return total
 
 
-@kernel
+@twofold_kernel
 def potential_span(slot_ptr: Ints, n_factors: int, tables: Floats) -> float:
     """Return the sum of the ranges of the first ``n_factors`` slots; hard zeros do not count."""
     span = 0.0
@@ -68,7 +68,7 @@ def potential_span(slot_ptr: Ints, n_factors: int, tables: Floats) -> float:
     return span
 
 
-@kernel
+@twofold_kernel
 def log_pass_roundings(tree: Tree, weight: Floats, tables: Floats) -> float:
     """Return the error of the sum of the roots' messages, in units of 2^-53, after a pass that left ``tables``.
 
@@ -92,7 +92,7 @@ def log_pass_roundings(tree: Tree, weight: Floats, tables: Floats) -> float:
     return total
 
 
-@kernel
+@twofold_kernel
 def split_roundings(tree: Tree, shift_at: Ints, weight: Floats, heat: Floats, tables: Floats) -> float:
     r"""Return by how much the bound of a split model may differ from one of the model itself, in units of 2^-53.
 
@@ -126,7 +126,7 @@ def split_roundings(tree: Tree, shift_at: Ints, weight: Floats, heat: Floats, ta
     return total
 
 
-@kernel
+@twofold_kernel
 def junction_roundings(
     axis_ptr: Ints, card: Ints, cell_ptr: Ints, weight: Floats, tables: Floats, sep_ptr: Ints, sep_card: Ints,
     sep_cell: Ints, sep_weight: Floats, nodes: Floats, link_ptr: Ints, link_cluster: Ints, largest: Floats,
@@ -156,7 +156,7 @@ def junction_roundings(
     return here, 2.0 * moved
 
 
-@kernel
+@twofold_kernel
 def forest_deviation(
     branch_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, table_ptr: Ints, card: Ints, state_ptr: Ints, tree: Floats,
     mu: Floats, sums: Floats,
