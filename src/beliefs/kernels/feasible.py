@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels._jit import kernel, twofold_kernel
 from beliefs.kernels.heap import pop, put, sift
 from beliefs.kernels.orders import Bits
 from beliefs.kernels.orders_windows import draw
@@ -196,7 +196,7 @@ def _choose(v: int, state_ptr: Ints, alive: Bools, n_alive: Ints, score: Floats,
     return pick
 
 
-@twofold_kernel(cost=50.0)
+@kernel
 def find_feasible(
     card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints,
     edge_factor: Ints, theta: Floats, hard: Bools, stride: Ints, msg_ptr: Ints, effort: Ints, stop: Ints,
