@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from beliefs.cli.commands import commands
+    from beliefs.cli.group import commands
 
 __all__ = ["commands", "main"]
 
@@ -24,7 +24,7 @@ def main() -> None:
     default = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else whoever started us decides
     if default:
         signal.signal(signal.SIGINT, _leave)
-    from beliefs.cli.commands import commands
+    from beliefs.cli.group import commands
 
     if default:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -40,6 +40,6 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
 def __getattr__(name: str) -> Any:
     if name != "commands":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from beliefs.cli.commands import commands
+    from beliefs.cli.group import commands
 
     return commands
