@@ -83,16 +83,10 @@ def load_binary_tables(
 
 
 @kernel
-def load_tables(
+def load_wide_tables(
     cells: Ints, theta: Floats, rho: Floats, in_logs: bool, psi: Floats, span: Floats, shift: Floats
 ) -> bool:
-    """Write ``(theta[cells[d] : cells[d] + K^2] - shift[d]) / rho[d]`` to each row d of ``psi``; False at a ``-inf``.
-
-    ``psi (tables, K^2)`` has its maximum at one (zero in logs). Binary tables are ``psi (tables, 3)``: divided by
-    their first entry, which is left out. ``span`` gets the range of each table in nats.
-    """
-    if psi.shape[1] == 3:
-        return load_binary_tables(cells, theta, rho, in_logs, psi.reshape(-1), span, shift)
+    """Do what :func:`load_tables` does for more than two states."""
     n_cells = psi.shape[1]
     for d in range(cells.size):
         low, high = extremes(address(theta), cells[d], n_cells)
@@ -105,6 +99,20 @@ def load_tables(
         else:
             exponentials(address(theta), cells[d], n_cells, high, rho[d], address(psi[d]))
     return True
+
+
+def load_tables(
+    cells: Ints, theta: Floats, rho: Floats, in_logs: bool, psi: Floats, span: Floats, shift: Floats
+) -> bool:
+    """Write ``(theta[cells[d] : cells[d] + K^2] - shift[d]) / rho[d]`` to each row d of ``psi``; False at a ``-inf``.
+
+    ``psi (tables, K^2)`` has its maximum at one (zero in logs). Binary tables are ``psi (tables, 3)``: divided by
+    their first entry, which is left out. ``span`` gets the range of each table in nats. No kernel, so that who has
+    binary models waits for the compilation of their half alone.
+    """
+    if psi.shape[1] == 3:
+        return load_binary_tables(cells, theta, rho, in_logs, psi.reshape(-1), span, shift)
+    return load_wide_tables(cells, theta, rho, in_logs, psi, span, shift)
 
 
 @kernel
@@ -146,6 +154,71 @@ def log_rows(
 
 
 @kernel
+def hold_binary_unary(
+    scope_ptr: Ints,
+    scope_vars: Ints,
+    cell_ptr: Ints,
+    in_logs: bool,
+    theta: Floats,
+    unary: Floats,
+    shift: Floats,
+    reach: Floats,
+) -> bool:
+    """Do what :func:`hold_unary` does for two states, held as ratios."""
+    for v in range(unary.size):
+        unary[v], shift[v] = 0.0, 0.0
+    for f in range(cell_ptr.size):
+        if scope_ptr[f + 1] - scope_ptr[f] == 1:
+            v, first, second = scope_vars[scope_ptr[f]], theta[cell_ptr[f]], theta[cell_ptr[f] + 1]
+            if first == -math.inf or second == -math.inf:
+                return False
+            unary[v] += second - first
+            shift[v] += first
+    for v in range(unary.size):
+        reach[v] = abs(unary[v])
+    if not in_logs:
+        exponentiate(unary, 0, unary.size)
+    return True
+
+
+@kernel
+def hold_wide_unary(
+    scope_ptr: Ints,
+    scope_vars: Ints,
+    cell_ptr: Ints,
+    states: int,
+    width: int,
+    in_logs: bool,
+    theta: Floats,
+    unary: Floats,
+    shift: Floats,
+    reach: Floats,
+) -> bool:
+    """Do what :func:`hold_unary` does for more than two states."""
+    unary[:] = 0.0
+    shift[:] = 0.0
+    for f in range(cell_ptr.size):
+        if scope_ptr[f + 1] - scope_ptr[f] == 1:
+            row = theta[cell_ptr[f] : cell_ptr[f] + states]
+            at = scope_vars[scope_ptr[f]] * width
+            for x in range(states):
+                if row[x] == -math.inf:
+                    return False
+                unary[at + x] += row[x]
+    for at in range(0, unary.size, width):
+        low, top = extremes(address(unary), at, states)
+        reach[at // width] = top - low
+        for x in range(states, width):
+            unary[at + x] = LOW
+        if in_logs:
+            continue
+        shift[at // width] = top
+        for x in range(states):
+            unary[at + x] -= top
+        exponentiate(unary, at, at + width)
+    return True
+
+
 def hold_unary(
     scope_ptr: Ints,
     scope_vars: Ints,
@@ -161,40 +234,11 @@ def hold_unary(
     """Add up the tables of factors of one variable, as products ``(n_vars, width)`` are held; False at a ``-inf``.
 
     ``shift (n_vars,)`` gets what the sums were lowered by: their maximum, or that of state 0 if ``width`` is 1; ``reach
-    (n_vars,)`` their ranges, in nats.
+    (n_vars,)`` their ranges, in nats. No kernel, for the same reason as :func:`load_tables`.
     """
-    unary[:] = 0.0
-    shift[:] = 0.0
-    for f in range(cell_ptr.size):
-        if scope_ptr[f + 1] - scope_ptr[f] == 1:
-            row = theta[cell_ptr[f] : cell_ptr[f] + states]
-            at = scope_vars[scope_ptr[f]] * width
-            for x in range(states):
-                if row[x] == -math.inf:
-                    return False
-                if width > 1:
-                    unary[at + x] += row[x]
-            if width == 1:
-                unary[at] += row[1] - row[0]
-                shift[at] += row[0]
     if width == 1:
-        for v in range(unary.size):
-            reach[v] = abs(unary[v])
-        if not in_logs:
-            exponentiate(unary, 0, unary.size)
-        return True
-    for at in range(0, unary.size, width):
-        low, top = extremes(address(unary), at, states)
-        reach[at // width] = top - low
-        for x in range(states, width):
-            unary[at + x] = LOW
-        if in_logs:
-            continue
-        shift[at // width] = top
-        for x in range(states):
-            unary[at + x] -= top
-        exponentiate(unary, at, at + width)
-    return True
+        return hold_binary_unary(scope_ptr, scope_vars, cell_ptr, in_logs, theta, unary, shift, reach)
+    return hold_wide_unary(scope_ptr, scope_vars, cell_ptr, states, width, in_logs, theta, unary, shift, reach)
 
 
 @kernel
