@@ -59,7 +59,7 @@ _OPTIONS = (
 )  # fmt: skip
 
 _DOORS: dict[Task, Callable[[FactorGraph, str], object]] = {
-    Task.INFER: lambda graph, method: infer(graph, method),
+    Task.INFER: lambda graph, method: infer(graph, method).mu,  # which is made when it is asked for
     Task.MAXIMIZE: lambda graph, method: maximize(graph, method),
     Task.MARGINAL_MAP: lambda graph, method: marginal_map(graph, [0], method),
     Task.SAMPLE: lambda graph, method: sample(graph, 2, method),

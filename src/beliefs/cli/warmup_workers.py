@@ -70,7 +70,7 @@ def _started(n_workers: int) -> dict[Line, tuple[int, BaseProcess]]:
     try:
         for number in range(n_workers):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs,), daemon=True)
+            process = context.Process(target=_work, args=(theirs,))  # no daemon: joblib would warn of it
             process.start()
             theirs.close()
             workers[ours] = (number, process)
