@@ -30,7 +30,7 @@ def split_of(
     if not ibound:
         return SplitTables(graph, JunctionGraph.of_factors(graph.layout, np.array(used, np.int64)), tau, floor, spread)
     method = bl.GDD(ibound=ibound, order=listed, floor=floor, spread=spread)
-    return SplitTables(graph, next(method._junction_graphs(Problem(graph), tau)), tau, floor, spread)
+    return SplitTables(graph, method._plans(Problem(graph), tau)[0](), tau, floor, spread)
 
 
 def random_point(split: SplitTables, rng: np.random.Generator, zeros: float = 0.0) -> None:

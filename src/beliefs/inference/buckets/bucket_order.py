@@ -6,7 +6,7 @@ among many replicas. An order in which every variable has few later neighbours (
 better there: on a grid two later neighbours instead of up to four.
 
 So two orders are tried, each with one pass of uniform weights, and the better bound decides. Cost: a second partition
-and two passes.
+and two passes. A second order that takes more memory than the first is not tried, unless both take little.
 """
 
 from __future__ import annotations
@@ -18,25 +18,39 @@ import numpy as np
 
 from beliefs.inference.base import Problem
 from beliefs.inference.buckets.bucket_run import BucketRun, uniform_weights
-from beliefs.inference.buckets.bucket_tree import BucketTree, bucket_tree
+from beliefs.inference.buckets.bucket_tree import BucketTree, bucket_tree, default_ibound, predicted_bytes
+from beliefs.inference.buckets.partition import partition
 from beliefs.inference.chosen_order import chosen_order
 from beliefs.inference.orders import Order, degeneracy_plan
 from beliefs.typing import Floats
 
 __all__ = ["few_later_neighbours", "ordered_tree"]
 
+_LITTLE = 2.0**25  # bytes
+
 
 def ordered_tree(
-    problem: Problem, order: str | Sequence[Any], ibound: int | None, tau: Floats, method: str
+    problem: Problem, order: str | Sequence[Any], ibound: int | None, tau: Floats, method: str, n_arrays: int = 3
 ) -> BucketTree:
     """Return the tree of a given order; for ``"auto"``, the better of two orders by their first bounds."""
     chosen = chosen_order(problem, order)
-    tree = bucket_tree(problem, chosen, ibound, method)
+    tree = bucket_tree(problem, chosen, ibound, method, n_arrays=n_arrays)
     if not (isinstance(order, str) and order == "auto") or not tree.buckets.split:
         return tree
-    other = bucket_tree(problem, few_later_neighbours(problem), ibound, method)
+    second = few_later_neighbours(problem)
+    if not _affordable(problem, tree, second, ibound):
+        return tree
+    other = bucket_tree(problem, second, ibound, method, n_arrays=n_arrays)
     bounds = [BucketRun(problem, plan, tau, uniform_weights(plan, tau)).forward() for plan in (tree, other)]
     return other if bounds[1] < bounds[0] else tree
+
+
+def _affordable(problem: Problem, tree: BucketTree, second: Order, ibound: int | None) -> bool:
+    """Tell whether a second order takes no more memory than was predicted for the first, or little."""
+    layout = problem.graph.layout
+    buckets = partition(layout, second, default_ibound(problem, second) if ibound is None else ibound)
+    most = max(predicted_bytes(tree.buckets, layout), _LITTLE)
+    return predicted_bytes(buckets, layout) <= min(most, problem.max_bytes)
 
 
 def few_later_neighbours(problem: Problem) -> Order:

@@ -82,8 +82,10 @@ class BucketTree:
         return cls(buckets, tree, factors, source, target, factors.size + shifted.size, shift_at)
 
 
-def predicted_bytes(buckets: MiniBuckets, layout: Layout) -> float:
-    """Memory of a run, from the partition alone: three numbers a cell of all slots, and the arrays of the plan.
+def predicted_bytes(buckets: MiniBuckets, layout: Layout, n_arrays: int = 3) -> float:
+    """Memory of a run, from the partition alone: some numbers a cell of all slots, and the arrays of the plan.
+
+    ``n_arrays`` is 2 for messages and their beliefs, 3 with backward messages.
 
     What is not known before the plan is made is how many blocks are read through the same index map.
     """
@@ -105,16 +107,21 @@ def predicted_bytes(buckets: MiniBuckets, layout: Layout) -> float:
     factors = float(layout.factor_size[inside].sum())
     slots = messages + factors + float(buckets.card[buckets.variable[shifted]].sum())
     arrays = 8.0 * (2.0 * factors + 6.0 * heirs.size + width[heirs].sum() + 2.0 * width.sum() + 7.0 * width.size)
-    return float(24.0 * slots + arrays + maps)
+    return float(8.0 * n_arrays * slots + arrays + maps)
 
 
 def bucket_tree(
-    problem: Problem, order: Order, ibound: int | None, method: str, by_content: Floats | None = None
+    problem: Problem,
+    order: Order,
+    ibound: int | None,
+    method: str,
+    by_content: Floats | None = None,
+    n_arrays: int = 3,
 ) -> BucketTree:
     """Return the tree of an order and i-bound, kept on the layout; None takes the default.
 
     With temperatures ``by_content (n_vars,)`` the buckets are divided by the values of their functions instead of by
-    scopes, and nothing is kept.
+    scopes, and nothing is kept. ``n_arrays`` as in :func:`predicted_bytes`.
 
     Raises
     ------
@@ -128,7 +135,7 @@ def bucket_tree(
     buckets = layout.plan(kept, lambda: partition(layout, order, ibound))
     if by_content is not None:
         buckets = partition_by_content(problem, order, ibound, by_content)
-    needed = predicted_bytes(buckets, layout)
+    needed = predicted_bytes(buckets, layout, n_arrays)
     if needed > problem.max_bytes or buckets.n_cells > _MOST_CELLS:
         raise BudgetError(
             f"{method} with ibound={ibound} needs {readable_bytes(needed)}; the limit is "

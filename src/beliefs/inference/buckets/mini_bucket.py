@@ -101,7 +101,8 @@ class MiniBucket(Method):
         free = is_word(self.order, ("unconstrained",))
         asked = replace(problem, task=Task.INFER, query=np.zeros(0, np.int64)) if free else problem
         order = chosen_order(asked, "auto" if free else self.order)
-        plan = bucket_tree(problem, order, self.ibound, self.name, tau if self.partition == "content" else None)
+        by_content = tau if self.partition == "content" else None
+        plan = bucket_tree(problem, order, self.ibound, self.name, by_content, n_arrays=2)
         run = BucketRun(problem, plan, tau, elimination_weights(plan, tau))
         exact = not plan.buckets.split and not (free and problem.task is Task.MARGINAL_MAP)
         return MiniBucketState(run, None if problem.task is Task.INFER else Incumbent(problem), exact)

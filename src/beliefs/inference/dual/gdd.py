@@ -29,8 +29,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,18 +41,19 @@ from beliefs.driver import Value
 from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task, observed_point_masses
 from beliefs.inference.buckets.bucket_order import few_later_neighbours, ordered_tree
-from beliefs.inference.buckets.partition import MiniBuckets, check_ibound
+from beliefs.inference.buckets.partition import MiniBuckets, check_ibound, partition
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.chosen_order import check_order, chosen_order
 from beliefs.inference.dual.joint import JointDescent
 from beliefs.inference.dual.junction_graph import JunctionGraph
 from beliefs.inference.dual.pair_tables import PairTables
-from beliefs.inference.dual.state import SplitTables, Start, predicted_bytes
+from beliefs.inference.dual.state import SplitTables, Start, answer_bytes, bucket_bytes, split_bytes
 from beliefs.inference.exact.junction_tree import planned_order
 from beliefs.inference.rounding import widened
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
 from beliefs.kernels.gdd_order import fewest_factors_order
+from beliefs.model.layout import Layout
 from beliefs.options import check_integer, check_option, is_number, is_word
 from beliefs.typing import Floats, Ints
 
@@ -215,55 +217,72 @@ class GDD(Method):
         tau, spread = chosen_temperatures(problem, self.tau), self.spread
         if spread is None and self.ibound is not None:
             spread = 0.0
-        found: list[SplitTables] = []
-        for graph in self._junction_graphs(problem, tau):
-            self._check_budget(problem, graph)
+        plans = self._plans(problem, tau)
+        if warm is not None:
+            plans.sort(key=lambda plan: not (plan() is warm.graph or plan().equals(warm.graph)))
+        best, least = None, math.inf
+        for number, plan in enumerate(plans):
+            graph = plan()
             kind = PairTables if self.solver == "blocks" and PairTables.fits(graph) else SplitTables
+            if number == 0:
+                self._check_budget(problem, graph)
             split = kind(problem.graph, graph, tau, float(self.floor), spread)
             if warm is not None and split.resume(warm):
                 return split, True
-            found.append(split)
-        if len(found) > 1:
+            if len(plans) == 1 or (number == 0 and not self._fits(problem, graph, len(plans))):
+                return split, False
             try:
-                for split in found:
-                    for _ in range(2):
-                        split.sweep(self.local_steps, self.weights, problem.threads)
-                found.sort(key=lambda split: split.value())
+                for _ in range(2):
+                    split.sweep(self.local_steps, self.weights, problem.threads)
+                value = split.value()
             except OutOfTime:  # any of them will do
-                pass
-        return found[0], False
+                return best or split, False
+            if value < least or best is None:
+                best, least = split, value
+        assert best is not None
+        return best, False
 
-    def _junction_graphs(self, problem: Problem, tau: Floats) -> Iterator[JunctionGraph]:
+    def _plans(self, problem: Problem, tau: Floats) -> list[Callable[[], JunctionGraph]]:
+        """Return the junction graphs to try, made when called and kept on the layout."""
         layout = problem.graph.layout
         if self.ibound is not None:
             buckets = self._buckets(problem, tau, self.ibound)
             key = ("gdd", self.ibound, buckets.order.tobytes())
-            yield layout.plan(key, lambda: JunctionGraph.of_buckets(layout, buckets))
-            return
+            return [lambda: layout.plan(key, lambda: JunctionGraph.of_buckets(layout, buckets))]
         free = isinstance(self.order, str) and self.order == "auto"
-        for listed in _orders(problem, tau) if free else [chosen_order(problem, self.order).order]:
-            kept = ("gdd", None, listed.tobytes())
-            yield layout.plan(kept, lambda: JunctionGraph.of_factors(layout, listed))  # noqa: B023
+        listed = _orders(problem, tau) if free else [chosen_order(problem, self.order).order]
+        return [partial(_planned, layout, order) for order in listed]
 
     def _buckets(self, problem: Problem, tau: Floats, ibound: int) -> MiniBuckets:
         """Return the mini-buckets of the given order, or of the better of two; their tables must fit."""
-        buckets = ordered_tree(problem, self.order, ibound, tau, self.name).buckets
-        if 24.0 * buckets.n_cells > max(problem.max_bytes, _TRIFLE) or buckets.n_cells > _MOST_CELLS:
-            needed, limit = readable_bytes(24.0 * buckets.n_cells), readable_bytes(problem.max_bytes)
+        layout, order = problem.graph.layout, chosen_order(problem, self.order)
+        first = layout.plan(("mini-buckets", order.order.tobytes(), ibound), lambda: partition(layout, order, ibound))
+        needed = bucket_bytes(first)
+        if needed > max(problem.max_bytes, _TRIFLE) or first.n_cells > _MOST_CELLS:
             raise BudgetError(
-                f"{self.name} with ibound={ibound} needs {needed} for tables; the limit is {limit}. Lower ibound or "
-                "raise max_bytes"
+                f"{self.name} with ibound={ibound} needs {readable_bytes(needed)} for tables; the limit is "
+                f"{readable_bytes(problem.max_bytes)}. Lower ibound or raise max_bytes"
             )
-        return buckets
+        return ordered_tree(problem, self.order, ibound, tau, self.name, n_arrays=1).buckets
 
     def _check_budget(self, problem: Problem, graph: JunctionGraph) -> None:
-        needed = predicted_bytes(graph, problem.graph.layout, marginals=problem.task is Task.INFER)
+        needed = self._n_bytes(problem, graph)
         if needed > max(problem.max_bytes, _TRIFLE):
             limit = readable_bytes(problem.max_bytes)
             raise BudgetError(
                 f"{self.name} needs {readable_bytes(needed)} for tables; the limit is {limit}. Raise max_bytes"
                 + ("" if self.ibound is None else ", or lower ibound")
             )
+
+    def _fits(self, problem: Problem, graph: JunctionGraph, n_orders: int) -> bool:
+        """Whether several orders may be tried: all graphs are kept, and two sets of tables live side by side."""
+        return self._n_bytes(problem, graph, n_orders) <= max(problem.max_bytes, _TRIFLE)
+
+    def _n_bytes(self, problem: Problem, graph: JunctionGraph, n_orders: int = 1) -> float:
+        pairs = self.solver == "blocks" and PairTables.fits(graph)
+        held = split_bytes(graph, pairs=pairs, joint=self.solver == "lbfgs")
+        answer = answer_bytes(graph, problem.graph.layout, marginals=problem.task is Task.INFER)
+        return n_orders * graph.n_bytes + min(n_orders, 2) * held + answer
 
     def _offer(self, state: GddState) -> None:
         """Offer the variables' own maximisers and, now and then on large models, states chosen one given the others."""
@@ -272,6 +291,10 @@ class GDD(Method):
             small = int(state.split.graph.cell_ptr[-1]) <= _DECODE_CELLS
             if small or state.n_steps & (state.n_steps - 1) == 0:
                 state.incumbent.offer(state.split.decoded())
+
+
+def _planned(layout: Layout, order: Ints) -> JunctionGraph:
+    return layout.plan(("gdd", None, order.tobytes()), lambda: JunctionGraph.of_factors(layout, order))
 
 
 def _orders(problem: Problem, tau: Floats) -> list[Ints]:

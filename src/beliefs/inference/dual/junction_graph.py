@@ -9,7 +9,7 @@ variable's own separator; variables of one state are left out of clusters. Secti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -152,6 +152,13 @@ class JunctionGraph:
     def n_separators(self) -> int:
         """Number of separators."""
         return int(self.sep_ptr.size - 1)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of all arrays, those derived included."""
+        given = sum(getattr(self, f.name).nbytes for f in fields(self))
+        derived = 3 * self.axis_var.size + self.link_cluster.size + self.node.size
+        return int(given + 8 * (derived + self.n_clusters + self.n_separators))
 
     @cached_property
     def cell_ptr(self) -> Ints:

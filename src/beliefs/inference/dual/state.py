@@ -16,6 +16,7 @@ import numpy as np
 
 from beliefs.deadline import check_time
 from beliefs.inference.base import zero_probability
+from beliefs.inference.buckets.partition import MiniBuckets
 from beliefs.inference.dual.drift import Drift
 from beliefs.inference.dual.junction_graph import JunctionGraph
 from beliefs.inference.dual.weights import initial_weights, least_weights
@@ -28,7 +29,7 @@ from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["Scratch", "SplitTables", "Start", "predicted_bytes"]
+__all__ = ["Scratch", "SplitTables", "Start", "answer_bytes", "bucket_bytes", "split_bytes"]
 
 _WORTH_THREADS = 20_000  # cells of a level: a smaller one is over before a second thread has begun
 _CHUNKS = 16
@@ -53,15 +54,39 @@ class Start:
     moved: float
 
 
-def predicted_bytes(graph: JunctionGraph, layout: Layout, *, marginals: bool) -> float:
-    """Predict the memory of a run: the plan, tables, weights, one thread's scratch, and the answer."""
+def split_bytes(graph: JunctionGraph, *, pairs: bool, joint: bool) -> float:
+    """Predict the memory of split tables with weights, one thread's scratch, and what a sweep makes on the way.
+
+    ``pairs`` adds shifts and records of :class:`PairTables`, ``joint`` the memory of a quasi-Newton method.
+    """
     cells, widest = float(graph.cell_ptr[-1]), float(np.diff(graph.cell_ptr).max(initial=1))
-    links, axes = float(graph.link_cluster.size), float(graph.axis_var.size + graph.sep_var.size)
-    plan = 10.0 * axes + 8.0 * links + 4.0 * float(graph.stride.size)
-    answer = 1.2 * cells  # what a warm start keeps
-    if marginals:
-        answer = float(layout.table_ptr[-1]) + float(graph.chains[0][-1]) + 3.0 * layout.n_states
-    return 8.0 * (cells + 3.0 * float(graph.sep_cell[-1]) + plan + 12.0 * widest + answer)
+    links, axes, seps = graph.link_cluster.size, graph.axis_var.size, graph.sep_var.size
+    shifts = float((np.diff(graph.sep_cell) * np.diff(graph.link_ptr)).sum())
+    numbers = cells + 2.0 * float(graph.sep_cell[-1]) + graph.stride.size + axes + 1.4 * links + 6.0 * seps
+    numbers += 3.0 * graph.n_clusters + 6.0 * graph.n_separators + 12.0 * widest
+    numbers += shifts + 8.0 * links if pairs else 0.0
+    numbers += 2.0 * cells + 30.0 * (shifts + axes + seps) if joint else 0.0
+    return 8.0 * numbers
+
+
+def answer_bytes(graph: JunctionGraph, layout: Layout, *, marginals: bool) -> float:
+    """Predict the memory of the answer: marginals and the steps they are read off, and what a warm start keeps."""
+    kept = 1.2 * float(graph.cell_ptr[-1]) + graph.axis_var.size + graph.link_cluster.size
+    if not marginals:
+        return 8.0 * kept
+    steps = float(graph.chains[0][-1])
+    return 8.0 * (float(layout.table_ptr[-1]) + max(kept, steps) + 3.0 * layout.n_states)
+
+
+def bucket_bytes(buckets: MiniBuckets) -> float:
+    """Predict the memory of a run on mini-buckets before their graph is made.
+
+    A cell of a cluster comes in its table, in the steps of its power sum or what is kept, and twice, a K-th part of it,
+    in separators; a tenth is for weights and the graph.
+    """
+    states = float(np.exp2(np.log2(buckets.card).mean())) if buckets.card.size else 1.0
+    steps = states / (states - 1.0) if states > 1.0 else 1.2
+    return 8.8 * buckets.n_cells * (1.0 + max(1.2, min(steps, 2.0)) + 2.0 / states)
 
 
 class Scratch:

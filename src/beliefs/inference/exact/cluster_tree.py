@@ -77,14 +77,20 @@ class ClusterTree:
         rows = np.diff(self.tree.cell_ptr) / columns
         return float((np.diff(self.tree.op_ptr) + 3.0 * rows + 14.0).sum() + 4.0 * self.factors.size)
 
-    def n_bytes(self, *, sampling: bool = False) -> int:
-        """Memory of one run: factors, messages and their beliefs, sums of a message, and the plan's own arrays.
+    def n_bytes(self, task: Task = Task.INFER) -> int:
+        """Memory of one run: factors and messages, for marginals their beliefs, and the plan's own arrays.
 
-        ``sampling`` adds the longest column, that of the largest root.
+        In the log domain the sums of a message come on top, before there are beliefs; sampling takes the longest
+        column, that of the largest root.
         """
-        columns = np.diff(self.tree.slot_ptr)[self.factors.size :]
-        rows = int((np.diff(self.tree.cell_ptr) // columns).max(initial=0)) if sampling else 0
-        numbers = rows + 2 * int(self.tree.slot_ptr[-1]) + 2 * int(columns.max(initial=0))
+        slots, columns = int(self.tree.slot_ptr[-1]), np.diff(self.tree.slot_ptr)[self.factors.size :]
+        numbers = slots
+        if task is Task.INFER:
+            numbers += slots
+        elif task is Task.MARGINAL_MAP:
+            numbers += int(columns[self.tree.temperature > 0].max(initial=0))
+        elif task is Task.SAMPLE:
+            numbers += int((np.diff(self.tree.cell_ptr) // columns).max(initial=0))
         return 8 * numbers + self._plan_bytes
 
     @cached_property

@@ -79,7 +79,7 @@ class Elimination(Method):
             ("elimination", order.order.tobytes(), tau.tobytes()),
             lambda: ClusterTree.build(layout, order, tau, absorb=False),
         )
-        check_memory(order, tree.n_bytes(), problem, self.name)
+        check_memory(order, tree.n_bytes(problem.task), problem, self.name)
         return TreeRun(problem, tree, tau)
 
     def step(self, state: TreeRun) -> float:

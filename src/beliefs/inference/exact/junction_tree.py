@@ -84,7 +84,7 @@ class JunctionTree(Method):
         """Return the memory that a run needs; raises BudgetError for work beyond all measure."""
         order = self.planned(problem)
         check_work(order, self.name, problem.task)
-        return self._tree(problem, order).n_bytes(sampling=problem.task is Task.SAMPLE)
+        return self._tree(problem, order).n_bytes(problem.task)
 
     def report(self, problem: Problem) -> CostReport:
         """Return the cost to print, before paying it; without the memory where the work is beyond all measure."""

@@ -132,7 +132,8 @@ class Chains:
         layout = graph.layout
         logs = float(np.log(layout.card).sum())
         crowd = int(np.diff(layout.var_ptr).max(initial=1)) + int(layout.card.max(initial=1))
-        n_terms = PART + max(layout.n_factors, layout.n_vars) / PART + 2 * crowd + 16
+        n_terms = max(layout.n_factors, layout.n_vars)
+        n_terms = min(n_terms, PART) + n_terms // PART + 2 * crowd + 16
         return rounding_error(3.0 * magnitude(graph) + 2.0 * logs, n_terms)
 
 

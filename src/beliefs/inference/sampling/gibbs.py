@@ -101,14 +101,14 @@ class Gibbs(Method):
         layout = graph.layout
         n_chains = self.chains if problem.task is Task.INFER else max(1, min(self.chains, problem.n_samples))
         schedule = Schedule.of(layout, self.schedule)
-        pairs = Pairs.of(layout, schedule, self.schedule)
-        needed = 4 * layout.n_vars * n_chains + 32 * layout.n_states
+        needed = layout.n_vars * (12 * n_chains + 48) + 32 * layout.n_edges + 48 * layout.n_states
         needed += 16 * int(layout.table_ptr[-1]) if problem.task is Task.INFER else 0
         if needed > problem.max_bytes:
             limit = readable_bytes(problem.max_bytes)
             raise BudgetError(f"gibbs needs {readable_bytes(needed)} for {n_chains} chains, the limit is {limit}")
-        if pairs is not None and needed + pairs.n_bytes > problem.max_bytes:
-            pairs = None
+        pairs = None
+        if needed + Pairs.n_bytes(layout) <= problem.max_bytes:
+            pairs = Pairs.of(layout, schedule, self.schedule)
         key = np.random.SeedSequence(problem.seed).generate_state(1, np.uint64)[0]
         states = resumed_states(graph, warm, n_chains)
         fresh = states is None

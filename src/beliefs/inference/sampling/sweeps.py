@@ -99,10 +99,11 @@ class Pairs:
         frozen = [frozen_ints(array, "neighbours") for array in (in_ptr, other, k * rows, source, turned)]
         return cls(k, *frozen)
 
-    @property
-    def n_bytes(self) -> int:
-        """Memory of the turned tables."""
-        return 8 * self.source.size * self.k**2
+    @staticmethod
+    def n_bytes(layout: Layout) -> float:
+        """Memory of the neighbours, with what making them takes, and of the turned tables: that of untied ones."""
+        links = float((np.diff(layout.scope_ptr) == 2).sum()) * 2.0
+        return 8.0 * links * (8.0 + float(layout.card.max(initial=1)) ** 2)
 
     def tables(self, graph: FactorGraph, order: Ints) -> tuple[Floats, Floats]:
         """Return the rows of all turned tables and of the unary potentials, exponentiated, ``(n_rows, K)`` each."""

@@ -1,0 +1,84 @@
+"""What a method predicts to need is what it takes, within a fifth: measured in a process of its own.
+
+The prediction is that of the BudgetError under a budget of one byte. With just so much memory the question is asked
+again, after a small model has loaded the kernels, and the peak of the process is compared with where it began. A row in
+``CASES`` is a task, a method, a small and a large model, and options; the large one makes the method's own memory, tens
+of megabytes, more than that of the interpreter.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+CASES = {
+    "enumeration": ("infer", "enumeration", "complete(8)", "complete(20)", {}),
+    "elimination": ("infer", "elimination", "complete(12)", "complete(23)", {}),
+    "elimination of maxima": ("maximize", "elimination", "complete(12)", "complete(23)", {}),
+    "junction_tree": ("infer", "junction_tree", "grid(8, 2)", "grid(20, 2)", {}),
+    "mini_bucket": ("infer", "mini_bucket(ibound=15)", "grid(18, 2)", "grid(40, 2)", {}),
+    "wmb": ("infer", "wmb(ibound=15)", "grid(18, 2)", "grid(40, 2)", {"max_iters": 2}),
+    "gdd": ("infer", "gdd", "grid(12, 2)", "grid(300, 2)", {"max_iters": 3}),
+    "gdd of many states": ("infer", "gdd", "grid(12, 8)", "grid(150, 8)", {"max_iters": 3}),
+    "gdd with an i-bound": ("infer", "gdd(ibound=13)", "grid(15, 2)", "grid(40, 2)", {"max_iters": 2}),
+    "gibbs": ("infer", "gibbs", "grid(12, 2)", "grid(300, 2)", {"max_iters": 3}),
+    "gibbs of many states": ("infer", "gibbs", "grid(12, 8)", "grid(200, 8)", {"max_iters": 3}),
+}
+QUICK = ("mini_bucket",)
+SHARE = 0.2
+
+PROBE = """
+import ctypes, gc, re, sys, warnings
+import numpy as np
+import beliefs as bl
+
+def grid(n, k):
+    rng, at = np.random.default_rng(0), np.arange(n * n).reshape(n, n)
+    pairs = [(at[:, :-1], at[:, 1:]), (at[:-1], at[1:])]
+    edges = np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs])
+    return bl.FactorGraph.pairwise(0.3 * rng.normal(size=(n * n, k)), edges, 0.3 * rng.normal(size=(len(edges), k, k)))
+
+def complete(n):
+    rng = np.random.default_rng(0)
+    edges = [(u, v) for u in range(n) for v in range(u)]
+    return bl.FactorGraph.pairwise(rng.normal(size=(n, 2)), edges, rng.normal(size=(len(edges), 2, 2)))
+
+def status(key):
+    lines = open("/proc/self/status").read().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(key)).split()[1])
+
+def predicted(ask, graph):
+    try:
+        ask(graph, method, max_bytes=1, threads=1)
+    except bl.BudgetError as error:
+        size = re.search(r"needs ([\\d.]+) (B|kB|MB|GB)", str(error))
+        if size is not None:
+            return float(size[1]) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}[size[2]]
+        states = re.search(r"2\\^([\\d.]+) joint states of (\\d+) bytes", str(error))
+        return 2.0 ** float(states[1]) * int(states[2])
+
+warnings.simplefilter("ignore")
+task, method, small, large, options = sys.argv[1], sys.argv[2], eval(sys.argv[3]), sys.argv[4], eval(sys.argv[5])
+ask = getattr(bl, task)
+ask(small, method, threads=1, **options)
+needed = predicted(ask, eval(large))
+graph = eval(large)
+gc.collect()
+ctypes.CDLL(None).malloc_trim(0)  # what was freed would be used again, and not be counted
+open("/proc/self/clear_refs", "w").write("5")
+before = status("VmRSS")
+ask(graph, method, threads=1, max_bytes=int(1.01 * needed), **options)
+print(needed, status("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks of memory are read from /proc")
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.long]) for n in CASES])
+def test_memory_taken_is_the_memory_predicted(name: str) -> None:
+    task, method, small, large, options = CASES[name]
+    arguments = [task, method, small, large, repr(options)]
+    done = subprocess.run([sys.executable, "-c", PROBE, *arguments], capture_output=True, text=True, check=True)
+    needed, used = map(float, done.stdout.split())
+    assert (1 - SHARE) * needed <= used <= (1 + SHARE) * needed
