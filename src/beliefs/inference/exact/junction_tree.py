@@ -99,7 +99,7 @@ class JunctionTree(Method):
         order = self.planned(problem)
         check_work(order, self.name, problem.task)
         tree = self._tree(problem, order)
-        check_memory(order, tree.n_bytes(sampling=problem.task is Task.SAMPLE), problem, self.name)
+        check_memory(order, tree.n_bytes(problem.task), problem, self.name)
         return TreeRun(problem, tree, problem.tau)
 
     def _tree(self, problem: Problem, order: Order) -> ClusterTree:
