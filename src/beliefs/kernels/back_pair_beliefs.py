@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beliefs.kernels._jit import inlined_kernel, linear_kernel
+from beliefs.kernels._jit import inlined_kernel, kernel, linear_kernel
 from beliefs.kernels.machine import address, get, put, stack_memory
 from beliefs.kernels.pairwise import LARGEST_STATES
 from beliefs.typing import Floats, Ints
@@ -41,6 +41,15 @@ def scaled_cavity(states: int, width: int, p: Any, v: int, m: Any, e: int, c: An
     share = 1.0 / total
     for x in range(states):
         put(c, x, get(c, x) * share)
+
+
+@kernel  # not linear: where a sum is taken while memory is written, its rounding would depend on who lies beside whom
+def write_belief(states: int, share: float, cu: Any, cv: Any, tables: Any, k: int, out: Any, to: int) -> None:
+    """Write ``share * tables[k:] * np.outer(cu, cv)`` to ``out[to:]``."""
+    for x in range(states):
+        c, row = share * get(cu, x), x * states
+        for y in range(states):
+            put(out, to + row + y, c * get(tables, k + row + y) * get(cv, y))
 
 
 @linear_kernel
@@ -76,14 +85,11 @@ def pair_beliefs(
             continue
         k, total = at[e] if at.size > 0 else e * states * states, 0.0
         for x in range(states):
-            c = get(cu, x)
+            row = 0.0
             for y in range(states):
-                value = c * get(tables, k + x * states + y) * get(cv, y)
-                put(out, to + x * states + y, value)
-                total += value
-        share = 1.0 / total
-        for x in range(states * states):
-            put(out, to + x, get(out, to + x) * share)
+                row += get(tables, k + x * states + y) * get(cv, y)
+            total += get(cu, x) * row
+        write_belief(states, 1.0 / total, cu, cv, tables, k, out, to)
 
 
 @linear_kernel

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from beliefs.kernels._jit import linear_kernel
+from beliefs.kernels._jit import kernel, linear_kernel
 from beliefs.kernels.scaled_messages import SPAN
 from beliefs.typing import Floats, Ints
 
@@ -36,6 +36,25 @@ def row_products(sizes: Ints, digit: Ints, linear: Floats, q: Floats, parts: Flo
         parts[i] = part
         total += part
     return whole, total
+
+
+@kernel  # as add_row: what writes arrays beside those it reads must not be free to round in two ways
+def write_quotients(n: int, scale: float, bar: Floats, said: Floats, q: Floats) -> None:
+    """Write ``q = scale * bar / said`` where there is something to divide."""
+    for x in range(n):
+        if bar[x] != 0.0 and said[x] > 0.0:
+            q[x] = scale * bar[x] / said[x]
+
+
+@kernel
+def add_row(
+    whole: float, joined: float, over: float, cells: Floats, inner: Floats, outer: Floats, to_last: Floats, out: Floats
+) -> None:
+    """Add a row's terms to the marginal of the last axis, and to the gradient of its cells."""
+    for y in range(cells.size):
+        from_e = joined * (cells[y] * inner[y])
+        to_last[y] += from_e
+        out[y] += over * (whole * (cells[y] * outer[y]) + from_e)
 
 
 @linear_kernel
@@ -105,9 +124,7 @@ def scaled_back(
             both += linear[a, x] * said[a, x]
         if not both > 0.0:
             return False
-        for x in range(sizes[a]):
-            if bar[a, x] != 0.0 and said[a, x] > 0.0:
-                q[a, x] = bar[a, x] * both / (said[a, x] * mass)
+        write_quotients(sizes[a], both / mass, bar[a], said[a], q[a])
     outer, to_last = q[last, :k], back[last, :k]
     over = 1.0 / weight
     for row in range(n_rows):
@@ -115,11 +132,9 @@ def scaled_back(
         cells, out = psi[at + row * k : at + (row + 1) * k], grad[row * k : (row + 1) * k]
         with_q, with_e = 0.0, 0.0
         for y in range(k):
-            from_q, from_e = cells[y] * outer[y], cells[y] * inner[y]
-            with_q += from_q
-            with_e += from_e
-            to_last[y] += joined * from_e
-            out[y] += over * (whole * from_q + joined * from_e)
+            with_q += cells[y] * outer[y]
+            with_e += cells[y] * inner[y]
+        add_row(whole, joined, over, cells, inner, outer, to_last, out)
         for a in range(last):
             back[a, digit[a]] += whole * with_q + (joined - parts[a]) * with_e
         next_row(sizes, digit)

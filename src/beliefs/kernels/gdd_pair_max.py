@@ -56,11 +56,23 @@ def gather_maxima(
 
 
 @inlined_kernel
-def update_maxima(
-    order: Any, begin: int, end: int, sep_card: Any, sep_cell: Any, link_ptr: Any, record: Any, ahead: Bools,
-    theta: Any, shift: Any, nodes: Any, drop: Any, marks: Any, pooled: Any, g: Any, total: Any,
+def has_zeros(pooled: Any, card: int) -> bool:
+    """Whether a state is impossible."""
+    low = get(pooled, 0)
+    for x in range(1, card):
+        low = min(low, get(pooled, x))
+    return bool(low == -math.inf)
+
+
+@kernel
+def update_max_pairs(
+    order: Ints, begin: int, end: int, sep_card: Ints, sep_cell: Ints, link_ptr: Ints, record: Ints, ahead: Bools,
+    theta: Floats, shift: Floats, nodes: Floats, drop: Floats, marks: Floats, pooled: Floats, g: Floats, total: Floats,
 ) -> None:  # fmt: skip
-    """Update one variable after the other, on addresses."""
+    """Do what :func:`beliefs.kernels.gdd_pairs.update_pairs` does where all weights are 0. Cost: each table once."""
+    order, sep_card, sep_cell, link_ptr = address(order), address(sep_card), address(sep_cell), address(link_ptr)
+    record, theta, shift, nodes, drop = address(record), address(theta), address(shift), address(nodes), address(drop)
+    marks, pooled, g, total = address(marks), address(pooled), address(g), address(total)
     for turn in range(begin, end):
         s = get(order, turn)
         card, n0, l0, l1 = get(sep_card, s), get(sep_cell, s), get(link_ptr, s), get(link_ptr, s + 1)
@@ -91,28 +103,6 @@ def update_maxima(
             put(marks, n0 + x, now)
             put(nodes, n0 + x, ratio * (now - value) + constant if now > -math.inf else -math.inf)
         put(drop, s, before - value)
-
-
-@inlined_kernel
-def has_zeros(pooled: Any, card: int) -> bool:
-    """Whether a state is impossible."""
-    low = get(pooled, 0)
-    for x in range(1, card):
-        low = min(low, get(pooled, x))
-    return bool(low == -math.inf)
-
-
-@kernel
-def update_max_pairs(
-    order: Ints, begin: int, end: int, sep_card: Ints, sep_cell: Ints, link_ptr: Ints, record: Ints, ahead: Bools,
-    theta: Floats, shift: Floats, nodes: Floats, drop: Floats, marks: Floats, pooled: Floats, g: Floats, total: Floats,
-) -> None:  # fmt: skip
-    """Do what :func:`beliefs.kernels.gdd_pairs.update_pairs` does where all weights are 0. Cost: each table once."""
-    update_maxima(
-        address(order), begin, end, address(sep_card), address(sep_cell), address(link_ptr), address(record), ahead,
-        address(theta), address(shift), address(nodes), address(drop), address(marks), address(pooled), address(g),
-        address(total),
-    )  # fmt: skip
 
 
 @kernel

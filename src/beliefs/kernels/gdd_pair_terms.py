@@ -127,7 +127,7 @@ def power_of(values: Any, at: int, size: int, weight: float) -> float:
 @inlined_kernel
 def belief_of(values: Any, size: int, weight: float, out: Any) -> float:
     """Return the power sum of ``values[:size]`` and write its belief to ``out``, zeros in the padding."""
-    top, total = peak_of(values, 0, size), 0.0
+    top = peak_of(values, 0, size)
     shifted = max(top, LOWEST)
     if weight > 0.0:
         for x in range(0, size, 4):
@@ -135,11 +135,12 @@ def belief_of(values: Any, size: int, weight: float, out: Any) -> float:
     else:
         for x in range(size):
             put(out, x, 1.0 if get(values, x) == shifted else 0.0)
-    for x in range(size):
-        total += get(out, x)
     for x in range(size, (size + 3) // 4 * 4):
         put(out, x, 0.0)
-    total = max(total, _LEAST)
+    sums = load4(out, 0)
+    for x in range(4, size, 4):
+        sums = add4(sums, load4(out, x))
+    total = max(total4(sums), _LEAST)
     for x in range(0, size, 4):
         store4(out, x, multiply4(load4(out, x), fill4(1.0 / total)))
     return top + weight * fast_log(total) if weight > 0.0 else top

@@ -4,6 +4,9 @@ The same steps without index maps: a cluster is a matrix, rows the earlier varia
 shifts :math:`\delta_i^c` of both its variables are kept beside it, :math:`r_c = \theta_c - \delta_i^c - \delta_j^c`; so
 an update reads matrices and writes vectors.
 
+Rounding is the same wherever arrays lie: loops that write arrays beside those they read are in kernels without the
+freedom to reassociate and contract, because their SIMD and plain versions are chosen by what lies beside what.
+
 A link is eight integers: where its table begins, its kind (``LATER``, ``POOLED``, ``APART``), where the shifts of its
 own and of the other variable begin, the other's cardinality, the places of both weights, and which cluster it is.
 """
@@ -39,6 +42,60 @@ _SLOWEST, _FASTEST, _TRIES, _SNAP = 1e-3, 1e3, 4, 1e-7  # as in gdd_weights
 _SAFE = 300.0  # nats: shifts beyond are computed from the tables again
 
 
+@kernel
+def add_scaled(a: Any, at: int, t: float, b: Any, row: int, out: Any, to: int, n: int) -> None:
+    """Write ``out[to:] = a[at:] + t * b[row:]``, n entries."""
+    for x in range(n):
+        put(out, to + x, get(a, at + x) + t * get(b, row + x))
+
+
+@kernel
+def write_shares(pooled: Any, value: float, ratio: float, constant: float, out: Any, to: int, n: int) -> None:
+    """Write ``ratio * (pooled - value) + constant`` to ``out[to:]``; what is impossible stays so."""
+    for x in range(n):
+        now = get(pooled, x)
+        put(out, to + x, ratio * (now - value) + constant if now > -math.inf else -math.inf)
+
+
+@kernel
+def write_moves(pooled: Any, v: float, total: Any, direction: Any, row: int, push: Any, n: int) -> None:
+    """Subtract ``v * total`` from a cluster's direction, zero where a state is impossible, and add it to ``push``."""
+    for x in range(n):
+        move = get(direction, row + x) - v * get(total, x) if get(pooled, x) > -math.inf else 0.0
+        put(direction, row + x, move)
+        put(push, x, get(push, x) + move)
+
+
+@kernel
+def write_excess(push: Any, level: float, spread: float, total: Any, n: int) -> None:
+    """Write ``total = (push - level) / spread`` and set ``push`` to zero."""
+    share = 1.0 / spread
+    for x in range(n):
+        put(total, x, (get(push, x) - level) * share)
+        put(push, x, 0.0)
+
+
+@inlined_kernel
+def slope_of(belief: Any, mu: Any, direction: Any, row: int, card: int) -> float:
+    """Return ``(belief - mu[row:]) @ direction[row:]``."""
+    slope = 0.0
+    for x in range(card):
+        slope += (get(belief, x) - get(mu, row + x)) * get(direction, row + x)
+    return slope
+
+
+@inlined_kernel
+def moments_of(mu: Any, fresh: Any, direction: Any, row: int, card: int) -> tuple[float, float, float]:
+    """Return mean and mean square of the direction, halfway from ``mu`` to ``fresh``, and the change of its mean."""
+    mean, square, change = 0.0, 0.0, 0.0
+    for x in range(row, row + card):
+        d, old, new = get(direction, x), get(mu, x), get(fresh, x)
+        mean += 0.5 * (old + new) * d
+        square += 0.5 * (old + new) * d * d
+        change += d * (old - new)
+    return mean, square, change
+
+
 @inlined_kernel
 def find_pair_direction(
     l0: int, l1: int, card: int, value: float, pool_weight: float, record: Any, metric: Any, pooled: Any, belief: Any,
@@ -58,18 +115,13 @@ def find_pair_direction(
                 store4(direction, row + x, logs)
                 store4(push, x, add4(load4(push, x), logs))
     level = power_of(push, 0, card, spread)
-    for x in range(card):
-        put(total, x, (get(push, x) - level) / spread)
-        put(push, x, 0.0)
+    write_excess(push, level, spread, total, card)
     slope = 0.0
     for link in range(l0, l1):
         if get(record, RECORD * link + 1) == APART:
             row, v = (link - l0) * card, get(metric, link)
-            for x in range(card):
-                move = get(direction, row + x) - v * get(total, x) if get(pooled, x) > -math.inf else 0.0
-                put(direction, row + x, move)
-                put(push, x, get(push, x) + move)
-                slope += (get(belief, x) - get(mu, row + x)) * move
+            write_moves(pooled, v, total, direction, row, push, card)
+            slope += slope_of(belief, mu, direction, row, card)
     return slope
 
 
@@ -93,8 +145,8 @@ def try_pair_shifts(
                     store4(scale, x, exp4(multiply4(fill4(-t / w), load4(direction, row + x))))
             else:
                 at, base = far_e, far_top
+                add_scaled(shift, get(record, r + 2), t, direction, row, total, 0, card)
                 for x in range(card):
-                    put(total, x, get(shift, get(record, r + 2) + x) + t * get(direction, row + x))
                     put(scale, x, 1.0)
                 exponentials(theta, get(record, r), card, columns, total, 0, w, e, at, tops, base)
             found += scaled_value(
@@ -115,14 +167,11 @@ def take_step(
     for link in range(l0, l1):
         r, row = RECORD * link, (link - l0) * card
         if get(record, r + 1) == APART:
-            own, columns, mean, square, change = get(record, r + 2), get(record, r + 4), 0.0, 0.0, 0.0
+            own, columns = get(record, r + 2), get(record, r + 4)
+            mean, square, change = moments_of(mu, fresh, direction, row, card)
+            add_scaled(shift, own, t, direction, row, shift, own, card)
             for x in range(card):
-                d, old, new = get(direction, row + x), get(mu, row + x), get(fresh, row + x)
-                mean += 0.5 * (old + new) * d
-                square += 0.5 * (old + new) * d * d
-                change += d * (old - new)
-                put(shift, own + x, get(shift, own + x) + t * d)
-                put(mu, row + x, new)
+                put(mu, row + x, get(fresh, row + x))
             variance, v = t * (square - mean * mean), get(metric, link)
             if variance > 1e-12 * t * square and change > 0.0:
                 put(metric, link, min(max(variance / change, 0.25 * v), 4.0 * v))
@@ -165,7 +214,7 @@ def pair_entropies(
         put(entropy, link - l0 + 1, given)
 
 
-@inlined_kernel
+@kernel
 def propose_weights(n_terms: int, rate: float, least: float, entropy: Any, held: Any, proposed: Any) -> None:
     """Do what :func:`beliefs.kernels.gdd_weights.propose` does for one axis."""
     total, mean, norm = 0.0, 0.0, 0.0
@@ -176,17 +225,20 @@ def propose_weights(n_terms: int, rate: float, least: float, entropy: Any, held:
         for k in range(n_terms):
             put(proposed, k, get(held, k))
         return
+    over = 1.0 / scale
     for k in range(n_terms):
-        mean += max(get(held, k) - least, 0.0) / scale * get(entropy, k)
+        mean += max(get(held, k) - least, 0.0) * over * get(entropy, k)
     for k in range(n_terms):
-        part = max(get(held, k) - least, 0.0) / scale
+        part = max(get(held, k) - least, 0.0) * over
         part *= fast_exp(-min(max(rate * scale * part * (get(entropy, k) - mean), -3.0), 3.0))
         if least == 0.0 and part < _SNAP:
             part = 0.0
         put(proposed, k, part)
-        norm += part
     for k in range(n_terms):
-        put(proposed, k, least + scale * (get(proposed, k) / norm))
+        norm += get(proposed, k)
+    scale /= norm
+    for k in range(n_terms):
+        put(proposed, k, least + scale * get(proposed, k))
 
 
 @inlined_kernel
@@ -224,9 +276,7 @@ def share_pool(
     after, by_weight = value, pool_weight > 0.0 and not hand_on
     for _ in range(2):
         ratio = own_weight / pool_weight if by_weight else (1.0 / n_pool if n_ahead == 0 else 0.0)
-        for x in range(card):
-            now = get(pooled, x)
-            put(push, x, ratio * (now - value) + value / n_pool if now > -math.inf else -math.inf)
+        write_shares(pooled, value, ratio, value / n_pool, push, 0, card)
         after = power_of(push, 0, card, own_weight) if hand_on else value
         for link in range(l0, l1):
             r, row = RECORD * link, (link - l0) * card
@@ -234,9 +284,7 @@ def share_pool(
                 w = get(weight, get(record, r + 5))
                 even = 1.0 / n_pool if n_ahead == 0 else (1.0 / n_ahead if ahead[link] else 0.0)
                 ratio = w / pool_weight if by_weight else even
-                for x in range(card):
-                    now = get(pooled, x)
-                    put(fresh, row + x, ratio * (now - value) + value / n_pool if now > -math.inf else -math.inf)
+                write_shares(pooled, value, ratio, value / n_pool, fresh, row, card)
                 if hand_on:
                     after += power_of(fresh, row, card, w)
         if not hand_on or after <= 0.5 * (budget + value):
@@ -245,15 +293,30 @@ def share_pool(
     return after
 
 
-@inlined_kernel
-def update_all(
-    order: Any, begin: int, end: int, sep_card: Any, sep_cell: Any, link_ptr: Any, record: Any, ahead: Bools,
-    least: Any, small: Any, local_steps: int, moving: bool, theta: Any, shift: Any, weight: Any, nodes: Any,
-    sep_weight: Any, metric: Any, rate: Any, drop: Any, marks: Any, pooled: Any, g: Any, total: Any, e: Any,
-    far_e: int, tops: Any, far_top: int, scale: Any, z: Any, sums: Any, q: Any, belief: Any, push: Any,
-    trial_pooled: Any, direction: Any, mu: Any, fresh: Any, entropy: Any, held: Any, proposed: Any,
+@kernel
+def update_pairs(
+    order: Ints, begin: int, end: int, sep_card: Ints, sep_cell: Ints, link_ptr: Ints, record: Ints, ahead: Bools,
+    least: Floats, small: Floats, local_steps: int, moving: bool, theta: Floats, shift: Floats, weight: Floats,
+    nodes: Floats, sep_weight: Floats, metric: Floats, rate: Floats, drop: Floats, marks: Floats, pooled: Floats,
+    g: Floats, total: Floats, e: Floats, tops: Floats, scale: Floats, z: Floats, sums: Floats, q: Floats,
+    belief: Floats, push: Floats, trial_pooled: Floats, direction: Floats, mu: Floats, fresh: Floats, entropy: Floats,
+    held: Floats, proposed: Floats,
 ) -> None:  # fmt: skip
-    """Update one variable after the other, on addresses."""
+    """Do what :func:`beliefs.kernels.gdd.update_separators` does for pairs.
+
+    ``shift`` holds the shifts of all links, variable after variable; ``e`` and ``tops`` have room for all clusters of
+    a variable twice. Cost of a maximised variable: each of its tables once. Of a summed one: an exponential a cell for
+    every table of an earlier variable, for those of later ones two (three where weights move), and some products.
+    """
+    far_e, far_top = e.size // 2, tops.size // 2
+    order, sep_card, sep_cell, link_ptr = address(order), address(sep_card), address(sep_cell), address(link_ptr)
+    record, least, small, theta, shift = address(record), address(least), address(small), address(theta), address(shift)
+    weight, nodes, sep_weight, metric = address(weight), address(nodes), address(sep_weight), address(metric)
+    rate, drop, marks, pooled, g = address(rate), address(drop), address(marks), address(pooled), address(g)
+    total, e, tops, scale, z = address(total), address(e), address(tops), address(scale), address(z)
+    sums, q, belief, push = address(sums), address(q), address(belief), address(push)
+    trial_pooled, direction, mu, fresh = address(trial_pooled), address(direction), address(mu), address(fresh)
+    entropy, held, proposed = address(entropy), address(held), address(proposed)
     for turn in range(begin, end):
         s = get(order, turn)
         card, n0, l0, l1 = get(sep_card, s), get(sep_cell, s), get(link_ptr, s), get(link_ptr, s + 1)
@@ -304,8 +367,7 @@ def update_all(
                         l0, l1, card, t, record, theta, shift, weight, e, far_e, tops, far_top, scale, z, sums, q,
                         total, direction, fresh,
                     )  # fmt: skip
-                    for x in range(card):
-                        put(trial_pooled, x, get(pooled, x) + t * get(push, x))
+                    add_scaled(pooled, 0, t, push, 0, trial_pooled, 0, card)
                     pool = belief_of(trial_pooled, card, pool_weight, belief)
                     gain = value + others - pool - found
                     accepted = gain >= -_ARMIJO * t * min(slope, 0.0) or (t == 1.0 and gain >= -_ROUNDING * size)
@@ -355,28 +417,3 @@ def update_all(
             put(marks, n0 + x, get(pooled, x))
             put(nodes, n0 + x, get(push, x))
         put(drop, s, before - others - after)
-
-
-@kernel
-def update_pairs(
-    order: Ints, begin: int, end: int, sep_card: Ints, sep_cell: Ints, link_ptr: Ints, record: Ints, ahead: Bools,
-    least: Floats, small: Floats, local_steps: int, moving: bool, theta: Floats, shift: Floats, weight: Floats,
-    nodes: Floats, sep_weight: Floats, metric: Floats, rate: Floats, drop: Floats, marks: Floats, pooled: Floats,
-    g: Floats, total: Floats, e: Floats, tops: Floats, scale: Floats, z: Floats, sums: Floats, q: Floats,
-    belief: Floats, push: Floats, trial_pooled: Floats, direction: Floats, mu: Floats, fresh: Floats, entropy: Floats,
-    held: Floats, proposed: Floats,
-) -> None:  # fmt: skip
-    """Do what :func:`beliefs.kernels.gdd.update_separators` does for pairs.
-
-    ``shift`` holds the shifts of all links, variable after variable; ``e`` and ``tops`` have room for all clusters of
-    a variable twice. Cost of a maximised variable: each of its tables once. Of a summed one: an exponential a cell for
-    every table of an earlier variable, for those of later ones two (three where weights move), and some products.
-    """
-    update_all(
-        address(order), begin, end, address(sep_card), address(sep_cell), address(link_ptr), address(record), ahead,
-        address(least), address(small), local_steps, moving, address(theta), address(shift), address(weight),
-        address(nodes), address(sep_weight), address(metric), address(rate), address(drop), address(marks),
-        address(pooled), address(g), address(total), address(e), e.size // 2, address(tops), tops.size // 2,
-        address(scale), address(z), address(sums), address(q), address(belief), address(push), address(trial_pooled),
-        address(direction), address(mu), address(fresh), address(entropy), address(held), address(proposed),
-    )  # fmt: skip
