@@ -252,3 +252,27 @@ def test_no_filter_of_warnings_is_changed_where_threads_may_run() -> None:
     """``warnings.catch_warnings`` is process-wide; the command's own thread is the only one that may."""
     users = [module_name(path) for path in SOURCES if "catch_warnings()" in path.read_text()]
     assert set(users) <= {"beliefs.cli.program", "beliefs.cli.warmup"}
+
+
+def kernels_in(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    """The functions of a module that are compiled."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            if any("kernel" in ast.unparse(decorator) for decorator in node.decorator_list):
+                yield node
+
+
+def test_no_kernel_returns_an_array_to_python() -> None:
+    """Callers allocate: an interrupt while a new array is wrapped would surface as a SystemError."""
+    arrays = re.compile(r"\b(Ints|Floats|Bools|BlockMaps|Bits|ndarray|NDArray)\b")
+    returning, outside = set(), set()
+    for tree in map(parse, SOURCES):
+        inside = set()
+        for function in kernels_in(tree):
+            inside.update(ast.walk(function))
+            if function.returns is not None and arrays.search(ast.unparse(function.returns)):
+                returning.add(function.name)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and node not in inside:
+                outside.add(ast.unparse(node.func).rsplit(".", 1)[-1])
+    assert returning and returning & outside == set()

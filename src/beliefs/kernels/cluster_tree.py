@@ -15,12 +15,28 @@ from beliefs.typing import BlockMaps, Floats, Ints
 
 _LONG_RUN = 16  # cells: shorter runs are quicker gathered
 
-__all__ = ["absorb_clusters", "choose_blocks", "eliminate_symbolic", "factor_cells", "lay_operands"]
+__all__ = ["absorb_clusters", "choose_blocks", "eliminate_symbolic", "factor_cells", "lay_operands", "write_maps"]
+
+
+def eliminate_symbolic(scope_ptr: Ints, scope_vars: Ints, order: Ints, position: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Play the elimination game; return cluster offsets, cluster scopes, parents and each factor's bucket.
+
+    As :func:`play_elimination` writes them, with room for the scopes until they fit.
+    """
+    n, room = order.size, 4 * order.size + scope_vars.size
+    ptr, parent, bucket = np.empty(n + 1, np.int64), np.empty(n, np.int64), np.empty(scope_ptr.size - 1, np.int64)
+    while True:
+        members = np.empty(room, np.int64)
+        if play_elimination(scope_ptr, scope_vars, order, position, ptr, members, parent, bucket):
+            return ptr, members[: ptr[n]].copy(), parent, bucket
+        room = 4 * room + n
 
 
 @twofold_kernel
-def eliminate_symbolic(scope_ptr: Ints, scope_vars: Ints, order: Ints, position: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Play the elimination game; return cluster offsets, cluster scopes, parents and each factor's bucket.
+def play_elimination(
+    scope_ptr: Ints, scope_vars: Ints, order: Ints, position: Ints, ptr: Ints, members: Ints, parent: Ints, bucket: Ints
+) -> bool:
+    """Write cluster offsets, cluster scopes, parents and each factor's bucket; False if ``members`` is too short.
 
     Bucket ``i`` belongs to ``order[i]``; its scope is that variable and everything it meets when eliminated, by
     position. Its parent is the bucket of the next variable of its separator, -1 for a root. ``position`` inverts
@@ -28,7 +44,7 @@ def eliminate_symbolic(scope_ptr: Ints, scope_vars: Ints, order: Ints, position:
     Cost: the sum of all cluster sizes, times the log of one.
     """
     n, m = order.size, scope_ptr.size - 1
-    bucket = np.full(m, -1, np.int64)
+    bucket[:] = -1
     first_factor = np.full(n, -1, np.int64)
     next_factor = np.full(m, -1, np.int64)
     for f in range(m - 1, -1, -1):
@@ -39,18 +55,15 @@ def eliminate_symbolic(scope_ptr: Ints, scope_vars: Ints, order: Ints, position:
         if bucket[f] >= 0:
             next_factor[f] = first_factor[bucket[f]]
             first_factor[bucket[f]] = f
-    parent = np.full(n, -1, np.int64)
+    parent[:] = -1
     first_child = np.full(n, -1, np.int64)
     next_child = np.full(n, -1, np.int64)
-    ptr = np.zeros(n + 1, np.int64)
-    members = np.empty(4 * n + scope_vars.size, np.int64)  # positions for now
+    ptr[0] = 0
     stamp = np.full(n, -1, np.int64)
     for i in range(n):
         start = ptr[i]
         if start + n - i > members.size:
-            grown = np.empty(2 * members.size + n, np.int64)
-            grown[:start] = members[:start]
-            members = grown
+            return False
         members[start] = i
         stamp[i] = i
         end = start + 1
@@ -78,21 +91,29 @@ def eliminate_symbolic(scope_ptr: Ints, scope_vars: Ints, order: Ints, position:
             parent[i] = members[start + 1]
             next_child[i] = first_child[parent[i]]
             first_child[parent[i]] = i
-    return ptr, members[: ptr[n]].copy(), parent, bucket
+    return True
+
+
+def absorb_clusters(ptr: Ints, parent: Ints, temperature: Floats, enabled: bool) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return owner, eliminated counts, last buckets and ranks, as :func:`merge_buckets` writes them."""
+    owner, eliminated, last, rank = (np.empty(parent.size, np.int64) for _ in range(4))
+    n_owners = merge_buckets(ptr, parent, temperature, enabled, owner, eliminated, last, rank)
+    return owner, eliminated, last, rank[:n_owners]
 
 
 @twofold_kernel
-def absorb_clusters(ptr: Ints, parent: Ints, temperature: Floats, enabled: bool) -> tuple[Ints, Ints, Ints, Ints]:
-    """Merge each bucket that is contained in one child into that child; return owner, eliminated counts and ranks.
+def merge_buckets(
+    ptr: Ints, parent: Ints, temperature: Floats, enabled: bool, owner: Ints, eliminated: Ints, last: Ints, rank: Ints
+) -> int:
+    """Merge each bucket that is contained in one child into that child; return how many are left.
 
     Bucket ``j`` lies inside its child ``i`` when ``|C_j| = |C_i| - eliminated_i``; merged buckets must have one
     temperature. ``owner[i]`` is the bucket that stands for ``i``; ``eliminated[i]`` how many variables it
     eliminates; ``rank`` lists the owners, children before parents (by the last variable each eliminates). Linear.
     """
     n = parent.size
-    owner = np.arange(n)
-    eliminated = np.ones(n, np.int64)
-    last = np.arange(n)
+    for i in range(n):
+        owner[i], eliminated[i], last[i] = i, 1, i
     if enabled:
         for i in range(n):
             if owner[i] != i:
@@ -112,8 +133,12 @@ def absorb_clusters(ptr: Ints, parent: Ints, temperature: Floats, enabled: bool)
     for i in range(n):
         if owner[i] == i:
             at_last[last[i]] = i
-    rank = at_last[at_last >= 0]
-    return owner, eliminated, last, rank
+    n_owners = 0
+    for i in range(n):
+        if at_last[i] >= 0:
+            rank[n_owners] = at_last[i]
+            n_owners += 1
+    return n_owners
 
 
 @twofold_kernel
@@ -239,7 +264,7 @@ def same_pattern(
         b -= 1
 
 
-@twofold_kernel(cost=50.0)
+@twofold_kernel(cost=1.5)
 def lay_operands(
     ptr: Ints,
     axes: Ints,
@@ -254,27 +279,22 @@ def lay_operands(
     op_map: Ints,
     op_inner: Ints,
     op_stride: Ints,
-) -> BlockMaps:
-    """Describe how each operand of each cluster is read, block by block; return the index maps.
+) -> int:
+    """Describe how each operand of each cluster is read, block by block; return the size of the index maps.
 
     ``op_axes`` lists each operand's variables by position (its table is in that order). Its stride along every axis of
     the cluster goes to ``op_stride`` (0: the operand lacks it). Within a block its cells are one scalar, a run
     of the whole block, a shorter run tiled over it, cells that are each repeated, or anything else: ``op_mode``. For
-    the last three there are maps: ``op_map`` says where ``2 * block`` numbers start. The first half
+    the last three :func:`write_maps` writes maps: ``op_map`` says where ``2 * block`` numbers start. The first half
     is for reading: cell ``i`` of the block reads ``map[i]``. The second half is for adding: ``op_inner`` cells of the
     operand fall into the block, and row ``t`` of ``map.reshape(-1, op_inner)`` lists one cell of the block for each.
     Equivalent to ``np.broadcast_to`` of the operand over the cluster's axes. Equal maps are shared. Cost: operands
-    times axes, and the block size for each new map.
+    times axes.
     """
-    maps = np.empty(4096, np.uint32)
-    used = 0
-    widest, largest = 1, 1
+    used, widest = 0, 1
     for c in range(ptr.size - 1):
         widest = max(widest, ptr[c + 1] - ptr[c])
-        largest = max(largest, block[c])
     stride = np.zeros(widest, np.int64)
-    digit = np.zeros(widest, np.int64)
-    seen = np.empty(largest, np.int64)
     n_places = 2
     while n_places < 2 * op_mode.size:
         n_places *= 2
@@ -336,10 +356,36 @@ def lay_operands(
             place[h] = o
             place_cluster[h] = c
             op_map[o] = used
-            if used + 2 * block[c] > maps.size:
-                grown = np.empty(2 * (maps.size + block[c]), np.uint32)
-                grown[:used] = maps[:used]
-                maps = grown
+            used += 2 * block[c]
+    return used
+
+
+@twofold_kernel(cost=2.0)
+def write_maps(
+    ptr: Ints,
+    card: Ints,
+    n_outer: Ints,
+    block: Ints,
+    op_ptr: Ints,
+    stride_ptr: Ints,
+    op_mode: Ints,
+    op_map: Ints,
+    op_inner: Ints,
+    op_stride: Ints,
+    maps: BlockMaps,
+) -> None:
+    """Write the index maps that :func:`lay_operands` has described, each where it occurs first. Cost: their size."""
+    used, widest, largest = 0, 1, 1
+    for c in range(ptr.size - 1):
+        widest = max(widest, ptr[c + 1] - ptr[c])
+        largest = max(largest, block[c])
+    digit = np.zeros(widest, np.int64)
+    seen = np.empty(largest, np.int64)
+    for c in range(ptr.size - 1):
+        start, width = ptr[c], ptr[c + 1] - ptr[c]
+        for o in range(op_ptr[c], op_ptr[c + 1]):
+            if op_mode[o] == SCALAR or op_mode[o] == RUN or op_map[o] != used:
+                continue
             digit[:] = 0
             at = 0
             for i in range(block[c]):
@@ -347,17 +393,16 @@ def lay_operands(
                 a = width - 1
                 while a >= n_outer[c]:
                     digit[a] += 1
-                    at += stride[a]
+                    at += op_stride[stride_ptr[o] + a]
                     if digit[a] < card[start + a]:
                         break
-                    at -= stride[a] * card[start + a]
+                    at -= op_stride[stride_ptr[o] + a] * card[start + a]
                     digit[a] = 0
                     a -= 1
             used += block[c]
-            seen[:count] = 0
+            seen[: op_inner[o]] = 0
             for i in range(block[c]):
                 cell = np.int64(maps[used - block[c] + i])
-                maps[used + seen[cell] * count + cell] = i
+                maps[used + seen[cell] * op_inner[o] + cell] = i
                 seen[cell] += 1
             used += block[c]
-    return maps[:used].copy()

@@ -43,9 +43,26 @@ def _merge(a: Ints, size: int, b: Ints, out: Ints) -> int:
     return k
 
 
-@twofold_kernel(cost=10.0)
 def partition_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int) -> tuple[Ints, Ints, Ints, Ints]:
     """Play mini-bucket elimination; return cluster offsets, cluster scopes, parents and each factor's cluster.
+
+    As :func:`play_mini_buckets` writes them, with room until they fit.
+    """
+    n_factors = scope_ptr.size - 1
+    n_most, n_axes = n_vars + n_factors + 16, 2 * scope.size + 16
+    while True:
+        ptr, axes, host = np.empty(n_most, np.int64), np.empty(n_axes, np.int64), np.empty(n_most, np.int64)
+        n = play_mini_buckets(scope_ptr, scope, n_vars, most, ptr, axes, host)
+        if n >= 0:
+            return ptr[: n + 1].copy(), axes[: ptr[n]].copy(), host[n_factors : n_factors + n].copy(), host[:n_factors]
+        n_most, n_axes = 4 * n_most, 4 * n_axes + most
+
+
+@twofold_kernel(cost=3.0)
+def play_mini_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int, ptr: Ints, axes: Ints, host: Ints) -> int:
+    """Write cluster offsets and scopes, and the clusters of factors, then of messages; return how many there are.
+
+    -1 if there is too little room in ``ptr``, ``axes`` or ``host``.
 
     Variables are named by their position in the order; ``scope`` lists each factor's in ascending order. The functions
     of bucket ``i`` (factors and messages whose first variable is ``i``) are taken largest first, ties by age, and each
@@ -56,15 +73,14 @@ def partition_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int) -> t
     """
     n_factors = scope_ptr.size - 1
     first = np.full(n_vars, -1, np.int64)  # functions of a bucket, as a linked list
-    follow = np.full(n_factors + 16, -1, np.int64)
-    host = np.full(n_factors + 16, -1, np.int64)  # of factors, then of messages (message c is function n_factors + c)
+    follow = np.full(host.size, -1, np.int64)
+    host[:] = -1  # of factors, then of messages (message c is function n_factors + c)
     for f in range(n_factors - 1, -1, -1):
         if scope_ptr[f] < scope_ptr[f + 1]:
             i = scope[scope_ptr[f]]
             follow[f] = first[i]
             first[i] = f
-    ptr = np.zeros(n_vars + n_factors + 16, np.int64)
-    axes = np.empty(2 * scope.size + 16, np.int64)
+    ptr[0] = 0
     n_clusters = 0
     for i in range(n_vars):
         count, longest = 0, 1
@@ -113,21 +129,8 @@ def partition_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int) -> t
             host[g] = n_clusters + part
         for part in range(n_parts):
             c = n_clusters + part
-            if c + 2 > ptr.size:
-                grown = np.zeros(2 * ptr.size, np.int64)
-                grown[: ptr.size] = ptr
-                ptr = grown
-            if ptr[c] + length[part] > axes.size:
-                grown = np.empty(2 * axes.size + length[part], np.int64)
-                grown[: ptr[c]] = axes[: ptr[c]]
-                axes = grown
-            if n_factors + c + 1 > follow.size:
-                grown = np.full(2 * follow.size, -1, np.int64)
-                grown[: follow.size] = follow
-                follow = grown
-                grown = np.full(2 * host.size, -1, np.int64)
-                grown[: host.size] = host
-                host = grown
+            if c + 2 > ptr.size or ptr[c] + length[part] > axes.size or n_factors + c + 1 > host.size:
+                return -1
             axes[ptr[c] : ptr[c] + length[part]] = members[part, : length[part]]
             ptr[c + 1] = ptr[c] + length[part]
             if length[part] > 1:
@@ -135,10 +138,4 @@ def partition_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int) -> t
                 follow[n_factors + c] = first[to]
                 first[to] = n_factors + c
         n_clusters += n_parts
-    end = ptr[n_clusters]
-    return (
-        ptr[: n_clusters + 1].copy(),
-        axes[:end].copy(),
-        host[n_factors : n_factors + n_clusters].copy(),
-        host[:n_factors].copy(),
-    )
+    return n_clusters

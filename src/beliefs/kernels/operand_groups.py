@@ -20,21 +20,22 @@ def group_operands(
     slot_axes_ptr: Ints,
     slot_axes: Ints,
     gain: float,
-) -> tuple[Ints, Ints, Ints, Ints]:
+    op_group: Ints,
+    group_cluster: Ints,
+    group_mask: Ints,
+    group_into: Ints,
+) -> int:
     """Choose groups of operands to multiply together before they meet a large table.
 
     Multiplying an operand into a table of ``N`` cells costs ``N``; multiplying two first into a table over the union
     of their scopes, of ``U`` cells, costs about ``gain * U`` and saves ``N``. Greedily, the pair of smallest union is
-    joined as long as that pays; an operand inside a group's scope joins the group. Returns, per group, its cluster,
-    its axes as a bit mask over the cluster's and the group it flows into (-1: the cluster); per operand, its group or
-    -1. Clusters of more than 63 axes or few cells are left alone. Cost: operands^3 of each large cluster at worst,
-    taken 48 at a time.
+    joined as long as that pays; an operand inside a group's scope joins the group. Returns how many groups there are
+    and writes, per group, its cluster, its axes as a bit mask over the cluster's and the group it flows into (-1: the
+    cluster); per operand, its group or -1. All four have room for as many as there are operands. Clusters of more
+    than 63 axes or few cells are left alone. Cost: operands^3 of each large cluster at worst, taken 48 at a time.
     """
-    n_ops = op_slot.size
-    op_group = np.full(n_ops, -1, np.int64)
-    group_cluster = np.empty(n_ops, np.int64)
-    group_mask = np.empty(n_ops, np.int64)
-    group_into = np.full(n_ops, -1, np.int64)
+    op_group[:] = -1
+    group_into[:] = -1
     n_groups = 0
     mask = np.empty(48, np.int64)
     size = np.empty(48)
@@ -112,4 +113,4 @@ def group_operands(
             mask[left], size[left], ident[left] = union_mask, best, -1 - group
             live -= 1
             mask[right], size[right], ident[right] = mask[live], size[live], ident[live]
-    return op_group, group_cluster[:n_groups].copy(), group_mask[:n_groups].copy(), group_into[:n_groups].copy()
+    return n_groups

@@ -24,15 +24,24 @@ def _offsets(ptr: Ints) -> None:
         ptr[i] += ptr[i - 1]
 
 
-@twofold_kernel
 def primal_graph(scope_ptr: Ints, scope_vars: Ints, active: Bools) -> tuple[Ints, Ints]:
     """Return the interaction graph of the active variables in CSR, both directions, neighbours ascending.
 
     Equivalent to ``A = B @ B.T`` with the (variable, factor) incidence matrix ``B``, its diagonal and inactive rows
     removed. Shapes: ``scope_ptr (n_factors+1,)``, ``scope_vars (n_edges,)``, ``active (n_vars,)``; returns ``ptr
-    (n_vars+1,)`` and ``adj (ptr[-1],)``, allocated here because their size is the answer. Cost: the sum of the squared
-    scope lengths.
+    (n_vars+1,)`` and ``adj (ptr[-1],)``. Cost: the sum of the squared scope lengths, to count and to write.
     """
+    ptr = np.zeros(active.size + 1, np.int64)
+    list_neighbours(scope_ptr, scope_vars, active, ptr, np.empty(0, np.int64))
+    adj = np.empty(int(ptr[-1]), np.int64)
+    if adj.size:
+        list_neighbours(scope_ptr, scope_vars, active, ptr, adj)
+    return ptr, adj
+
+
+@twofold_kernel(cost=1.5)
+def list_neighbours(scope_ptr: Ints, scope_vars: Ints, active: Bools, ptr: Ints, adj: Ints) -> None:
+    """Write the lists' offsets to ``ptr``, if ``adj`` is empty; else the lists to ``adj``, with ``ptr`` as it is."""
     n = active.shape[0]
     var_ptr, var_factors = np.zeros(n + 1, np.int64), np.empty(scope_vars.shape[0], np.int64)
     for e in range(scope_vars.shape[0]):
@@ -43,30 +52,27 @@ def primal_graph(scope_ptr: Ints, scope_vars: Ints, active: Bools) -> tuple[Ints
         for e in range(scope_ptr[f], scope_ptr[f + 1]):
             var_factors[cursor[scope_vars[e]]] = f
             cursor[scope_vars[e]] += 1
-    ptr, seen = np.zeros(n + 1, np.int64), np.full(n, -1, np.int64)
-    adj = np.empty(0, np.int64)
-    for write in range(2):  # count, then write; v goes to the lists of its neighbours, so these come out sorted
-        if write == 1:
-            _offsets(ptr)
-            cursor, adj = ptr.copy(), np.empty(ptr[n], np.int64)
-        for v in range(n):
-            mark = v + write * n
-            seen[v] = mark
-            if not active[v]:
-                continue
-            for q in range(var_ptr[v], var_ptr[v + 1]):
-                f = var_factors[q]
-                for e in range(scope_ptr[f], scope_ptr[f + 1]):
-                    u = scope_vars[e]
-                    if seen[u] == mark or not active[u]:
-                        continue
-                    seen[u] = mark
-                    if write == 1:
-                        adj[cursor[u]] = v
-                        cursor[u] += 1
-                    else:
-                        ptr[u + 1] += 1
-    return ptr, adj
+    seen, write = np.full(n, -1, np.int64), adj.shape[0] > 0
+    for v in range(n + 1):
+        cursor[v] = ptr[v]
+    for v in range(n):  # v goes to the lists of its neighbours, so these come out sorted
+        seen[v] = v
+        if not active[v]:
+            continue
+        for q in range(var_ptr[v], var_ptr[v + 1]):
+            f = var_factors[q]
+            for e in range(scope_ptr[f], scope_ptr[f + 1]):
+                u = scope_vars[e]
+                if seen[u] == v or not active[u]:
+                    continue
+                seen[u] = v
+                if write:
+                    adj[cursor[u]] = v
+                    cursor[u] += 1
+                else:
+                    ptr[u + 1] += 1
+    if not write:
+        _offsets(ptr)
 
 
 @twofold_kernel

@@ -27,7 +27,14 @@ from beliefs.inference.base import Problem, Task
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.exact.operands import Clusters, Operands, gather_rows, group
 from beliefs.inference.orders import Order
-from beliefs.kernels.cluster_tree import absorb_clusters, choose_blocks, eliminate_symbolic, factor_cells, lay_operands
+from beliefs.kernels.cluster_tree import (
+    absorb_clusters,
+    choose_blocks,
+    eliminate_symbolic,
+    factor_cells,
+    lay_operands,
+    write_maps,
+)
 from beliefs.kernels.tree import Tree
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
@@ -191,10 +198,14 @@ def lay_tree(
     stride_ptr = np.cumsum(width_of) - width_of
     op_mode, op_map, op_inner = np.zeros((3, op_slot.size), np.int64)
     op_stride = np.empty(int(width_of.sum()), np.int64)
-    maps = lay_operands(
+    n_maps = lay_operands(
         clusters.axes_ptr, clusters.axes, axes_card, n_outer, block, op_ptr, op_axes_ptr, op_axes, stride_ptr,
         op_mode, op_map, op_inner, op_stride,
     )  # fmt: skip
+    maps = np.empty(n_maps, np.uint32)
+    write_maps(
+        clusters.axes_ptr, axes_card, n_outer, block, op_ptr, stride_ptr, op_mode, op_map, op_inner, op_stride, maps
+    )
     return Tree(
         clusters.axes_ptr, axes_card, order[clusters.axes], n_outer, clusters.eliminated, block,
         np.concatenate([[0], np.cumsum(cells)]), clusters.temperature, op_ptr, op_slot, op_mode, op_map, op_inner,

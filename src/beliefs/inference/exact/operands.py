@@ -68,9 +68,12 @@ def group(clusters: Clusters, operands: Operands, scopes: tuple[Ints, Ints], car
     n_old, n_factors = clusters.parent.size, scopes[0].size - 1
     slot_axes_ptr, slot_axes = operands.slot_axes(clusters, scopes)
     op_ptr = np.searchsorted(operands.cluster, np.arange(n_old + 1))
-    op_group, home, mask, into = group_operands(
-        clusters.axes_ptr, clusters.axes, card[clusters.axes], op_ptr, operands.slot, slot_axes_ptr, slot_axes, _GAIN
-    )
+    op_group, home, mask, into = (np.empty(operands.slot.size, np.int64) for _ in range(4))
+    n_groups = group_operands(
+        clusters.axes_ptr, clusters.axes, card[clusters.axes], op_ptr, operands.slot, slot_axes_ptr, slot_axes, _GAIN,
+        op_group, home, mask, into,
+    )  # fmt: skip
+    home, mask, into = home[:n_groups], mask[:n_groups], into[:n_groups]
     if home.size == 0:
         return clusters, operands
     # new numbers: by the cluster served, deepest groups first, the cluster itself last
