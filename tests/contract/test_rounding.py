@@ -48,7 +48,7 @@ SUMS = [
 ]
 MAXIMA = [
     "wmb(ibound=1)", "wmb(ibound=2, smoothing=0)", "mini_bucket(ibound=1)", "gdd", "gdd(ibound=2)",
-    "gdd(solver=lbfgs)", "local_search",
+    "gdd(solver=lbfgs)", "local_search", "trw",
 ]  # fmt: skip
 
 

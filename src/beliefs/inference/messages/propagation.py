@@ -7,7 +7,7 @@ They differ in one array, the counting numbers :math:`\rho_c`, and in what their
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -36,6 +36,7 @@ from beliefs.inference.messages.schedule import SCHEDULES, make_schedule
 from beliefs.inference.messages.setting import Setting
 from beliefs.inference.messages.tiers import REFRESH, LinearTier, LogTier, Tier
 from beliefs.inference.parallel import side_by_side
+from beliefs.inference.rounding import meet
 from beliefs.inference.search.decoding import decoded, query_decoding
 from beliefs.inference.search.forest_moves import affordable_moves
 from beliefs.kernels.messages_linear import IMPOSSIBLE, OUT_OF_RANGE
@@ -89,6 +90,8 @@ class MessageState:
         """Whether a state of all variables is asked for."""
         self.threads = problem.threads if setting.layout.table_ptr[-1] >= _WORTH_THREADS else 1
         self.change = np.inf
+        self.rounding = 0.0
+        """How far the bound on maxima was moved for the errors of its own arithmetic."""
         self.best: Decoding | None = None
         self.decoded_at, self.moves = -1, 0
         self.memory: dict[str, Any] = {}
@@ -294,7 +297,9 @@ class MessagePassing(Method):
                 found = decoded(problem, state.tier, self.exact_here(state), upper, state.take_moves())
             else:
                 found = query_decoding(problem, state.logs, upper)
-            state.best = found if state.best is None else better(state.best, found)
+            found = found if state.best is None else better(state.best, found)
+            met = meet(found.lower, found.upper, state.rounding)
+            state.best = replace(found, upper=found.lower) if met else found
         return state.best
 
     def exact_here(self, state: MessageState) -> bool:

@@ -108,7 +108,8 @@ class TRW(MessagePassing):
             return np.inf
         if state.problem.task is Task.INFER:
             return state.assessment.upper
-        return state.logs.upper_bound(state.problem.tau, state.mu_var, state.reweighting.parent)[0]
+        bound, state.rounding = state.logs.upper_bound(state.problem.tau, state.mu_var, state.reweighting.parent)
+        return bound
 
     def distance(self, state: MessageState) -> float:
         """Add how far the bound is from the value of the beliefs: at the maximum they are equal."""
