@@ -118,29 +118,13 @@ def assess_factors(
     """Return the value of the messages, ``-inf`` if a belief is empty, and the largest disagreement of two beliefs.
 
     A factor's belief of a variable, summed out of its table, is compared with the variable's own in ``mu_var``. Cost:
-    cells, once for each of a factor's variables, and an exponential a cell.
+    cells, once for each of a factor's variables, and an exponential a cell. Numerics: each beta is lowered by its
+    log-sum-exp, which then counts once in the value instead of once for each factor around and as often against it.
     """
     _, largest, cells, room = widest_scope(card, scope_ptr, scope_vars)
     vector, spread, belief = np.empty(largest), np.empty(room), np.empty(cells)
-    count = np.ones(card.size)
+    centred = np.zeros(finite.size)
     value, apart = 0.0, 0.0
-    for f in range(cell_ptr.size):
-        top, total = belief_table(
-            card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, rho, messages, finite, zeros, f, vector,
-            spread, belief,
-        )  # fmt: skip
-        if top == -math.inf:
-            return top, apart
-        value += rho[f] * (top + math.log(total))
-        size = 1
-        for e in range(scope_ptr[f], scope_ptr[f + 1]):
-            size *= card[scope_vars[e]]
-        inner = size
-        for e in range(scope_ptr[f], scope_ptr[f + 1]):
-            v = scope_vars[e]
-            count[v] -= rho[f]
-            inner //= card[v]
-            apart = max(apart, _disagreement(belief, size, inner, total, mu_var, state_ptr[v], card[v], vector))
     for v in range(card.size):
         if observed[v]:
             continue
@@ -153,7 +137,26 @@ def assess_factors(
         for s in range(state_ptr[v], state_ptr[v + 1]):
             if zeros[s] == 0:
                 total += math.exp(finite[s] - top)
-        value += count[v] * (top + math.log(total))
+        level = top + math.log(total)
+        for s in range(state_ptr[v], state_ptr[v + 1]):
+            centred[s] = finite[s] - level
+        value += level
+    for f in range(cell_ptr.size):
+        top, total = belief_table(
+            card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, rho, messages, centred, zeros, f, vector,
+            spread, belief,
+        )  # fmt: skip
+        if top == -math.inf:
+            return top, apart
+        value += rho[f] * (top + math.log(total))
+        size = 1
+        for e in range(scope_ptr[f], scope_ptr[f + 1]):
+            size *= card[scope_vars[e]]
+        inner = size
+        for e in range(scope_ptr[f], scope_ptr[f + 1]):
+            v = scope_vars[e]
+            inner //= card[v]
+            apart = max(apart, _disagreement(belief, size, inner, total, mu_var, state_ptr[v], card[v], vector))
     return value, apart
 
 

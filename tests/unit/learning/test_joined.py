@@ -180,7 +180,7 @@ def test_only_inference_that_takes_a_union_as_its_parts_is_joined() -> None:
         assert not part_by_part((method,))
     for name in SINGLE:
         assert Joiner.of(loss_of(name, 2, True)) is None
-    assert Joiner.of(loss_of("clique_logistic", 2, True, gradient="perturbation")) is None
+    assert Joiner.of(loss_of("clique_logistic", 2, True, gradient="perturbation", n_sweeps=None)) is None
 
 
 def test_forests_are_not_joined_with_graphs_whose_messages_take_another_schedule() -> None:

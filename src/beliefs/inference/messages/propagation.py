@@ -38,7 +38,7 @@ from beliefs.inference.messages.tiers import REFRESH, LinearTier, LogTier, Tier
 from beliefs.inference.parallel import side_by_side
 from beliefs.inference.rounding import meet
 from beliefs.inference.search.decoding import decoded, query_decoding
-from beliefs.inference.search.forest_moves import affordable_moves
+from beliefs.inference.search.forest_moves import MOST_MOVES, affordable_moves
 from beliefs.kernels.messages_linear import IMPOSSIBLE, OUT_OF_RANGE
 from beliefs.options import check_option, is_number, is_word
 from beliefs.typing import Bools, Floats
@@ -125,11 +125,13 @@ class MessageState:
         return self._assessment[1]
 
     def take_moves(self) -> int:
-        """Return how many forest moves a decoding may make: what the model affords, and one for forty iterations.
+        """Return how many forest moves a decoding may make: many on small models, on others one for forty iterations.
 
         A settled state needs none: no change on trees, or around a single loop, improves it [weiss2001].
         """
         affordable = affordable_moves(self.setting.layout)
+        if affordable == MOST_MOVES:
+            return affordable
         left = affordable + self.n_steps // _ITERATIONS_A_MOVE - self.moves
         moves = 0 if self.change <= _SETTLED and affordable <= 1 else min(left, max(affordable, 1))
         self.moves += moves

@@ -20,9 +20,11 @@ from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Ints
 
-__all__ = ["affordable_moves", "forest_moves", "locally_best"]
+__all__ = ["MOST_MOVES", "affordable_moves", "forest_moves", "locally_best"]
 
-_MOVES = 20  # random forests tried after coordinate ascent, on small models
+MOST_MOVES = 20
+"""Random forests tried after coordinate ascent, on small models."""
+
 _WORK = 2e6  # cells: larger models get fewer
 
 
@@ -98,7 +100,7 @@ def forest_moves(
 
 def affordable_moves(layout: Layout) -> int:
     """Return how many forest moves a model can afford at any time: many if it is small, none if it is large."""
-    return int(min(_WORK / max(1, int(layout.table_ptr[-1])), _MOVES))
+    return int(min(_WORK / max(1, int(layout.table_ptr[-1])), MOST_MOVES))
 
 
 def locally_best(graph: FactorGraph, row: Ints, seed: int, n_moves: int | None = None) -> tuple[Ints, float]:
