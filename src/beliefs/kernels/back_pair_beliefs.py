@@ -35,9 +35,9 @@ def scaled_cavity(states: int, width: int, p: Any, v: int, m: Any, e: int, c: An
         return
     total = 0.0
     for x in range(states):
-        value = get(p, v * width + x) / get(m, e * width + x)
-        put(c, x, value)
-        total += value
+        put(c, x, get(p, v * width + x) / get(m, e * width + x))
+    for x in range(states):
+        total += get(c, x)
     share = 1.0 / total
     for x in range(states):
         put(c, x, get(c, x) * share)
