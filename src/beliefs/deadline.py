@@ -107,7 +107,8 @@ class Deadline:
     def __init__(self, seconds: float, *, grace: bool = True) -> None:
         outer = _current.get()
         limit = math.inf if outer is None else outer.end
-        self._flags, self._closed, self._stepping = (_NEVER, _NEVER), _NOBODY, False
+        self._flags, self._stepping = (_NEVER, _NEVER), False
+        self._closed: threading.Event | None = None  # its own: an interrupt within `set` may leave it locked for good
         self._outer: list[Token[Deadline | None]] = []
         self.soft = self.hard = math.inf
         if min(seconds, limit) < math.inf:
@@ -143,10 +144,12 @@ class Deadline:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._closed.set()
         _current.reset(self._outer.pop())
+        if self._closed is not None:
+            self._closed.set()
 
     def _watch(self) -> None:
+        assert self._closed is not None
         for end, flag in zip((self.soft, self.hard), self._flags, strict=True):
             while (left := end - now()) > 0:
                 if self._closed.wait(min(max(left, _SHORTEST), _LONGEST)):
@@ -156,7 +159,6 @@ class Deadline:
 
 _current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 _NEVER: Ints = np.zeros(1, np.int64)
-_NOBODY = threading.Event()  # watches where there is no limit
 
 
 def stop_flag() -> Ints:
