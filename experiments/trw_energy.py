@@ -14,7 +14,7 @@ import numpy as np
 
 from beliefs.inference.base import Problem
 from beliefs.inference.messages.propagation import MessageState
-from beliefs.inference.messages.tiers import message_offsets
+from beliefs.inference.messages.setting import message_offsets
 from beliefs.inference.messages.trw import TRW
 from beliefs.typing import Floats, Ints
 

@@ -1,6 +1,6 @@
 """Time limits: the clock they are read from, and the flag that ends long work.
 
-A question with a time limit is a :class:`Deadline`, a context. A thread of its own waits for its ends and raises a
+A question with a time limit has a :class:`Deadline`. A thread of its own waits for its ends and raises a
 flag, an array of one number; kernels let go of the interpreter lock, so one that reads the flag between two pieces of
 its work sees it at once and returns. Its caller then asks :func:`check_time`, which raises :class:`OutOfTime`; whoever
 can do without the rest catches that. Work asks for the flag of the *innermost* question around it (:func:`stop_flag`),
@@ -20,13 +20,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 
 import numpy as np
 
 from beliefs.typing import Ints
 
-__all__ = ["Deadline", "OutOfTime", "check_time", "compiling", "now", "stop_flag", "time_left"]
+__all__ = ["Deadline", "OutOfTime", "check_time", "compiling", "limited", "now", "stop_flag", "time_left"]
 
 _GRACE = 0.1, 0.5  # share of the limit, and seconds
 _SHORTEST, _LONGEST = 0.002, 60.0  # seconds that a watch sleeps: the clock may stand still, and a limit may be a year
@@ -89,7 +89,7 @@ def compiling(started: bool) -> None:
 
 
 class Deadline:
-    """The time limit of one question; use it as a context.
+    """The time limit of one question; :func:`limited` makes it that of the work within.
 
     Parameters
     ----------
@@ -109,7 +109,6 @@ class Deadline:
         limit = math.inf if outer is None else outer.end
         self._flags, self._stepping = (_NEVER, _NEVER), False
         self._closed: threading.Event | None = None  # its own: an interrupt within `set` may leave it locked for good
-        self._outer: list[Token[Deadline | None]] = []
         self.soft = self.hard = math.inf
         if min(seconds, limit) < math.inf:
             began = now()
@@ -137,24 +136,36 @@ class Deadline:
         finally:
             self._stepping = before
 
-    def __enter__(self) -> Deadline:
-        self._outer.append(_current.set(self))
-        if self.hard < math.inf:
-            threading.Thread(target=self._watch, name="beliefs time limit", daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _current.reset(self._outer.pop())
+    def close(self) -> None:
+        """End the watch."""
         if self._closed is not None:
             self._closed.set()
 
-    def _watch(self) -> None:
+    def watch(self) -> None:
+        """Raise the flags when their time has come, unless it is closed before; for a thread of its own."""
         assert self._closed is not None
         for end, flag in zip((self.soft, self.hard), self._flags, strict=True):
             while (left := end - now()) > 0:
                 if self._closed.wait(min(max(left, _SHORTEST), _LONGEST)):
                     return
             flag[0] = 1
+
+
+@contextmanager
+def limited(seconds: float, *, grace: bool = True) -> Iterator[Deadline]:
+    """Within, work has so many seconds; see :class:`Deadline`.
+
+    A generator, so that an interrupt on the way in leaves no limit behind that would end all later questions.
+    """
+    deadline = Deadline(seconds, grace=grace)
+    token = _current.set(deadline)
+    try:
+        if deadline.hard < math.inf:
+            threading.Thread(target=deadline.watch, name="beliefs time limit", daemon=True).start()
+        yield deadline
+    finally:
+        _current.reset(token)
+        deadline.close()
 
 
 _current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)

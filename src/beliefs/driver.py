@@ -210,7 +210,7 @@ def run(
         else:
             continue
         break
-    if checks.pending:
+    if checks.pending and status is Status.MAX_ITERS:
         residual = checks.now(residual)
         status = Status.CONVERGED if residual <= limits.tol else status
     if status is Status.MAX_ITERS and fixed_point and _oscillates(recent):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from beliefs import deadline
-from beliefs.deadline import Deadline, OutOfTime, check_time, compiling, now, stop_flag, time_left
+from beliefs.deadline import OutOfTime, check_time, compiling, limited, now, stop_flag, time_left
 
 
 class Clock:
@@ -38,14 +38,14 @@ def raised(flag: np.ndarray) -> bool:
 
 def test_without_a_limit_no_flag_is_ever_raised(clock: Clock) -> None:
     assert stop_flag()[0] == 0 and time_left() == math.inf
-    with Deadline(math.inf) as unlimited:
+    with limited(math.inf) as unlimited:
         clock.seconds += 1e9
         check_time()
         assert unlimited.flag[0] == 0 and time_left() == math.inf
 
 
 def test_steps_end_at_the_limit_and_all_else_after_a_grace(clock: Clock) -> None:
-    with Deadline(10.0) as limit:
+    with limited(10.0) as limit:
         assert (limit.soft, limit.hard) == (110.0, 111.5) and time_left() == 11.5
         with limit.stepping():
             assert time_left() == 10.0
@@ -61,14 +61,14 @@ def test_steps_end_at_the_limit_and_all_else_after_a_grace(clock: Clock) -> None
 
 
 def test_a_question_within_another_has_no_more_time_than_that(clock: Clock) -> None:
-    with Deadline(10.0) as outer:
-        with outer.stepping(), Deadline(100.0) as inner:
+    with limited(10.0) as outer:
+        with outer.stepping(), limited(100.0) as inner:
             assert inner.soft == inner.hard == outer.soft and stop_flag() is inner.flag
-        with Deadline(1.0, grace=False) as inner:
+        with limited(1.0, grace=False) as inner:
             assert inner.soft == inner.hard == 101.0
         assert stop_flag() is outer.flag
         clock.seconds = 200.0
-        with Deadline(1.0), pytest.raises(OutOfTime):  # at once, before any watch has looked at the clock
+        with limited(1.0), pytest.raises(OutOfTime):  # at once, before any watch has looked at the clock
             check_time()
 
 
@@ -111,6 +111,6 @@ def test_an_interrupted_compilation_does_not_stop_the_clock_for_ever(clock: Cloc
 
 
 def test_flags_can_be_read_by_compiled_code() -> None:
-    with Deadline(1.0) as limit:
+    with limited(1.0) as limit:
         for flag in (stop_flag(), limit.flag):
             assert flag.dtype == np.int64 and flag.shape == (1,) and flag.flags.writeable and flag.flags.c_contiguous

@@ -15,7 +15,7 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from beliefs.deadline import Deadline, OutOfTime, now
+from beliefs.deadline import OutOfTime, limited, now
 from beliefs.driver import Limits, Progress
 from beliefs.errors import BudgetError, ConvergenceWarning, ModelError, UnsupportedError
 from beliefs.inference.auto import EXACT_SHARE, INSTEAD, choose, instead_of_exact
@@ -231,7 +231,7 @@ def _ask(
     def warm(chosen: Method) -> Any:
         return _warm(model or problem.graph, chosen, options.get("init"), pruned)
 
-    with Deadline(problem.time_limit) as deadline:
+    with limited(problem.time_limit) as deadline:
         question = Question(problem, options, warm, started, deadline)
         try:
             done = _automatic(question) if _is_auto(method) else question.put(_named(method), "as asked")
@@ -256,7 +256,7 @@ def _automatic(question: Question) -> Done:
         return question.put(chosen, reason)
     share = max(EXACT_SHARE * limit, _LEAST_EXACT)
     try:
-        with Deadline(share, grace=False):
+        with limited(share, grace=False):
             return question.put(chosen, reason)
     except OutOfTime:
         rest = replace(question.problem, time_limit=max(0.0, question.deadline.soft - now()))

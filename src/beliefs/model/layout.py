@@ -138,6 +138,11 @@ class Layout:
         return frozen_ints(np.diff(self.scope_ptr), "arities")
 
     @cached_property
+    def constants(self) -> Ints:
+        """The cells of factors of no variable."""
+        return frozen_ints(self.cell_ptr[self.arity == 0], "constants")
+
+    @cached_property
     def edge_factor(self) -> Ints:
         """The factor of each edge, (n_edges,)."""
         return frozen_ints(np.repeat(np.arange(self.n_factors), np.diff(self.scope_ptr)), "edges")

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.deadline import Deadline, OutOfTime
+from beliefs.deadline import OutOfTime, limited
 from beliefs.inference import doors
 from beliefs.inference.base import Problem, Task
 from beliefs.inference.buckets.bucket_run import BucketRun, uniform_weights
@@ -61,7 +61,7 @@ def check_bounds(task: Task, result: Any) -> None:
 
 @contextmanager
 def no_time() -> Iterator[None]:
-    with Deadline(0.0, grace=False):
+    with limited(0.0, grace=False):
         yield
 
 

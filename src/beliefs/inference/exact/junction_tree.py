@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from beliefs.deadline import Deadline, OutOfTime, now
+from beliefs.deadline import OutOfTime, limited, now
 from beliefs.driver import Value
 from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
@@ -154,7 +154,7 @@ def planned_order(problem: Problem, method: str, restarts: int | None = None, se
     began, share = now(), max(_SHARE * problem.time_limit, _LEAST)
     if share > kept.not_enough:
         try:
-            with Deadline(share, grace=False):
+            with limited(share, grace=False):
                 kept.order = plan_order(
                     *scopes, method=method, restarts=restarts, stage=stage, active=active, time_limit=seconds
                 )

@@ -15,7 +15,6 @@ from beliefs.kernels.tree_decode import decode_maximum, draw_samples
 from beliefs.kernels.tree_linear import DONE, OUT_OF_RANGE, ZERO, collect_linear, distribute_linear
 from beliefs.kernels.tree_log import collect_log, distribute_log
 from beliefs.model.graph import FactorGraph
-from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
 __all__ = ["TreeRun", "constant_part", "constant_rounding", "slot_marginals", "stoppable"]
@@ -127,16 +126,10 @@ def stoppable(tree: Tree) -> Tree:
 def constant_part(graph: FactorGraph, tau: Floats) -> float:
     """Return what needs no table: constants, and variables in no factor at their temperatures ``tau (n_vars,)``."""
     layout = graph.layout
-    constants, isolated = layout.plan("constants and isolated variables", lambda: _apart(layout))
-    if not constants.size + isolated.size:
+    isolated = layout.plan("isolated", lambda: np.flatnonzero(~layout.observed & (np.diff(layout.var_ptr) == 0)))
+    if not layout.constants.size + isolated.size:
         return 0.0
-    return float(graph.theta[constants].sum() + (tau[isolated] * np.log(layout.card[isolated])).sum())
-
-
-def _apart(layout: Layout) -> tuple[Ints, Ints]:
-    """Return the cells of constants, and the variables in no factor."""
-    isolated = np.flatnonzero(~layout.observed & (np.diff(layout.var_ptr) == 0))
-    return layout.cell_ptr[layout.arity == 0], isolated
+    return float(graph.theta[layout.constants].sum() + (tau[isolated] * np.log(layout.card[isolated])).sum())
 
 
 def constant_rounding(graph: FactorGraph, tau: Floats) -> float:

@@ -146,11 +146,11 @@ class PairwiseTier(Tier):
             binary_edge_value(*order, *held)
         else:
             edge_value(edges.width if edges.width in CONSTANT_WIDTHS else 0)(*order, edges.states, *held)
-        constant = _constants(self.setting)
-        energy, bound, size = (constant + self.shift + of_variables[k] + out[k] for k in (ENERGY, BOUND, SIZE))
+        constants = self.setting.theta[self.setting.layout.constants]
+        energy, bound = (float(constants.sum()) + self.shift + of_variables[k] + out[k] for k in (ENERGY, BOUND))
         if parent is None:
             return Assessment(float(energy), np.inf, float(out[AGREEMENT]))
-        rounding = self._rounding(abs(constant) + self.magnitude + size - constant - self.shift)
+        rounding = self._rounding(float(np.abs(constants).sum()) + self.magnitude + of_variables[SIZE] + out[SIZE])
         return Assessment(float(energy), widened(float(bound), rounding, Bound.UPPER), float(out[AGREEMENT]), rounding)
 
     def _rounding(self, magnitude: float) -> float:
@@ -184,15 +184,16 @@ class PairwiseTier(Tier):
         """Return the beliefs of all factors; scaled tables that were let go are made again."""
         if self.log_domain:
             return super().tables(mu_var)
-        if not self.psi.size:
+        psi = self.psi
+        if not psi.size:
             loaded = _tables(self.setting, self.edges, True)
             assert loaded is not None
-            self.psi = loaded[0]
+            psi = loaded[0]
         lay, edges = self.setting.layout, self.edges
         tables = np.empty(int(lay.table_ptr[-1]))
         single_beliefs(lay.scope_ptr, lay.scope_vars, lay.table_ptr, edges.states, mu_var, tables)
         pair_beliefs(
-            edges.u, edges.v, self.at, self.psi, edges.factors, lay.table_ptr, edges.states, edges.width,
+            edges.u, edges.v, self.at, psi, edges.factors, lay.table_ptr, edges.states, edges.width,
             self.product, self.messages, tables,
         )  # fmt: skip
         return tables
@@ -202,17 +203,10 @@ class PairwiseTier(Tier):
         self.psi = np.zeros(0)
 
 
-def _constants(setting: Setting) -> float:
-    """Return the sum of the factors of no variable."""
-    lay = setting.layout
-    at: Ints = lay.plan("constants", lambda: lay.cell_ptr[np.diff(lay.scope_ptr) == 0])
-    return float(setting.theta[at].sum()) if at.size else 0.0
-
-
 def _tables(setting: Setting, edges: Edges, summed: bool) -> tuple[Floats, Floats, Floats] | None:
     """Return the scaled tables in the order of the sweep, their ranges, and what the table of each edge was lowered by.
 
-    None if there is a hard zero, or factors that share a table have different counting numbers.
+    None if there is a hard zero.
     """
     weights = EdgeWeights.of(setting, edges)
     cells, rho = weights.cells, weights.of_tables

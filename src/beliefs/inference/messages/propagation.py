@@ -125,15 +125,11 @@ class MessageState:
         return self._assessment[1]
 
     def take_moves(self) -> int:
-        """Return how many forest moves a decoding may make: many on small models, on others one for forty iterations.
-
-        A settled state needs none: no change on trees, or around a single loop, improves it [weiss2001].
-        """
+        """Return how many forest moves a decoding may make: many on small models, else one for forty iterations."""
         affordable = affordable_moves(self.setting.layout)
         if affordable == MOST_MOVES:
             return affordable
-        left = affordable + self.n_steps // _ITERATIONS_A_MOVE - self.moves
-        moves = 0 if self.change <= _SETTLED and affordable <= 1 else min(left, max(affordable, 1))
+        moves = min(affordable + self.n_steps // _ITERATIONS_A_MOVE - self.moves, max(affordable, 1))
         self.moves += moves
         return moves
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.inference.messages.tiers import LogTier, Setting, message_offsets
+from beliefs.inference.messages.setting import Setting, message_offsets
+from beliefs.inference.messages.tiers import LogTier
 from beliefs.kernels.messages_linear import DONE, IMPOSSIBLE
 from beliefs.kernels.residual import prepare_queue, send_by_residual
 from beliefs.typing import Floats

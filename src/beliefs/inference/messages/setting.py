@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from beliefs.inference.messages.schedule import Schedule
+from beliefs.kernels.rounding import potential_magnitude
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
 
@@ -43,15 +44,7 @@ class Setting:
     @cached_property
     def magnitude(self) -> float:
         """The largest absolute finite entry of each factor's table, added up: what sums of potentials may round by."""
-        lay = self.layout
-        if not lay.n_cells:
-            return 0.0
-        starts, sharers = lay.plan("runs of cells", lambda: np.unique(lay.cell_ptr, return_counts=True))
-        theta = self.theta
-        if theta.min() == -np.inf:
-            theta = np.where(theta > -np.inf, theta, 0.0)
-        high, low = np.maximum.reduceat(theta, starts), np.minimum.reduceat(theta, starts)
-        return float((sharers * np.maximum(np.abs(high), np.abs(low))).sum())
+        return float(potential_magnitude(self.layout.cell_ptr, self.layout.factor_size, self.theta))
 
 
 def message_offsets(layout: Layout) -> Ints:

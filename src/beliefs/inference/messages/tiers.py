@@ -37,7 +37,7 @@ from beliefs.typing import Floats, Ints
 REFRESH = 32
 """Iterations between which sums and products of messages are kept up by differences."""
 
-__all__ = ["REFRESH", "LinearTier", "LogTier", "Setting", "Tier", "message_offsets", "said_at_first"]
+__all__ = ["REFRESH", "LinearTier", "LogTier", "Tier", "said_at_first"]
 
 
 def said_at_first(setting: Setting, messages: Floats | None) -> Floats | None:

@@ -16,7 +16,8 @@ from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.rho import Reweighting
 from beliefs.inference.messages.schedule import make_schedule
-from beliefs.inference.messages.tiers import LogTier, Setting, Tier, message_offsets
+from beliefs.inference.messages.setting import Setting, message_offsets
+from beliefs.inference.messages.tiers import LogTier, Tier
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.variational.mean_field import MeanField
 from beliefs.kernels.back_messages import add_unary, back_beliefs, back_sweep_log, largest_adjoint

@@ -8,7 +8,7 @@ import numpy as np
 
 from beliefs.inference.messages.pairwise_edges import EdgeWeights
 from beliefs.inference.messages.pairwise_tier import PairwiseTier
-from beliefs.inference.messages.tiers import Setting
+from beliefs.inference.messages.setting import Setting
 from beliefs.kernels.back_binary import binary_back_sweep
 from beliefs.kernels.back_messages import add_unary
 from beliefs.kernels.back_pair_beliefs import (
