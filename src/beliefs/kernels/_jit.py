@@ -69,6 +69,7 @@ class Kernel:
         update_wrapper(self, function)
         self.py_func, self.flags = function, flags
         self._dispatcher: Any = None
+        self._part: Any = None
         self._run: Callable[..., Any] = self._first
         _KERNELS.append(self)
 
@@ -80,7 +81,7 @@ class Kernel:
 
     @property
     def dispatcher(self) -> Any:
-        """The kernel as Numba knows it."""
+        """The kernel as Python calls it."""
         if self._dispatcher is None:
             with _LOCK:
                 if self._dispatcher is None:
@@ -89,13 +90,18 @@ class Kernel:
 
     @property
     def _numba_type_(self) -> Any:
-        """What the compiler asks of a global of a kernel."""
-        return self.dispatcher._numba_type_
+        """What the compiler asks of a global of a kernel: the kernel as other kernels call it."""
+        if self._part is None:
+            with _LOCK:
+                if self._part is None:
+                    self._part = _given_to_numba(self, part=True)
+        return self._part._numba_type_
 
     @property
     def signatures(self) -> list[Any]:
-        """The types of arguments for which it has been compiled or loaded."""
-        return [] if self._dispatcher is None else self._dispatcher.signatures
+        """The types of arguments for which it has been compiled or loaded, by itself or as a part of another."""
+        found = [known.signatures for known in (self._dispatcher, self._part) if known is not None]
+        return list(dict.fromkeys(signature for signatures in found for signature in signatures))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -182,7 +188,7 @@ class Operation:
 
 
 @cache
-def _compiler() -> Any:
+def _numba() -> Any:
     """Import Numba; while it works, or is waited for, the clock of time limits stands still."""
     import numba
     from numba.core import event
@@ -199,11 +205,19 @@ def _compiler() -> Any:
 
 
 def _dispatcher(kernel: Kernel) -> Any:
-    compiled: Any = _compiler().njit(cache=True, nogil=True, error_model="numpy", **kernel.flags)(kernel.py_func)
+    compiled = _given_to_numba(kernel, part=False)
     index = compiled._cache._cache_file
     index._source_stamp = _source_stamp(kernel)  # compared by equality when the index is read
     index._load_index = partial(_overloads, index._load_index)
     return compiled
+
+
+def _given_to_numba(kernel: Kernel, *, part: bool) -> Any:
+    njit = _numba().njit
+    from beliefs.kernels._compiler import Part, Whole
+
+    pipeline = {"pipeline_class": Part} if part else {"pipeline_class": Whole, "cache": True}
+    return njit(nogil=True, error_model="numpy", **pipeline, **kernel.flags)(kernel.py_func)
 
 
 def _overloads(load: Callable[[], dict[Any, str]]) -> dict[Any, str]:
