@@ -45,7 +45,6 @@ from beliefs.inference.portfolio_stages import (
 from beliefs.inference.rounding import meet
 from beliefs.inference.search.cutset import CutsetSearch
 from beliefs.inference.search.local_search import LocalSearch
-from beliefs.inference.variational.mean_field import MeanField
 
 __all__ = ["Portfolio", "PortfolioState", "WarmStages"]
 
@@ -307,8 +306,7 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
     if isinstance(method, CutsetSearch) and not state.players:  # somebody must have marginals
         return None
     cells = cells_read(method, problem)
-    alike = [p for p in state.players if type(p.method) is type(method)]
-    if state.players and start_seconds(method, problem, cells, alike) > left:
+    if state.players and start_seconds(method, problem, cells) > left:
         state.skipped.append(f"{method} (no time)")
         return None
     limit = max(left, 0.0) if clock.limited else math.inf
@@ -316,27 +314,21 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
         limit = min(_FIRST[0] * left, _FIRST[1]) if clock.limited else math.inf
     try:
         asked = replace(problem, max_bytes=max(int(n_bytes), _TRIFLE), time_limit=limit)
-        begun = method.init(asked, _warm(state, method, alike))
+        begun = method.init(asked, _warm(state, method))
     except (BudgetError, UnsupportedError, OutOfTime) as error:
         state.skipped.append(f"{method} ({_short(error) or 'no time'})")
         return None
-    player = Player(
-        stage,
-        method,
-        begun,
-        cells,
-        cells_valued(method, problem),
-        started=left - clock.left() if clock.limited else 0.0,
-    )
+    player = Player(stage, method, begun, cells, cells_valued(method, problem))
     state.players.append(player)
     return player
 
 
-def _warm(state: PortfolioState, method: Method, alike: list[Player]) -> Any:
-    """Return what a stage may go on from: an earlier result, or a player whose iterate means the same."""
+def _warm(state: PortfolioState, method: Method) -> Any:
+    """Return what a stage may go on from: an earlier result, or the messages of the same method at play."""
     if state.warm is not None:
         return state.warm.of(method)
-    return alike[0].method.kept(alike[0].state) if alike and isinstance(method, (BP, MeanField)) else None
+    alike = [p for p in state.players if isinstance(p.method, BP)]
+    return alike[0].method.kept(alike[0].state) if alike and isinstance(method, BP) else None
 
 
 def _leave(state: PortfolioState, player: Player, why: str) -> None:

@@ -7,7 +7,7 @@ several sizes, its line holds a function that chooses the largest one for the ro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -140,7 +140,7 @@ def cells_read(method: Method, problem: Problem) -> float:
         kept = ("mini-buckets", order.order.tobytes(), ibound)
         buckets = layout.plan(kept, lambda: partition(layout, order, ibound))
         return _BUCKET * buckets.n_cells + _CLUSTER * buckets.n_clusters
-    price = _PRICE.get(type(method), 1.0) * (getattr(method, "restarts", 0) + 1)
+    price = _PRICE.get(type(method), 1.0)
     if isinstance(method, MessagePassing) and problem.task is Task.MARGINAL_MAP:
         price *= _MIXED
     return price * float(layout.table_ptr[-1]) + _CALL
@@ -157,14 +157,11 @@ def cells_valued(method: Method, problem: Problem) -> float:
     return float(evaluator.plan.summed.order.total_cells) if evaluator.is_exact else _BOUNDING * cells
 
 
-def start_seconds(method: Method, problem: Problem, cells: float, alike: Sequence[Player] = ()) -> float:
-    """Predict the time of a stage's start, first step and first value; ``alike`` are players of the same method."""
+def start_seconds(method: Method, problem: Problem, cells: float) -> float:
+    """Predict the time of a stage's start, first step and first value."""
     steps = _START if method.value_is_free is False else 3.0
-    seconds = _CELL * steps * cells
-    if not isinstance(method, MeanField) or problem.graph.theta.min(initial=0.0) > -np.inf:
-        return seconds
-    searches = method.restarts if alike else method.restarts + 1  # the first run goes on from where another is
-    return seconds + searches * max((p.started for p in alike), default=_SEARCH)
+    searches = isinstance(method, MeanField) and problem.graph.theta.min(initial=0.0) == -np.inf
+    return _CELL * steps * cells + (_SEARCH if searches else 0.0)
 
 
 STAGES: dict[Task, tuple[Stage, ...]] = {
@@ -174,13 +171,10 @@ STAGES: dict[Task, tuple[Stage, ...]] = {
         Stage(TRW()),
         Stage(weighted_mini_buckets("upper", _SMALL)),
         Stage(weighted_mini_buckets("lower", _SMALL)),
-        Stage(MeanField(structure="tree"), begins=0.05),
         Stage(heaviest_of_a_cutset, begins=0.05),
         Stage(weighted_mini_buckets("upper", _LARGE), begins=0.1),
         Stage(weighted_mini_buckets("lower", _LARGE), begins=0.1),
         Stage(BP(damping=0.5), begins=0.15, least=0.1, rescue=True),
-        Stage(MeanField(structure="tree", restarts=4), begins=0.4),
-        Stage(GDD(), begins=0.5, least=0.02),
     ),
     Task.MAXIMIZE: (
         Stage(TRW()),
@@ -210,8 +204,8 @@ class Player:
         Cells that a step and a value read, the unit of work without a clock.
     spent : float
         Seconds, or cells.
-    started, pace, valued : float
-        Seconds of the start, of a step and of a value, as measured last.
+    pace, valued : float
+        Seconds of a step and of a value, as measured last.
     gain : float
         By how much its last turn shrank the interval per second or cell; inf before the first.
     settled, tired : bool
@@ -226,7 +220,6 @@ class Player:
     value: Value = field(default_factory=lambda: Value(-math.inf))
     steps: int = 0
     spent: float = 0.0
-    started: float = 0.0
     pace: float = 0.0
     valued: float = 0.0
     gain: float = math.inf
