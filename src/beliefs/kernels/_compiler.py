@@ -82,7 +82,8 @@ class Whole(compiler.Compiler):
 def _remembered_call_types() -> Iterator[None]:
     """Resolve a function for the same types of arguments and the same flags once; compilers run one at a time."""
     require_global_compiler_lock()
-    resolve, known = BaseFunction.get_call_type, {}
+    known: dict[Any, Any] = {}
+    resolve = BaseFunction.get_call_type
 
     def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
         flags = ConfigStack.top_or_none()
@@ -93,8 +94,8 @@ def _remembered_call_types() -> Iterator[None]:
             found = known[key] = resolve(self, context, args, kws)
         return found
 
-    BaseFunction.get_call_type = get_call_type
+    BaseFunction.get_call_type = get_call_type  # type: ignore[method-assign]
     try:
         yield
     finally:
-        BaseFunction.get_call_type = resolve
+        BaseFunction.get_call_type = resolve  # type: ignore[method-assign]
