@@ -49,7 +49,8 @@ class _PartLibrary(codegen.JITCodeLibrary):
         require_global_compiler_lock()
         self._raise_if_finalized()
         for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
+            if hasattr(library, "_reload_init"):  # not in Numba 0.60
+                self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalized = True
 

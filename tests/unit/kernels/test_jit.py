@@ -89,3 +89,25 @@ def test_an_index_of_other_sources_counts_for_nothing(tmp_path: Path) -> None:
     for index in (tmp_path / "cache").rglob("*.nbi"):
         index.write_bytes(pickle.dumps(version("numba")) + b"cabsent_module\nabsent_type\n.")
     assert run(tmp_path) == ["20", "0"]
+
+
+def test_what_only_kernels_call_is_part_of_them_until_python_calls_it(tmp_path: Path) -> None:
+    (tmp_path / "callee.py").write_text(CALLEE.format(step=1))
+    (tmp_path / "caller.py").write_text(CALLER)
+    run(tmp_path)
+    on_disk = {path.name.split(".")[1].split("-")[0] for path in (tmp_path / "cache").rglob("*.nbc")}
+    assert on_disk == {"outer"}
+    both = "from caller import outer; from callee import inner; print(outer(1), inner(1), len(inner.signatures))"
+    assert printed(both, tmp_path) == "20 2 1\n"
+    assert printed(both.replace("outer(1), inner(1)", "inner(1), outer(1)"), tmp_path, "other") == "2 20 1\n"
+
+
+def test_numba_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "callee.py").write_text(CALLEE.format(step="missing"))
+    (tmp_path / "caller.py").write_text(CALLER)
+    code = (
+        "from numba.core.errors import TypingError\nfrom numba.core.types.functions import BaseFunction\n"
+        "from caller import outer\nbefore = BaseFunction.get_call_type\ntry:\n    outer(1)\n"
+        "except TypingError:\n    print(BaseFunction.get_call_type is before)"
+    )
+    assert printed(code, tmp_path) == "True\n"
