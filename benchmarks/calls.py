@@ -32,8 +32,10 @@ from tables import seconds, table, times
 
 import beliefs as bl
 from beliefs.inference.base import Problem, Task
+from beliefs.inference.messages.tiers import LogTier
 from beliefs.inference.registry import METHODS
 from beliefs.inference.text import parse_method
+from beliefs.kernels.messages_linear import OUT_OF_RANGE
 
 RESULTS = Path(__file__).parent / "results" / "local" / "calls.json"
 GRIDS, QUICK = ((300, 2), (300, 8), (100, 21)), ((60, 2), (40, 8), (30, 21))
@@ -74,12 +76,16 @@ def in_kernels(run: Callable[[], Any]) -> float:
 
 
 def sweeps_alone(graph: bl.FactorGraph, text: str, task: Task, n_iters: int) -> float:
-    """Return the processor time of as many iterations and nothing else."""
+    """Return the processor time of as many iterations and nothing else, in the form of messages that the call ends in."""
     method: Any = parse_method(text, METHODS)
     held: dict[str, Any] = {}
+    trial = method.init(Problem(graph, task, threads=1))
+    in_logs = hasattr(trial, "iterate") and any(trial.iterate() == OUT_OF_RANGE for _ in range(n_iters))
 
     def begin() -> None:
-        held["state"] = method.init(Problem(graph, task, threads=1))
+        held["state"] = state = method.init(Problem(graph, task, threads=1))
+        if in_logs:
+            state.hold((LogTier,), state.setting, None)
 
     def sweep() -> None:
         state = held["state"]

@@ -44,6 +44,7 @@ _NAMES = {code: name for name, code in CRITERIA.items()} | {-1: "simplicial"}
 _AUTO = (MIN_WEIGHT, MIN_FILL, LOG_MIN_FILL, WEIGHTED_MIN_FILL)  # the first never takes long, so it comes first
 
 _BITS_LIMIT = 8192  # vertices of a component: its bit rows take 8 MB
+_HOPELESS = 1e18  # cells: windows make no such order fit a machine, and bounds gain nothing from them
 _MAX_OPS = 1e8  # operations for one component in a search without a time limit: about 0.3 s
 _MAX_LARGE_OPS = 1e8  # and for one run on a large component, before its rest is ordered breadth first
 _MAX_LARGE_RESTARTS = 4
@@ -184,7 +185,7 @@ def _search_part(part: _Part, criteria: Ints, restarts: int, max_ops: float, see
     graph = part.ptr, part.adj, part.card, part.stage
     cells, spent, runs, criterion = search_keys(*graph, criteria, restarts, max_ops, state, order, cells_of)
     left = allowance(cells, max_ops) - (spent if restarts < 0 else 0.0)
-    if criteria.size > 1 and cells < np.inf and left > 0:
+    if criteria.size > 1 and cells < _HOPELESS and left > 0:
         cells = refine_order(*graph, left, state, order, cells_of)
     part.runs += runs
     part.keep(order, cells, criterion)

@@ -292,6 +292,8 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
     problem, clock = state.problem, state.clock
     if stage.rescue and any(p.estimates and p.settled for p in state.players):
         return None
+    if not clock.limited and state.width <= stage.wider:
+        return None
     held = _HELD * problem.graph.layout.table_ptr[-1] * len(state.players)
     n_bytes = max(problem.max_bytes - float(held), 0.0)
     left = clock.left()

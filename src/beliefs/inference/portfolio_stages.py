@@ -46,6 +46,7 @@ _DECODING = 300.0  # passes over the model for a decoding and its local search
 _BOUNDING = 10_000.0  # likewise for bounds on the value of a query
 _SEARCH = 3.0  # seconds that mean field may look for a state of positive weight
 _STEPS = (3, 50)  # steps of one turn without a clock, at least and at most
+_WIDE = 0.04  # relative: intervals of soft models are narrower, and a search for one heavy state brings them little
 _WORK = 5e6  # cells read in such a turn, as far as these allow
 
 
@@ -99,12 +100,15 @@ class Stage:
         Share of the effort that it gets, as long as it moves, even if the interval does not shrink.
     rescue : bool
         Start only if no estimate has settled by then.
+    wider : float
+        Where no time is measured, start only if the interval is wider than this by then, relative to its larger end.
     """
 
     method: Method | Sized
     begins: float = 0.0
     least: float = 0.05
     rescue: bool = False
+    wider: float = 0.0
 
     def sized(self, problem: Problem, room: Room) -> Method | None:
         """Return the method to run, None where none fits the room."""
@@ -171,10 +175,10 @@ STAGES: dict[Task, tuple[Stage, ...]] = {
         Stage(TRW()),
         Stage(weighted_mini_buckets("upper", _SMALL)),
         Stage(weighted_mini_buckets("lower", _SMALL)),
-        Stage(heaviest_of_a_cutset, begins=0.05),
         Stage(weighted_mini_buckets("upper", _LARGE), begins=0.1),
         Stage(weighted_mini_buckets("lower", _LARGE), begins=0.1),
         Stage(BP(damping=0.5), begins=0.15, least=0.1, rescue=True),
+        Stage(heaviest_of_a_cutset, begins=0.2, wider=_WIDE),
     ),
     Task.MAXIMIZE: (
         Stage(TRW()),

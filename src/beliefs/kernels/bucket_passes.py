@@ -225,7 +225,9 @@ def _hear(
         own[:] = 1.0
         return
     if parent_weight == 0.0:
-        top = np.max(own)
+        top = -math.inf
+        for s in range(own.size):
+            top = max(top, own[s])
         if weight == 0.0:
             for s in range(own.size):
                 back[s] = ratio * own[s] - message[s] if message[s] > -math.inf and own[s] > -math.inf else 0.0

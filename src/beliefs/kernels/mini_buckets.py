@@ -43,6 +43,38 @@ def _merge(a: Ints, size: int, b: Ints, out: Ints) -> int:
     return k
 
 
+@twofold_kernel
+def _size(g: int, n_factors: int, scope_ptr: Ints, ptr: Ints) -> int:
+    """Return how many variables a factor has, or a message: its cluster's without the first."""
+    if g < n_factors:
+        return scope_ptr[g + 1] - scope_ptr[g]
+    return ptr[g - n_factors + 1] - ptr[g - n_factors] - 1
+
+
+@twofold_kernel
+def _largest_first(
+    head: int, follow: Ints, n_factors: int, scope_ptr: Ints, ptr: Ints, place: Ints, by_size: Ints
+) -> None:
+    """Write the functions of a linked list to ``by_size``, largest first, ties by age: a counting sort.
+
+    The list has the youngest first; ``place``, zero, has an entry for each size.
+    """
+    g = head
+    while g >= 0:
+        place[_size(g, n_factors, scope_ptr, ptr)] += 1
+        g = follow[g]
+    end = 0
+    for size in range(place.size - 1, -1, -1):
+        end += place[size]
+        place[size] = end  # where those of the size end, filled backwards
+    g = head
+    while g >= 0:
+        size = _size(g, n_factors, scope_ptr, ptr)
+        place[size] -= 1
+        by_size[place[size]] = g
+        g = follow[g]
+
+
 def partition_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int) -> tuple[Ints, Ints, Ints, Ints]:
     """Play mini-bucket elimination; return cluster offsets, cluster scopes, parents and each factor's cluster.
 
@@ -72,10 +104,10 @@ def play_mini_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int, ptr:
     Cost: for each bucket, functions times mini-buckets times their size.
     """
     n_factors = scope_ptr.size - 1
-    first = np.full(n_vars, -1, np.int64)  # functions of a bucket, as a linked list
+    first = np.full(n_vars, -1, np.int64)  # functions of a bucket, as a linked list, youngest first
     follow = np.full(host.size, -1, np.int64)
     host[:] = -1  # of factors, then of messages (message c is function n_factors + c)
-    for f in range(n_factors - 1, -1, -1):
+    for f in range(n_factors):
         if scope_ptr[f] < scope_ptr[f + 1]:
             i = scope[scope_ptr[f]]
             follow[f] = first[i]
@@ -86,31 +118,19 @@ def play_mini_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int, ptr:
         count, longest = 0, 1
         g = first[i]
         while g >= 0:
-            size = scope_ptr[g + 1] - scope_ptr[g] if g < n_factors else ptr[g - n_factors + 1] - ptr[g - n_factors] - 1
-            longest = max(longest, size)
+            longest = max(longest, _size(g, n_factors, scope_ptr, ptr))
             count += 1
             g = follow[g]
         if count == 0:
             continue
-        functions = np.empty(count, np.int64)
-        sizes = np.empty(count, np.int64)
-        g, k = first[i], 0
-        while g >= 0:
-            functions[k] = g
-            sizes[k] = (
-                scope_ptr[g + 1] - scope_ptr[g] if g < n_factors else ptr[g - n_factors + 1] - ptr[g - n_factors] - 1
-            )
-            k += 1
-            g = follow[g]
-        by_size = np.argsort(functions)  # oldest first
-        functions, sizes = functions[by_size], sizes[by_size]
-        by_size = np.argsort(-sizes, kind="mergesort")
+        by_size = np.empty(count, np.int64)
+        _largest_first(first[i], follow, n_factors, scope_ptr, ptr, np.zeros(longest + 1, np.int64), by_size)
         members = np.empty((count, max(longest, most)), np.int64)
         length = np.zeros(count, np.int64)
         merged = np.empty(2 * max(longest, most), np.int64)
         n_parts = 0
-        for k in by_size:
-            g = functions[k]
+        for k in range(count):
+            g = by_size[k]
             if g < n_factors:
                 own = scope[scope_ptr[g] : scope_ptr[g + 1]]
             else:
@@ -124,14 +144,16 @@ def play_mini_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int, ptr:
             if part == n_parts:
                 n_parts += 1
             size = _merge(members[part], length[part], own, merged)
-            members[part, :size] = merged[:size]
+            for x in range(size):
+                members[part, x] = merged[x]
             length[part] = size
             host[g] = n_clusters + part
         for part in range(n_parts):
             c = n_clusters + part
             if c + 2 > ptr.size or ptr[c] + length[part] > axes.size or n_factors + c + 1 > host.size:
                 return -1
-            axes[ptr[c] : ptr[c] + length[part]] = members[part, : length[part]]
+            for x in range(length[part]):
+                axes[ptr[c] + x] = members[part, x]
             ptr[c + 1] = ptr[c] + length[part]
             if length[part] > 1:
                 to = members[part, 1]

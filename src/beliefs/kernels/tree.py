@@ -15,7 +15,7 @@ import numpy as np
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import BlockMaps, Floats, Ints
 
-__all__ = ["Tree", "add_block", "advance", "cluster_view", "odometer", "rewind", "sum_block"]
+__all__ = ["Tree", "add_block", "advance", "cluster_view", "largest_block", "odometer", "rewind", "sum_block"]
 
 
 SCALAR, RUN, MAPPED, TILED, REPEATED = 0, 1, 2, 3, 4
@@ -42,6 +42,15 @@ class Tree(NamedTuple):
     maps: BlockMaps  # for reading and for adding
     slot_ptr: Ints  # (n_slots+1,) factors with a scope first, then one separator a cluster
     stop: Ints  # (1,) read between blocks: not 0 ends a pass, which is then good for nothing
+
+
+@twofold_kernel
+def largest_block(tree: Tree) -> int:
+    """Return the cells of the largest block."""
+    largest = 0
+    for c in range(tree.block.size):
+        largest = max(largest, tree.block[c])
+    return largest
 
 
 @twofold_kernel

@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.tree import Tree, add_block, advance, cluster_view, odometer, rewind, sum_block
+from beliefs.kernels.tree import Tree, add_block, advance, cluster_view, largest_block, odometer, rewind, sum_block
 from beliefs.kernels.tree_linear import multiply_block
 from beliefs.kernels.tree_log import add_operands
 from beliefs.typing import BlockMaps, Floats, Ints
@@ -59,7 +59,7 @@ def tree_covariances(
     """
     offset, digit = odometer(tree)
     maps, slot_ptr = tree.maps, tree.slot_ptr
-    largest = np.max(tree.block)
+    largest = largest_block(tree)
     scratch, sums = np.empty(largest), np.empty(largest)
     for c in range(tree.block.size):
         slots, modes, starts, inner, extents, strides, n_fast = cluster_view(tree, c)

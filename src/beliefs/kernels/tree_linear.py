@@ -27,6 +27,7 @@ from beliefs.kernels.tree import (
     add_block,
     advance,
     cluster_view,
+    largest_block,
     odometer,
     rewind,
     sum_block,
@@ -127,7 +128,7 @@ def collect_linear(tree: Tree, tables: Floats, ranges: Floats, limit: float, top
     """
     offset, digit = odometer(tree)
     maps, slot_ptr = tree.maps, tree.slot_ptr
-    scratch = np.empty(np.max(tree.block))
+    scratch = np.empty(largest_block(tree))
     for c in range(tree.block.size):
         slots, modes, starts, inner, extents, strides, n_fast = cluster_view(tree, c)
         n_ops, size, n_outer = slots.size - 1, tree.block[c], tree.n_outer[c]
@@ -173,7 +174,7 @@ def distribute_linear(tree: Tree, tables: Floats, tops: Floats, beliefs: Floats)
     """
     offset, digit = odometer(tree)
     maps, slot_ptr = tree.maps, tree.slot_ptr
-    scratch = np.empty(np.max(tree.block))
+    scratch = np.empty(largest_block(tree))
     for c in range(tree.block.size - 1, -1, -1):
         slots, modes, starts, inner, extents, strides, n_fast = cluster_view(tree, c)
         n_ops, size, n_outer = slots.size - 1, tree.block[c], tree.n_outer[c]

@@ -23,6 +23,7 @@ from beliefs.kernels.tree import (
     add_block,
     advance,
     cluster_view,
+    largest_block,
     odometer,
     rewind,
     sum_block,
@@ -31,6 +32,15 @@ from beliefs.kernels.tree_linear import DONE, STOPPED, ZERO
 from beliefs.typing import BlockMaps, Floats, Ints
 
 __all__ = ["collect_log", "distribute_log"]
+
+
+@twofold_kernel
+def all_zero(logs: Floats) -> bool:
+    """Return whether all are -inf."""
+    for s in range(logs.size):
+        if logs[s] != -math.inf:
+            return False
+    return True
 
 
 @twofold_kernel
@@ -77,7 +87,7 @@ def collect_log(tree: Tree, tables: Floats) -> int:
     messages. Cost: as in the linear domain for maxima; the products a second time and one ``exp`` a cell for sums.
     """
     offset, digit = odometer(tree)
-    largest = np.max(tree.block)
+    largest = largest_block(tree)
     column_scratch, scratch = np.empty(largest, np.int64), np.empty(largest)
     maps, slot_ptr = tree.maps, tree.slot_ptr
     for c in range(tree.block.size):
@@ -112,7 +122,7 @@ def collect_log(tree: Tree, tables: Floats) -> int:
             for s in range(message.size):
                 if message[s] > -math.inf:
                     message[s] += tau * math.log(total[s])
-        if np.max(message) == -math.inf:
+        if all_zero(message):
             return ZERO
     return DONE
 
@@ -121,7 +131,7 @@ def collect_log(tree: Tree, tables: Floats) -> int:
 def distribute_log(tree: Tree, tables: Floats, beliefs: Floats) -> None:
     """Compute the belief of every slot, roots to leaves, into ``beliefs`` (linear, zeroed on entry)."""
     offset, digit = odometer(tree)
-    largest = np.max(tree.block)
+    largest = largest_block(tree)
     column_scratch, scratch, score = np.empty(largest, np.int64), np.empty(largest), np.empty(largest)
     maps, slot_ptr = tree.maps, tree.slot_ptr
     for c in range(tree.block.size - 1, -1, -1):
