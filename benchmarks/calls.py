@@ -76,7 +76,7 @@ def in_kernels(run: Callable[[], Any]) -> float:
 
 
 def sweeps_alone(graph: bl.FactorGraph, text: str, task: Task, n_iters: int) -> float:
-    """Return the processor time of as many iterations and nothing else, in the form of messages that the call ends in."""
+    """Return the processor time of as many iterations and nothing else, in the form that the call ends in."""
     method: Any = parse_method(text, METHODS)
     held: dict[str, Any] = {}
     trial = method.init(Problem(graph, task, threads=1))
