@@ -46,9 +46,9 @@ def _merge(a: Ints, size: int, b: Ints, out: Ints) -> int:
 @twofold_kernel
 def _size(g: int, n_factors: int, scope_ptr: Ints, ptr: Ints) -> int:
     """Return how many variables a factor has, or a message: its cluster's without the first."""
-    if g < n_factors:
-        return scope_ptr[g + 1] - scope_ptr[g]
-    return ptr[g - n_factors + 1] - ptr[g - n_factors] - 1
+    own, c = 0, g - n_factors
+    own = scope_ptr[g + 1] - scope_ptr[g] if c < 0 else ptr[c + 1] - ptr[c] - 1
+    return own
 
 
 @twofold_kernel
