@@ -46,8 +46,8 @@ def _merge(a: Ints, size: int, b: Ints, out: Ints) -> int:
 @twofold_kernel
 def _size(g: int, n_factors: int, scope_ptr: Ints, ptr: Ints) -> int:
     """Return how many variables a factor has, or a message: its cluster's without the first."""
-    own, c = 0, g - n_factors
-    own = scope_ptr[g + 1] - scope_ptr[g] if c < 0 else ptr[c + 1] - ptr[c] - 1
+    c = g - n_factors
+    own: int = scope_ptr[g + 1] - scope_ptr[g] if c < 0 else ptr[c + 1] - ptr[c] - 1
     return own
 
 
