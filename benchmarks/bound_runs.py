@@ -19,8 +19,8 @@ from beliefs.inference.buckets.bucket_tree import BucketTree, predicted_bytes
 from beliefs.inference.registry import METHODS
 from beliefs.inference.text import parse_method
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.elementary import fast_exp
-from beliefs.kernels.gdd_pair_terms import pair_value_and_marginal
+from beliefs.kernels.dual.pairs.terms import pair_value_and_marginal
+from beliefs.kernels.primitives.elementary import fast_exp
 from beliefs.typing import Floats
 
 

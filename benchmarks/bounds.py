@@ -23,7 +23,7 @@ from bound_runs import grid
 from jobs import ask
 
 from beliefs.inference.base import Problem
-from beliefs.inference.exact.junction_tree import planned_order
+from beliefs.inference.orders.planned import planned_order
 
 RESULTS = Path(__file__).parent / "results" / "local" / "bounds.json"
 PARTS = ("passes", "sweeps", "memory", "curves")

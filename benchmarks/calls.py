@@ -35,7 +35,7 @@ from beliefs.inference.base import Problem, Task
 from beliefs.inference.messages.tiers import LogTier
 from beliefs.inference.registry import METHODS
 from beliefs.inference.text import parse_method
-from beliefs.kernels.messages_linear import OUT_OF_RANGE
+from beliefs.kernels.messages.linear import OUT_OF_RANGE
 
 RESULTS = Path(__file__).parent / "results" / "local" / "calls.json"
 GRIDS, QUICK = ((300, 2), (300, 8), (100, 21)), ((60, 2), (40, 8), (30, 21))

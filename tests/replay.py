@@ -92,7 +92,7 @@ class Call:
 
     @property
     def name(self) -> str:
-        return f"{self.kernel.py_func.__module__.rsplit('.', 1)[-1]}.{self.kernel.py_func.__name__}"
+        return f"{self.kernel.py_func.__module__.removeprefix('beliefs.kernels.')}.{self.kernel.py_func.__name__}"
 
     def far(self) -> tuple[Any, list[bytes]]:
         """Call with the blocks far apart."""

@@ -24,7 +24,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 BlockMaps: TypeAlias = NDArray[np.uint32]
-"""Positions within a block of a table; see :mod:`beliefs.kernels.cluster_tree`."""
+"""Positions within a block of a table; see :mod:`beliefs.kernels.trees.plan`."""
 
 VariableRef: TypeAlias = int | str
 """A variable: its index (int) or its name (str)."""

@@ -17,7 +17,7 @@ import beliefs as bl
 from beliefs.cli import commands
 from beliefs.datasets.pairwise import PairwiseOptions
 from beliefs.inference.doors import Options
-from beliefs.inference.orders import plan_order
+from beliefs.inference.orders.orders import plan_order
 from beliefs.learning.fit import fit
 from beliefs.learning.gradients.registry import GRADIENTS
 from beliefs.learning.image_features import EdgeFeatures

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import beliefs as bl
 import reference
-from beliefs.inference.exact.cluster_tree import ClusterTree
-from beliefs.inference.orders import order_cost
+from beliefs.inference.clusters.cluster_tree import ClusterTree
+from beliefs.inference.orders.orders import order_cost
 from beliefs.kernels import cluster_tree as planning
 from beliefs.kernels import tree as walking
 from beliefs.kernels import tree_decode, tree_linear, tree_log

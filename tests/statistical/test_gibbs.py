@@ -12,7 +12,7 @@ from scipy import stats
 
 import beliefs as bl
 import reference
-from beliefs.kernels.random import stream, uniform
+from beliefs.kernels.primitives.random import stream, uniform
 from families import evidence, family, oracle
 
 FALSE_ALARM = 1e-6

@@ -11,11 +11,11 @@ import pytest
 
 from beliefs.errors import ModelError
 from beliefs.inference import order_search
-from beliefs.inference.orders import ORDERS, order_cost, plan_order
-from beliefs.kernels.orders import bit_rows, fill_scores, greedy_elimination
-from beliefs.kernels.orders_graph import primal_graph
-from beliefs.kernels.orders_sparse import sparse_elimination, sparse_fill_scores
-from beliefs.kernels.orders_windows import refine_order
+from beliefs.inference.orders.orders import ORDERS, order_cost, plan_order
+from beliefs.kernels.orders.graph import primal_graph
+from beliefs.kernels.orders.greedy import bit_rows, fill_scores, greedy_elimination
+from beliefs.kernels.orders.sparse import sparse_elimination, sparse_fill_scores
+from beliefs.kernels.orders.windows import refine_order
 
 NAMED = [name for name in ORDERS if name != "auto"]
 

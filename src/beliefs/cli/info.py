@@ -13,13 +13,13 @@ from beliefs.cli.names import load_graph, parse_query
 from beliefs.cli.options import evidence_option, json_flag, limit_option, max_bytes_option, model_argument
 from beliefs.cli.table import Table, show_facts, show_table
 from beliefs.errors import BudgetError
-from beliefs.inference.auto import choose
 from beliefs.inference.base import Problem, Task
 from beliefs.inference.budget import default_budget, readable_bytes
 from beliefs.inference.doors import checked_query
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.messages.schedule import is_forest
-from beliefs.inference.orders import CostReport
+from beliefs.inference.orders.orders import CostReport
+from beliefs.inference.portfolio.auto import choose
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Ints
 

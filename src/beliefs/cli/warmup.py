@@ -111,8 +111,8 @@ def _shown(name: str | None) -> str | None:
 
 def jobs() -> Iterator[Job]:
     """Yield what there is to run, each with its name."""
-    for module in pkgutil.iter_modules(beliefs.kernels.__path__):
-        importlib.import_module(f"beliefs.kernels.{module.name}")
+    for module in pkgutil.walk_packages(beliefs.kernels.__path__, "beliefs.kernels."):
+        importlib.import_module(module.name)
     network = load_bn("asia")
     yield from _file_jobs(network)
     for name, graph in _models(network).items():

@@ -18,10 +18,10 @@ import numpy as np
 from beliefs.deadline import OutOfTime, limited, now
 from beliefs.driver import Limits, Progress
 from beliefs.errors import BudgetError, ConvergenceWarning, ModelError, UnsupportedError
-from beliefs.inference.auto import EXACT_SHARE, INSTEAD, choose, instead_of_exact
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.budget import default_budget, readable_bytes
-from beliefs.inference.portfolio import Portfolio, WarmStages
+from beliefs.inference.portfolio.auto import EXACT_SHARE, INSTEAD, choose, instead_of_exact
+from beliefs.inference.portfolio.portfolio import Portfolio, WarmStages
 from beliefs.inference.prune import prune_barren
 from beliefs.inference.question import Done, Question, warn_if_short
 from beliefs.inference.quiet import warn

@@ -12,10 +12,10 @@ from beliefs.deadline import Deadline, check_time
 from beliefs.driver import Limits, Run, Status, run
 from beliefs.errors import ConvergenceWarning, UnsupportedError
 from beliefs.inference.base import Decoding, Marginals, Method, Problem, Samples
-from beliefs.inference.portfolio import Portfolio
-from beliefs.inference.progress import reporter
+from beliefs.inference.portfolio.portfolio import Portfolio
 from beliefs.inference.quiet import warn
 from beliefs.inference.registry import METHODS
+from beliefs.inference.show.progress import reporter
 from beliefs.model.graph import FactorGraph
 
 __all__ = ["Done", "Question", "warn_if_short"]

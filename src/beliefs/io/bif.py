@@ -29,7 +29,7 @@ from beliefs.io.bif_tokens import BifTokens
 from beliefs.io.bif_writer import dumps
 from beliefs.io.limits import max_cells
 from beliefs.io.scanner import LONGEST, as_bytes, check_density
-from beliefs.kernels.bif import BAD_NUMBER, DONE, NO_STATE, TWICE, bif_table
+from beliefs.kernels.text.bif import BAD_NUMBER, DONE, NO_STATE, TWICE, bif_table
 from beliefs.model.bayes_net import COLUMN_TOLERANCE, BayesianNetwork
 from beliefs.model.layout import Layout
 from beliefs.model.naming import Naming

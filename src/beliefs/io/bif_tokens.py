@@ -8,8 +8,8 @@ import numpy as np
 
 from beliefs.errors import FormatError
 from beliefs.io.scanner import LONGEST, shown
-from beliefs.kernels.bif import DONE, OPEN_QUOTE, QUOTED, WORD, bif_blocks, bif_tokens
-from beliefs.kernels.decimal import Bytes
+from beliefs.kernels.text.bif import DONE, OPEN_QUOTE, QUOTED, WORD, bif_blocks, bif_tokens
+from beliefs.kernels.text.decimal import Bytes
 from beliefs.typing import Ints
 
 __all__ = ["BifTokens"]

@@ -18,7 +18,7 @@ from beliefs.errors import ModelError
 from beliefs.io.limits import MOST_ENTRIES
 from beliefs.io.scanner import Scanner, without_comments
 from beliefs.io.uai.model import cardinalities, tables
-from beliefs.kernels.tokens import table_sizes
+from beliefs.kernels.text.tokens import table_sizes
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.model.naming import Naming

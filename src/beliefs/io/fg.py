@@ -21,8 +21,8 @@ from beliefs.errors import FormatError
 from beliefs.io.limits import MAX_CARD, MOST_ENTRIES, max_cells
 from beliefs.io.plain import number_texts, plain_graph, potentials
 from beliefs.io.scanner import Scanner, as_bytes
-from beliefs.kernels.fg import fg_factors, first_fastest
-from beliefs.kernels.tokens import BROKEN, table_sizes
+from beliefs.kernels.text.fg import fg_factors, first_fastest
+from beliefs.kernels.text.tokens import BROKEN, table_sizes
 from beliefs.model.graph import FactorGraph, Model
 from beliefs.model.layout import Layout
 from beliefs.model.naming import Naming

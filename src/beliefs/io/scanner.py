@@ -13,7 +13,7 @@ import numpy as np
 
 from beliefs.errors import FormatError
 from beliefs.io.limits import MOST_ENTRIES
-from beliefs.kernels.tokens import (
+from beliefs.kernels.text.tokens import (
     BROKEN,
     ENDED,
     FULL,

@@ -241,16 +241,22 @@ def _reached(kernel: Kernel, known: set[Kernel]) -> set[Kernel]:
 
 @cache
 def _source_stamp(kernel: Kernel) -> str:
-    """Return a digest of the kernel's file and of all files whose kernels its module has imported."""
+    """Return a digest of the kernel's file and of all files whose kernels and structures its module has imported."""
     home = kernel.py_func.__code__.co_filename
     called = set()
     for value in kernel.py_func.__globals__.values():
         if isinstance(value, Kernel) and value.py_func.__code__.co_filename != home:
             called.add(_source_stamp(value))
         elif isinstance(value, Operation):
-            spec = find_spec(value.code)
-            called.add(_contents(str(spec and spec.origin)))
+            called.add(_contents_of(value.code))
+        elif isinstance(value, type) and issubclass(value, tuple) and value.__module__.startswith("beliefs."):
+            called.add(_contents_of(value.__module__))  # the order of a structure's fields is part of the code
     return hashlib.sha256(repr((_contents(home), sorted(called))).encode()).hexdigest()
+
+
+def _contents_of(module: str) -> str:
+    spec = find_spec(module)
+    return _contents(str(spec and spec.origin))
 
 
 @cache

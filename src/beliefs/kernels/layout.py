@@ -1,13 +1,44 @@
-"""Kernels on structure: scope checks, conditioning, scores. Integers mostly; linear in edges or cells."""
+"""The arrays of a layout as kernels take them, and kernels on structure: scope checks, conditioning, scores.
+
+Integers mostly; linear in edges or cells.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["ancestral_samples", "condition_cells", "condition_scopes", "log_scores", "repeated_variable"]
+__all__ = [
+    "Adjacency",
+    "Scopes",
+    "ancestral_samples",
+    "condition_cells",
+    "condition_scopes",
+    "log_scores",
+    "repeated_variable",
+]
+
+
+class Scopes(NamedTuple):
+    """Who is in which factor, and where its table lies; see :mod:`beliefs.model.layout`."""
+
+    card: Ints  # (n_vars,)
+    state_ptr: Ints  # (n_vars+1,) where a variable's entries of mu_var begin
+    scope_ptr: Ints  # (n_factors+1,) edges of each factor
+    scope_vars: Ints  # (n_edges,) variable of each edge
+    cell_ptr: Ints  # (n_factors,) where a factor's table begins in theta
+
+
+class Adjacency(NamedTuple):
+    """The edges at each variable."""
+
+    var_ptr: Ints  # (n_vars+1,)
+    var_edges: Ints  # (n_edges,) in the order of factors
+    edge_factor: Ints  # (n_edges,) factor of each edge
 
 
 @twofold_kernel

@@ -22,7 +22,7 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.tree import Tree
+from beliefs.kernels.trees.blocks import Tree
 from beliefs.typing import Floats, Ints
 
 __all__ = [

@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from beliefs.errors import BudgetError, ModelError
-from beliefs.kernels.layout import condition_scopes, repeated_variable
+from beliefs.kernels.layout import Adjacency, Scopes, condition_scopes, repeated_variable
+from beliefs.kernels.primitives.strides import table_strides
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["Layout"]
@@ -159,6 +160,49 @@ class Layout:
         return frozen_ints(np.argsort(self.scope_vars, kind="stable"), "variable edges")
 
     @cached_property
+    def scopes(self) -> Scopes:
+        """The arrays that say who is in which factor and where its table lies, as kernels take them."""
+        return Scopes(self.card, self.state_ptr, self.scope_ptr, self.scope_vars, self.cell_ptr)
+
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """The arrays that say which edges each variable has, as kernels take them."""
+        return Adjacency(self.var_ptr, self.var_edges, self.edge_factor)
+
+    @cached_property
+    def message_ptr(self) -> Ints:
+        """Offsets of each edge's message, one entry a state of its variable, (n_edges+1,)."""
+        return frozen_ints(np.concatenate([[0], np.cumsum(self.card[self.scope_vars])]), "message offsets")
+
+    @cached_property
+    def edge_stride(self) -> Ints:
+        """For each edge, the cells between two neighbouring states of its variable in the factor's table, (n_edges,).
+
+        Examples
+        --------
+        >>> Layout.build([2, 3, 4], [0, 3, 4], [1, 0, 2, 0]).edge_stride
+        array([8, 4, 1, 1])
+        """
+        stride = np.empty(self.n_edges, np.int64)
+        table_strides(self.card, self.scope_ptr, self.scope_vars, stride)
+        return frozen_ints(stride, "strides")
+
+    @cached_property
+    def isolated(self) -> Ints:
+        """Unobserved variables in no factor."""
+        return frozen_ints(np.flatnonzero(~self.observed & (np.diff(self.var_ptr) == 0)), "isolated variables")
+
+    @cached_property
+    def single_cells(self) -> Ints:
+        """The cells of factors whose table has one cell: a -inf among them is a proof that Z = 0."""
+        return frozen_ints(self.cell_ptr[self.factor_size == 1], "single cells")
+
+    @cached_property
+    def is_pairwise(self) -> bool:
+        """Whether no factor has more than two variables."""
+        return bool(self.arity.max(initial=0) <= 2)
+
+    @cached_property
     def tied(self) -> bool:
         """Whether any two factors share their cells."""
         return self.n_cells != int(self.factor_size.sum())
@@ -189,7 +233,9 @@ class Layout:
         return np.bincount(self.table_cells(), tables, self.n_cells).astype(np.float64, copy=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_plans": OrderedDict()}  # plans are made again where they are needed
+        # plans, and tuples of arrays, are made again where they are needed
+        kept = {name: value for name, value in self.__dict__.items() if not isinstance(value, tuple)}
+        return kept | {"_plans": OrderedDict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(frozen(state))

@@ -11,7 +11,7 @@ from beliefs.inference.base import Problem
 from beliefs.inference.budget import default_budget, readable_bytes
 from beliefs.inference.doors import infer
 from beliefs.inference.exact.junction_tree import JunctionTree
-from beliefs.inference.orders import CostReport
+from beliefs.inference.orders.orders import CostReport
 from beliefs.plot.canvas import ACCENT, INK, LINE, STRONG, plain
 from beliefs.report.page import Markup, Section, code, paragraph, picture, seconds, significant, table
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.inference.colouring import colouring
+from beliefs.inference.orders.colouring import colouring
 from families import FAMILIES, family, grid_pairs, random_model
 
 

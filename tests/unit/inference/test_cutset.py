@@ -10,8 +10,8 @@ import pytest
 import beliefs as bl
 import reference
 from beliefs.inference.base import Problem, Task
-from beliefs.inference.buckets.partition import partition
-from beliefs.inference.chosen_order import chosen_order
+from beliefs.inference.clusters.partition import partition
+from beliefs.inference.orders.chosen import chosen_order
 from beliefs.inference.search.cutset import CutsetSearch, cutset
 from families import FAMILIES, evidence, family, oracle
 

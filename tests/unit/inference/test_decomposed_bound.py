@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import reference
 from beliefs.inference.messages.rho import Reweighting, choose_rho
-from beliefs.kernels.decomposed_bound import decomposed_bound
+from beliefs.kernels.messages.decomposed_bound import decomposed_bound
 from beliefs.model import FactorGraph
 from families import FAMILIES, family, oracle, random_model
 from strategies import examples, factor_graphs

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 import beliefs as bl
 import reference
 from beliefs.inference.base import Problem, Task
+from beliefs.inference.clusters.junction_graph import JunctionGraph
 from beliefs.inference.dual.joint import JointDescent
-from beliefs.inference.dual.junction_graph import JunctionGraph
 from beliefs.inference.dual.pair_tables import PairTables
 from beliefs.inference.dual.state import SplitTables
-from beliefs.kernels.gdd_pair_terms import pair_value_and_marginal
+from beliefs.kernels.dual.pairs.terms import pair_value_and_marginal
 from families import family, grid_pairs, random_model, unary
 from strategies import examples, factor_graphs, temperatures
 

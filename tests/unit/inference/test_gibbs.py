@@ -10,7 +10,7 @@ import reference
 from beliefs.inference.sampling import gibbs
 from beliefs.inference.sampling.chains import starting_states
 from beliefs.inference.sampling.sweeps import Pairs, Schedule, Sweeper
-from beliefs.kernels.random import stream, uniform
+from beliefs.kernels.primitives.random import stream, uniform
 from families import FAMILIES, evidence, family, grid_pairs, oracle, random_model, unary
 
 KEY = np.uint64(2024)

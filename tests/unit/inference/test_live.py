@@ -10,8 +10,8 @@ from rich.console import Console
 
 import beliefs as bl
 from beliefs.driver import Progress, Value
-from beliefs.inference.live import IntervalView, in_digits, plot
-from beliefs.inference.progress import reporter
+from beliefs.inference.show.live import IntervalView, in_digits, plot
+from beliefs.inference.show.progress import reporter
 
 WIDTH = 60
 BRAILLE = range(0x2801, 0x2900)

@@ -10,7 +10,6 @@ import reference
 from beliefs.inference.search.forest_moves import Forests, forest_moves
 from beliefs.inference.search.icm import icm
 from beliefs.inference.search.query_value import query_value
-from beliefs.inference.search.strides import edge_strides
 from families import FAMILIES, evidence, family, grid_pairs, oracle, random_model, unary
 
 ROOM = 1e-9
@@ -193,4 +192,4 @@ def test_strides_are_those_of_the_tables() -> None:
     for name in FAMILIES:
         layout = family(name).layout
         expected = [np.zeros(layout.shape(f)).strides for f in range(layout.n_factors)]
-        assert edge_strides(layout).tolist() == [s // 8 for strides in expected for s in strides]
+        assert layout.edge_stride.tolist() == [s // 8 for strides in expected for s in strides]

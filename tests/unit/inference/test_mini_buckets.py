@@ -14,10 +14,10 @@ from beliefs.inference.buckets.bucket_order import few_later_neighbours
 from beliefs.inference.buckets.bucket_run import BucketRun, elimination_weights, lower_weights, uniform_weights
 from beliefs.inference.buckets.bucket_tree import BucketTree, bucket_tree, predicted_bytes
 from beliefs.inference.buckets.content import partition_by_content
-from beliefs.inference.buckets.partition import MiniBuckets, partition
-from beliefs.inference.chosen_order import chosen_order
-from beliefs.inference.exact.junction_tree import planned_order
-from beliefs.inference.orders import Order
+from beliefs.inference.clusters.partition import MiniBuckets, partition
+from beliefs.inference.orders.chosen import chosen_order
+from beliefs.inference.orders.orders import Order
+from beliefs.inference.orders.planned import planned_order
 from families import FAMILIES, family, random_model
 
 

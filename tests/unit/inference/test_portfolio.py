@@ -17,8 +17,8 @@ from beliefs.driver import Value
 from beliefs.inference import Bound, Method, Task
 from beliefs.inference import auto as auto_module
 from beliefs.inference.base import Problem
-from beliefs.inference.portfolio import Portfolio, WarmStages
-from beliefs.inference.portfolio_stages import STAGES, Room, Stage
+from beliefs.inference.portfolio.portfolio import Portfolio, WarmStages
+from beliefs.inference.portfolio.stages import STAGES, Room, Stage
 from families import FAMILIES, evidence, family, grid_pairs, oracle, random_model, unary
 
 HARD = bl.datasets.make_ising_grid(40, seed=0)  # width 55

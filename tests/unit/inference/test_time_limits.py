@@ -21,10 +21,10 @@ from beliefs.inference import doors
 from beliefs.inference.base import Problem, Task
 from beliefs.inference.buckets.bucket_run import BucketRun, uniform_weights
 from beliefs.inference.buckets.bucket_tree import bucket_tree
-from beliefs.inference.chosen_order import chosen_order
 from beliefs.inference.dual import state as gdd_state
 from beliefs.inference.exact import junction_tree, tree_run
-from beliefs.inference.exact.junction_tree import planned_order
+from beliefs.inference.orders.chosen import chosen_order
+from beliefs.inference.orders.planned import planned_order
 from beliefs.inference.quiet import quietly
 from beliefs.inference.sampling import chains
 from beliefs.inference.search import cutset as cutset_module

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from beliefs.kernels._jit import linear_kernel
-from beliefs.kernels.elementary import fast_exp, fast_log, fast_power
-from beliefs.kernels.exponential import exp4, log4
-from beliefs.kernels.machine import address
-from beliefs.kernels.simd import load4, store4
+from beliefs.kernels.primitives.elementary import fast_exp, fast_log, fast_power
+from beliefs.kernels.primitives.exponential import exp4, log4
+from beliefs.kernels.primitives.memory import address
+from beliefs.kernels.primitives.simd import load4, store4
 
 
 @linear_kernel

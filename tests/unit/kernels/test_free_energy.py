@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reference
-from beliefs.kernels.free_energy import free_energy_counted, free_energy_literal
+from beliefs.kernels.messages.free_energy import free_energy_counted, free_energy_literal
 from families import family
 from learning_reference import slope
 

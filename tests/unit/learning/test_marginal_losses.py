@@ -10,7 +10,7 @@ from beliefs.errors import ModelError
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.variational.mean_field import MeanField
-from beliefs.kernels.marginal_losses import logistic_loss, quadratic_loss, smoothed_classification_loss
+from beliefs.kernels.losses.marginal import logistic_loss, quadratic_loss, smoothed_classification_loss
 from beliefs.learning.gradients.convergence import AtConvergence
 from beliefs.learning.gradients.exact import Exact
 from beliefs.learning.gradients.truncated import Truncated

@@ -19,9 +19,9 @@ import numpy as np
 from beliefs.inference.base import Problem
 from beliefs.inference.buckets.bucket_run import BucketRun, uniform_weights
 from beliefs.inference.buckets.bucket_tree import BucketTree, bucket_tree, default_ibound, predicted_bytes
-from beliefs.inference.buckets.partition import partition
-from beliefs.inference.chosen_order import chosen_order
-from beliefs.inference.orders import Order, degeneracy_plan
+from beliefs.inference.clusters.partition import partition
+from beliefs.inference.orders.chosen import chosen_order
+from beliefs.inference.orders.orders import Order, degeneracy_plan
 from beliefs.typing import Floats
 
 __all__ = ["few_later_neighbours", "ordered_tree"]

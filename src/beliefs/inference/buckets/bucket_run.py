@@ -11,9 +11,9 @@ from beliefs.inference.base import Problem, observed_point_masses
 from beliefs.inference.buckets.bucket_tree import BucketTree
 from beliefs.inference.exact.tree_run import constant_part, constant_rounding, slot_marginals, stoppable
 from beliefs.inference.rounding import from_units
-from beliefs.kernels.bucket_passes import backward_pass, decode_buckets, forward_pass, matching_pass
+from beliefs.kernels.buckets.passes import backward_pass, decode_buckets, forward_pass, matching_pass
 from beliefs.kernels.rounding import log_pass_roundings, potential_span, split_roundings
-from beliefs.kernels.tree_log import distribute_log
+from beliefs.kernels.trees.log import distribute_log
 from beliefs.typing import Floats, Ints
 
 __all__ = ["BucketRun", "elimination_weights", "lower_weights", "uniform_weights"]

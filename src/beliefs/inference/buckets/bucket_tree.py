@@ -13,12 +13,12 @@ import numpy as np
 from beliefs.errors import BudgetError
 from beliefs.inference.base import Problem
 from beliefs.inference.buckets.content import partition_by_content
-from beliefs.inference.buckets.partition import MiniBuckets, partition
 from beliefs.inference.budget import readable_bytes
-from beliefs.inference.exact.cluster_tree import factor_slots, lay_tree
-from beliefs.inference.exact.operands import Clusters, Operands
-from beliefs.inference.orders import Order
-from beliefs.kernels.tree import Tree
+from beliefs.inference.clusters.cluster_tree import factor_slots, lay_tree
+from beliefs.inference.clusters.operands import Clusters, Operands
+from beliefs.inference.clusters.partition import MiniBuckets, partition
+from beliefs.inference.orders.orders import Order
+from beliefs.kernels.trees.blocks import Tree
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
@@ -40,7 +40,7 @@ class BucketTree:
     tree : Tree
         The arrays that kernels read, blocks of whole columns.
     factors, source, target : ndarray
-        As in :class:`~beliefs.inference.exact.cluster_tree.ClusterTree`.
+        As in :class:`~beliefs.inference.clusters.cluster_tree.ClusterTree`.
     first_message : int
         The slot of the first message; before it come factors, then cost shifts.
     shift_at : ndarray (n_clusters,)

@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.inference.base import Problem
-from beliefs.inference.buckets.partition import MiniBuckets, sorted_scopes
-from beliefs.inference.orders import Order
+from beliefs.inference.clusters.partition import MiniBuckets, sorted_scopes
+from beliefs.inference.orders.orders import Order
 from beliefs.typing import Floats
 
 __all__ = ["partition_by_content"]

@@ -30,8 +30,8 @@ from beliefs.driver import Value
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task, claimed, zero_probability
 from beliefs.inference.buckets.bucket_run import BucketRun, elimination_weights, lower_weights
 from beliefs.inference.buckets.bucket_tree import bucket_tree
-from beliefs.inference.buckets.partition import check_ibound
-from beliefs.inference.chosen_order import check_order, chosen_order
+from beliefs.inference.clusters.partition import check_ibound
+from beliefs.inference.orders.chosen import check_order, chosen_order
 from beliefs.inference.rounding import certified
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound

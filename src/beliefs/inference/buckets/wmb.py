@@ -1,6 +1,6 @@
 r"""Weighted mini-bucket: bounds on log Z, on the MAP score and on marginal MAP that hold at every iterate.
 
-Bucket elimination on the split model of :mod:`beliefs.inference.buckets.partition`. Each replica :math:`r` of
+Bucket elimination on the split model of :mod:`beliefs.inference.clusters.partition`. Each replica :math:`r` of
 :math:`x_i` has a weight :math:`w_r`, and those of a variable add up to its temperature :math:`\tau_i` (1 for a sum, 0
 for a maximum). By Hölder's inequality the product of power sums bounds the power sum of the product [liu2011]:
 
@@ -56,8 +56,8 @@ from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, 
 from beliefs.inference.buckets.bucket_order import ordered_tree
 from beliefs.inference.buckets.bucket_run import BucketRun, lower_weights, uniform_weights
 from beliefs.inference.buckets.bucket_tree import BucketTree
-from beliefs.inference.buckets.partition import check_ibound
-from beliefs.inference.chosen_order import check_order
+from beliefs.inference.clusters.partition import check_ibound
+from beliefs.inference.orders.chosen import check_order
 from beliefs.inference.rounding import certified, widened
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound

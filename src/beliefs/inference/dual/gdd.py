@@ -12,8 +12,9 @@ graph. With cost shifts :math:`\delta_s^c(x_s)` and weights that add up to the t
 where :math:`V_w` is the power sum along the order of elimination, weight 0 the maximum. :math:`L` is jointly convex and
 a bound at every feasible :math:`(\delta, w)`. One iteration updates every separator once, forward or backward along the
 order: in closed form where only maxima are left (and where a separator comes last in all its clusters), otherwise by a
-step towards equal marginals and one towards equal conditional entropies; see :mod:`beliefs.kernels.gdd`. Every block
-update is accepted only if the bound does not increase. Separators without a common cluster are updated side by side.
+step towards equal marginals and one towards equal conditional entropies; see :mod:`beliefs.kernels.dual.blocks`. Every
+block update is accepted only if the bound does not increase. Separators without a common cluster are updated side by
+side.
 
 By default clusters are the factors and separators the variables; ``ibound`` makes them mini-buckets and their messages'
 scopes (Section 3.5 [ping2016]), tighter and exponentially dearer.
@@ -41,18 +42,18 @@ from beliefs.driver import Value
 from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task, observed_point_masses
 from beliefs.inference.buckets.bucket_order import few_later_neighbours, ordered_tree
-from beliefs.inference.buckets.partition import MiniBuckets, check_ibound, partition
 from beliefs.inference.budget import readable_bytes
-from beliefs.inference.chosen_order import check_order, chosen_order
+from beliefs.inference.clusters.junction_graph import JunctionGraph
+from beliefs.inference.clusters.partition import MiniBuckets, check_ibound, partition
 from beliefs.inference.dual.joint import JointDescent
-from beliefs.inference.dual.junction_graph import JunctionGraph
 from beliefs.inference.dual.pair_tables import PairTables
 from beliefs.inference.dual.state import SplitTables, Start, answer_bytes, bucket_bytes, split_bytes
-from beliefs.inference.exact.junction_tree import planned_order
+from beliefs.inference.orders.chosen import check_order, chosen_order
+from beliefs.inference.orders.planned import planned_order
 from beliefs.inference.rounding import widened
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
-from beliefs.kernels.gdd_order import fewest_factors_order
+from beliefs.kernels.dual.order import fewest_factors_order
 from beliefs.model.layout import Layout
 from beliefs.options import check_integer, check_option, is_number, is_word
 from beliefs.typing import Floats, Ints

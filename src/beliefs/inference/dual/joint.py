@@ -14,7 +14,7 @@ import numpy as np
 from beliefs.inference.dual.lbfgs import QuasiNewton
 from beliefs.inference.dual.state import SplitTables
 from beliefs.inference.dual.weights import least_weights
-from beliefs.kernels.gdd_links import add_shifts, shift_gradients
+from beliefs.kernels.dual.links import add_shifts, shift_gradients
 from beliefs.typing import Floats
 
 __all__ = ["JointDescent"]

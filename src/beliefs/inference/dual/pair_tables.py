@@ -1,4 +1,4 @@
-"""Split tables of pairwise models, updated by :mod:`beliefs.kernels.gdd_pairs`: the same steps, many times faster."""
+"""Split tables of pairwise models, by :mod:`beliefs.kernels.dual.pairs.sums`: the same steps, many times faster."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from beliefs.inference.dual.junction_graph import JunctionGraph
+from beliefs.inference.clusters.junction_graph import JunctionGraph
 from beliefs.inference.dual.state import SplitTables, Start
-from beliefs.kernels.gdd_pair_max import absorb_shifts, node_values, pair_values, update_max_pairs
-from beliefs.kernels.gdd_pairs import APART, LATER, POOLED, RECORD, update_pairs
+from beliefs.kernels.dual.pairs.maxima import absorb_shifts, node_values, pair_values, update_max_pairs
+from beliefs.kernels.dual.pairs.sums import APART, LATER, POOLED, RECORD, update_pairs
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Bools, Floats, Ints
 

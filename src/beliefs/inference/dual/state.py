@@ -16,15 +16,15 @@ import numpy as np
 
 from beliefs.deadline import check_time
 from beliefs.inference.base import zero_probability
-from beliefs.inference.buckets.partition import MiniBuckets
+from beliefs.inference.clusters.junction_graph import JunctionGraph
+from beliefs.inference.clusters.partition import MiniBuckets
 from beliefs.inference.dual.drift import Drift
-from beliefs.inference.dual.junction_graph import JunctionGraph
 from beliefs.inference.dual.weights import initial_weights, least_weights
 from beliefs.inference.parallel import in_chunks, side_by_side
-from beliefs.kernels.gdd import update_separators
-from beliefs.kernels.gdd_beliefs import cluster_chains, consensus_beliefs, decode_chains
-from beliefs.kernels.gdd_graph import load_tables, prune_states
-from beliefs.kernels.gdd_terms import best_states, cluster_gradients, factor_marginals, term_values
+from beliefs.kernels.dual.beliefs import cluster_chains, consensus_beliefs, decode_chains
+from beliefs.kernels.dual.blocks import update_separators
+from beliefs.kernels.dual.graph import load_tables, prune_states
+from beliefs.kernels.dual.terms import best_states, cluster_gradients, factor_marginals, term_values
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.inference.dual.junction_graph import JunctionGraph
+from beliefs.inference.clusters.junction_graph import JunctionGraph
 from beliefs.typing import Floats
 
 __all__ = ["initial_weights", "least_weights"]

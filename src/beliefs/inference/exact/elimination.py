@@ -29,9 +29,9 @@ import numpy as np
 
 from beliefs.driver import Value
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
-from beliefs.inference.chosen_order import check_order, chosen_order
-from beliefs.inference.exact.cluster_tree import ClusterTree, check_memory, check_work
+from beliefs.inference.clusters.cluster_tree import ClusterTree, check_memory, check_work
 from beliefs.inference.exact.tree_run import TreeRun
+from beliefs.inference.orders.chosen import check_order, chosen_order
 from beliefs.inference.rounding import certified
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
 

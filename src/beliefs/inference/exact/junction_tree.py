@@ -1,7 +1,7 @@
 r"""Junction tree: exact log Z, all marginals, MAP, marginal MAP and independent samples.
 
-Clusters are the maximal cliques of a triangulation chosen by :mod:`beliefs.inference.orders`. One pass to the roots and
-one back, Eq. (1.27) [gelfand2014]:
+Clusters are the maximal cliques of a triangulation chosen by :mod:`beliefs.inference.orders.orders`. One pass to the
+roots and one back, Eq. (1.27) [gelfand2014]:
 
     m_{C -> pa(C)}(s) = sum_r phi_C(r, s),            phi_C = product of C's factors and its children's messages
     b_C(r, s) = phi_C(r, s) b_S(s) / m_C(s),          p(x) = prod_C b_C / prod_S b_S            (3.3)
@@ -21,20 +21,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
-
-from beliefs.deadline import OutOfTime, limited, now
 from beliefs.driver import Value
 from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
-from beliefs.inference.exact.cluster_tree import ClusterTree, check_memory, check_work
+from beliefs.inference.clusters.cluster_tree import ClusterTree, check_memory, check_work
 from beliefs.inference.exact.tree_run import TreeRun
-from beliefs.inference.orders import MOST_RESTARTS, ORDERS, CostReport, Order, degeneracy_plan, plan_order
+from beliefs.inference.orders.orders import MOST_RESTARTS, ORDERS, CostReport, Order
+from beliefs.inference.orders.planned import planned_order
 from beliefs.options import check_integer, check_option, is_number
 
-__all__ = ["JunctionTree", "planned_order"]
-
-_SHARE, _LEAST = 0.2, 0.3  # of a time limit, and seconds, that the search for an order may take
+__all__ = ["JunctionTree"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -125,41 +121,3 @@ class JunctionTree(Method):
         if task is Task.SAMPLE:
             return Samples(state.draw(state.problem.n_samples, state.problem.seed), Bound.EXACT)
         return state.decoding()
-
-
-@dataclass
-class _Plan:
-    """An order that was searched for, or the seconds that were not enough for that."""
-
-    order: Order | None = None
-    not_enough: float = 0.0
-
-
-def planned_order(problem: Problem, method: str, restarts: int | None = None, seconds: float | None = None) -> Order:
-    """Return an elimination order, sum variables before max variables, kept on the layout.
-
-    Where the search for it takes too much of the time limit it is a degeneracy order instead, and so again in questions
-    that have no more time for it.
-    """
-    layout = problem.graph.layout
-    mixed = problem.task is Task.MARGINAL_MAP and 0 < problem.query.size
-    kept = layout.plan(("order", method, restarts, seconds, problem.query.tobytes() if mixed else b""), _Plan)
-    if kept.order is not None:
-        return kept.order
-    stage = np.zeros(layout.n_vars, np.int64)
-    if mixed:
-        stage[problem.query] = 1
-    active = ~layout.observed & (np.diff(layout.var_ptr) > 0)
-    scopes = layout.card, layout.scope_ptr, layout.scope_vars
-    began, share = now(), max(_SHARE * problem.time_limit, _LEAST)
-    if share > kept.not_enough:
-        try:
-            with limited(share, grace=False):
-                kept.order = plan_order(
-                    *scopes, method=method, restarts=restarts, stage=stage, active=active, time_limit=seconds
-                )
-            return kept.order
-        except OutOfTime:
-            kept.not_enough = max(kept.not_enough, now() - began)
-    waiting = np.where(active, stage, -1)
-    return layout.plan(("degeneracy", waiting.tobytes()), lambda: degeneracy_plan(*scopes, waiting))

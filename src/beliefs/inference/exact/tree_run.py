@@ -6,14 +6,14 @@ import numpy as np
 
 from beliefs.deadline import check_time, stop_flag
 from beliefs.inference.base import Bound, Decoding, Problem, Task, observed_point_masses, zero_probability
-from beliefs.inference.exact.cluster_tree import ClusterTree
+from beliefs.inference.clusters.cluster_tree import ClusterTree
 from beliefs.inference.rounding import from_units, pairwise, rounding_error
-from beliefs.kernels.marginals import factor_spans, scatter, variable_marginals
 from beliefs.kernels.rounding import log_pass_roundings
-from beliefs.kernels.tree import Tree
-from beliefs.kernels.tree_decode import decode_maximum, draw_samples
-from beliefs.kernels.tree_linear import DONE, OUT_OF_RANGE, ZERO, collect_linear, distribute_linear
-from beliefs.kernels.tree_log import collect_log, distribute_log
+from beliefs.kernels.trees.blocks import Tree
+from beliefs.kernels.trees.decode import decode_maximum, draw_samples
+from beliefs.kernels.trees.linear import DONE, OUT_OF_RANGE, ZERO, collect_linear, distribute_linear
+from beliefs.kernels.trees.log import collect_log, distribute_log
+from beliefs.kernels.trees.marginals import factor_spans, scatter, variable_marginals
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 
@@ -107,7 +107,7 @@ class TreeRun:
         layout = graph.layout
         rng = np.random.default_rng(seed)
         samples = np.tile(np.maximum(graph.evidence_states, 0), (n, 1))
-        isolated = np.flatnonzero(~layout.observed & (np.diff(layout.var_ptr) == 0))
+        isolated = layout.isolated
         samples[:, isolated] = rng.integers(0, layout.card[isolated], (n, isolated.size))
         chunk = max(1, 2**22 // max(1, self.plan.tree.block.size))
         for start in range(0, n, chunk):
@@ -126,7 +126,7 @@ def stoppable(tree: Tree) -> Tree:
 def constant_part(graph: FactorGraph, tau: Floats) -> float:
     """Return what needs no table: constants, and variables in no factor at their temperatures ``tau (n_vars,)``."""
     layout = graph.layout
-    isolated = layout.plan("isolated", lambda: np.flatnonzero(~layout.observed & (np.diff(layout.var_ptr) == 0)))
+    isolated = layout.isolated
     if not layout.constants.size + isolated.size:
         return 0.0
     return float(graph.theta[layout.constants].sum() + (tau[isolated] * np.log(layout.card[isolated])).sum())
@@ -135,8 +135,7 @@ def constant_part(graph: FactorGraph, tau: Floats) -> float:
 def constant_rounding(graph: FactorGraph, tau: Floats) -> float:
     """Return the rounding error of :func:`constant_part`."""
     layout = graph.layout
-    constants = graph.theta[layout.cell_ptr[np.diff(layout.scope_ptr) == 0]]
-    isolated = ~layout.observed & (np.diff(layout.var_ptr) == 0)
+    constants, isolated = graph.theta[layout.constants], layout.isolated
     logs = tau[isolated] * np.log(layout.card[isolated])
     magnitude = float(np.abs(constants[constants > -np.inf]).sum() + logs.sum())
     return rounding_error(magnitude, pairwise(constants.size + logs.size))

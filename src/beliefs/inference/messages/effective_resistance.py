@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.errors import BudgetError
-from beliefs.kernels.selected_inverse import selected_inverse
+from beliefs.kernels.messages.selected_inverse import selected_inverse
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["spanning_tree_probabilities"]

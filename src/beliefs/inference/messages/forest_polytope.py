@@ -5,15 +5,15 @@ In a forest, the factors inside a set :math:`S` of variables join at most :math:
 .. math:: \sum_c \rho_c \, (|c \cap S| - 1)_+ \le |S| - 1 \quad \text{for every } S.
 
 For pairwise models these inequalities are the *forest polytope*: nothing else is needed [edmonds1970]. They are tested
-in two steps, see :mod:`beliefs.kernels.orientation`: variables whose factors weigh at most 1 are peeled off, in linear
-time and for any arity; what stays, the core, is oriented by flows (if factors have at most two variables in it, and up
-to 5,000 variables) or tested for each connected part as a whole, which is necessary and no proof.
+in two steps, see :mod:`beliefs.kernels.messages.orientation`: variables whose factors weigh at most 1 are peeled off,
+in linear time and for any arity; what stays, the core, is oriented by flows (if factors have at most two variables in
+it, and up to 5,000 variables) or tested for each connected part as a whole, which is necessary and no proof.
 
 The certificate is ``parent (n_edges,)``, the share with which factor ``c`` hangs from each of its variables, for the
-bound of :mod:`beliefs.kernels.decomposed_bound`. What was peeled off is oriented without a cycle, which is enough for
-any arity: eliminating these variables one by one, by Hölder's inequality, leaves the bracket of each factor as a table
-over its variables in the core. There, an orientation that gives no variable more than 1 is a mixture of rooted
-forests, again by Edmonds' theorem. Other shares would certify nothing.
+bound of :mod:`beliefs.kernels.messages.decomposed_bound`. What was peeled off is oriented without a cycle, which is
+enough for any arity: eliminating these variables one by one, by Hölder's inequality, leaves the bracket of each factor
+as a table over its variables in the core. There, an orientation that gives no variable more than 1 is a mixture of
+rooted forests, again by Edmonds' theorem. Other shares would certify nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from collections.abc import Callable
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.kernels.orientation import forest_orientation, peel
-from beliefs.kernels.spanning import component_leaders
+from beliefs.kernels.messages.orientation import forest_orientation, peel
+from beliefs.kernels.messages.spanning import component_leaders
 from beliefs.model.layout import Layout, frozen_ints
 from beliefs.typing import Bools, Floats, Ints
 

@@ -2,7 +2,7 @@ r"""Fractional belief propagation: any positive counting numbers [wiegerinck2003
 
 The free energy with :math:`\sum_c \rho_c H(b_c) + \sum_i (1 - \sum_{c \ni i} \rho_c) H(b_i)` in the place of Bethe's
 entropy: between belief propagation (all 1) and mean field (as :math:`\rho \to 0`). Messages are those of
-:mod:`beliefs.kernels.messages`. ``rho="convex"`` takes :math:`\rho_c = 1 / \max_{i \in c} d_i` with :math:`d_i` the
+:mod:`beliefs.kernels.messages.log`. ``rho="convex"`` takes :math:`\rho_c = 1 / \max_{i \in c} d_i` with :math:`d_i` the
 number of factors of several variables at i: then all counting numbers are non-negative, the free energy is concave,
 and its maximiser the only fixed point [weiss2007]. The value is an ESTIMATE; for a bound use ``trw``.
 """

@@ -8,12 +8,12 @@ import numpy as np
 
 from beliefs.inference.base import Bound
 from beliefs.inference.messages.schedule import factors_breadth_first
-from beliefs.inference.messages.setting import Setting, message_offsets
+from beliefs.inference.messages.setting import Setting
 from beliefs.inference.rounding import UNIT, rounding_error, widened
-from beliefs.kernels.beliefs import assess_factors, factor_beliefs
-from beliefs.kernels.decode import decode_in_order
-from beliefs.kernels.decomposed_bound import decomposed_bound
-from beliefs.kernels.messages import log_beliefs
+from beliefs.kernels.messages.beliefs import assess_factors, factor_beliefs
+from beliefs.kernels.messages.decode import decode_in_order
+from beliefs.kernels.messages.decomposed_bound import decomposed_bound
+from beliefs.kernels.messages.log import log_beliefs
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Assessment", "LogMessages"]
@@ -56,7 +56,7 @@ class LogMessages:
         lay = setting.layout
         finite, zeros = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
         log_beliefs(
-            lay.scope_ptr, lay.scope_vars, lay.state_ptr, message_offsets(lay), setting.rho, messages,
+            lay.scope_ptr, lay.scope_vars, lay.state_ptr, lay.message_ptr, setting.rho, messages,
             finite, zeros,
         )  # fmt: skip
         return cls(setting, messages, finite, zeros)
@@ -70,7 +70,7 @@ class LogMessages:
         """Return what sums are worth; ``mu_var`` are the beliefs of variables that belong to these messages."""
         now, lay = self.setting, self.setting.layout
         energy, apart = assess_factors(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, message_offsets(lay), lay.observed,
+            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, lay.message_ptr, lay.observed,
             now.theta, now.rho, self.messages, self.finite, self.zeros, mu_var,
         )  # fmt: skip
         upper, rounding = self.upper_bound(now.summed.astype(float), mu_var, parent)
@@ -87,7 +87,7 @@ class LogMessages:
         seen = np.repeat(lay.observed, lay.card)
         beta = np.where(seen, np.where(mu_var > 0, 0.0, -np.inf), self.beta)
         bound = decomposed_bound(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, message_offsets(lay), now.theta,
+            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, lay.message_ptr, now.theta,
             tau, now.rho, parent, self.messages, beta,
         )  # fmt: skip
         rounding = self._rounding()
@@ -101,7 +101,7 @@ class LogMessages:
         lay = self.setting.layout
         of_variables = (1.0 + np.diff(lay.var_ptr)) * _largest(np.abs(self.finite), lay.state_ptr[:-1])
         sent = np.where(self.messages > -np.inf, np.abs(self.messages), 0.0)
-        of_edges = _largest(sent, message_offsets(lay)[:-1])
+        of_edges = _largest(sent, lay.message_ptr[:-1])
         magnitude = self.setting.magnitude + float(of_variables.sum() + of_edges.sum())
         widest = float(lay.factor_size.max(initial=1)) + float(lay.card.max(initial=1))
         return rounding_error(magnitude, lay.n_factors + lay.n_vars + widest) + UNIT * lay.n_factors * (
@@ -113,7 +113,7 @@ class LogMessages:
         now, lay = self.setting, self.setting.layout
         tables = np.empty(int(lay.table_ptr[-1]))
         possible = factor_beliefs(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, message_offsets(lay),
+            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, lay.message_ptr,
             now.theta, now.rho, self.messages, self.finite, self.zeros, tables,
         )  # fmt: skip
         return tables if possible else None
@@ -123,7 +123,7 @@ class LogMessages:
         now, lay = self.setting, self.setting.layout
         decode_in_order(
             lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, lay.var_ptr, lay.var_edges,
-            lay.edge_factor, message_offsets(lay), now.theta, now.rho, self.messages, self.finite, self.zeros,
+            lay.edge_factor, lay.message_ptr, now.theta, now.rho, self.messages, self.finite, self.zeros,
             factors_breadth_first(lay), states,
         )  # fmt: skip
 

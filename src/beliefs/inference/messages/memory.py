@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from beliefs.inference.messages.setting import message_offsets
-from beliefs.kernels.pairwise import LARGEST_STATES
+from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES
 from beliefs.model.layout import Layout
 
 __all__ = ["needed_bytes"]
@@ -19,7 +18,7 @@ def needed_bytes(layout: Layout, certified: bool) -> float:
         return 8.0 * (4.0 * layout.n_states + 4.0 * layout.n_factors)
     if layout.arity.max() == 2 and layout.card.min() == layout.card.max() and 2 <= layout.card[0] <= LARGEST_STATES:
         return _pairwise_bytes(layout, certified)
-    states = float(message_offsets(layout)[-1])
+    states = float(layout.message_ptr[-1])
     extra = 3.0 * states + layout.n_edges if certified else 0.0
     tables = float(layout.table_ptr[-1] if layout.tied and certified else layout.n_cells)
     return 8.0 * (tables + 5.0 * states + 4.0 * layout.n_states + 1.5 * layout.n_edges + extra)

@@ -11,7 +11,7 @@ import numpy as np
 
 from beliefs.inference.messages.schedule import Schedule
 from beliefs.inference.messages.setting import Setting
-from beliefs.kernels.pairwise import LARGEST_STATES
+from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 

@@ -10,23 +10,35 @@ from beliefs.inference.base import Bound
 from beliefs.inference.messages.log_messages import Assessment
 from beliefs.inference.messages.pairwise_edges import EdgeCertificate, Edges, EdgeWeights
 from beliefs.inference.messages.schedule import variables_breadth_first
-from beliefs.inference.messages.setting import Setting, message_offsets
+from beliefs.inference.messages.setting import Setting
 from beliefs.inference.messages.tiers import REFRESH, Tier
 from beliefs.inference.rounding import UNIT, rounding_error, widened
-from beliefs.kernels.back_pair_beliefs import pair_beliefs, single_beliefs
-from beliefs.kernels.messages import send_unary
-from beliefs.kernels.messages_linear import DONE
-from beliefs.kernels.pairwise import (
+from beliefs.kernels.adjoints.pair_beliefs import pair_beliefs, single_beliefs
+from beliefs.kernels.messages.linear import DONE
+from beliefs.kernels.messages.log import send_unary
+from beliefs.kernels.messages.pairwise.binary import (
+    binary_max_sweep,
+    binary_power_sweep,
+    binary_sum_sweep,
+    ratio_beliefs,
+)
+from beliefs.kernels.messages.pairwise.decode import decode_pairs
+from beliefs.kernels.messages.pairwise.setup import (
+    hold_messages,
+    hold_unary,
+    largest_reach,
+    load_tables,
+    log_rows,
+    multiply_up,
+)
+from beliefs.kernels.messages.pairwise.sweep import (
     CONSTANT_WIDTHS,
     max_sweep,
     power_sweep,
     row_beliefs,
     sum_sweep,
 )
-from beliefs.kernels.pairwise_binary import binary_max_sweep, binary_power_sweep, binary_sum_sweep, ratio_beliefs
-from beliefs.kernels.pairwise_decode import decode_pairs
-from beliefs.kernels.pairwise_setup import hold_messages, hold_unary, largest_reach, load_tables, log_rows, multiply_up
-from beliefs.kernels.pairwise_value import (
+from beliefs.kernels.messages.pairwise.value import (
     AGREEMENT,
     BLOCK,
     BOUND,
@@ -44,7 +56,7 @@ _SAFE = 500.0  # nats: a product of messages spans no more than the tables aroun
 
 
 class PairwiseTier(Tier):
-    """Messages as in :mod:`beliefs.kernels.pairwise_setup`: plain numbers for sums, logs for maxima."""
+    """Messages as in :mod:`beliefs.kernels.messages.pairwise.setup`: plain numbers for sums, logs for maxima."""
 
     def __init__(
         self, setting: Setting, edges: Edges, psi: Floats, unary: Floats, shift: tuple[float, float],
@@ -128,14 +140,14 @@ class PairwiseTier(Tier):
         lay, edges = self.setting.layout, self.edges
         logs = np.empty(lay.n_edges * edges.states)
         send_unary(
-            lay.scope_ptr, lay.scope_vars, lay.cell_ptr, message_offsets(lay), self.setting.theta, self.setting.summed,
+            lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.message_ptr, self.setting.theta, self.setting.summed,
             logs,
         )  # fmt: skip
         log_rows(edges.factors, lay.scope_ptr, edges.states, edges.width, self.log_domain, self.messages, logs)
         return logs
 
     def assess(self, mu_var: Floats, parent: Floats | None) -> Assessment:
-        """Return what sums are worth, by :mod:`beliefs.kernels.pairwise_value`."""
+        """Return what sums are worth, by :mod:`beliefs.kernels.messages.pairwise.value`."""
         edges, weights = self.edges, EdgeWeights.of(self.setting, self.edges)
         proof = EdgeCertificate.of(self.setting, edges, parent)
         mass, out = np.empty(self.setting.layout.n_vars), np.empty(4)

@@ -1,7 +1,7 @@
 r"""What belief propagation, tree-reweighted and fractional message passing have in common.
 
 They differ in one array, the counting numbers :math:`\rho_c`, and in what their value is worth. Equations are in
-:mod:`beliefs.kernels.messages`; how messages are held, in :mod:`beliefs.inference.messages.tiers`.
+:mod:`beliefs.kernels.messages.log`; how messages are held, in :mod:`beliefs.inference.messages.tiers`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from beliefs.inference.base import (
     zero_probability,
 )  # fmt: skip
 from beliefs.inference.budget import readable_bytes
+from beliefs.inference.messages.decoding import decoded, query_decoding
 from beliefs.inference.messages.log_messages import Assessment, LogMessages
 from beliefs.inference.messages.memory import needed_bytes
 from beliefs.inference.messages.pairwise_tier import PairwiseTier
@@ -37,9 +38,8 @@ from beliefs.inference.messages.setting import Setting
 from beliefs.inference.messages.tiers import REFRESH, LinearTier, LogTier, Tier
 from beliefs.inference.parallel import side_by_side
 from beliefs.inference.rounding import meet
-from beliefs.inference.search.decoding import decoded, query_decoding
 from beliefs.inference.search.forest_moves import MOST_MOVES, affordable_moves
-from beliefs.kernels.messages_linear import IMPOSSIBLE, OUT_OF_RANGE
+from beliefs.kernels.messages.linear import IMPOSSIBLE, OUT_OF_RANGE
 from beliefs.options import check_option, is_number, is_word
 from beliefs.typing import Bools, Floats
 
@@ -195,8 +195,7 @@ class MessagePassing(Method):
         """Start from uniform messages, or from those of an earlier result."""
         graph, layout = problem.graph, problem.graph.layout
         self._check_budget(problem)
-        single = layout.plan("single cells", lambda: layout.cell_ptr[layout.factor_size == 1])
-        if (graph.theta[single] == -np.inf).any():
+        if (graph.theta[layout.single_cells] == -np.inf).any():
             raise zero_probability(graph)
         reweighting = self.counting_numbers(problem, warm)
         summed = problem.tau > 0

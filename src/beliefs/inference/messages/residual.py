@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.inference.messages.setting import Setting, message_offsets
+from beliefs.inference.messages.setting import Setting
 from beliefs.inference.messages.tiers import LogTier
-from beliefs.kernels.messages_linear import DONE, IMPOSSIBLE
-from beliefs.kernels.residual import prepare_queue, send_by_residual
+from beliefs.kernels.messages.linear import DONE, IMPOSSIBLE
+from beliefs.kernels.messages.residual import prepare_queue, send_by_residual
 from beliefs.typing import Floats
 
 __all__ = ["ResidualQueue"]
@@ -36,7 +36,7 @@ class ResidualQueue(LogTier):
                 lay.var_ptr,
                 lay.var_edges,
                 lay.edge_factor,
-                message_offsets(lay),
+                lay.message_ptr,
                 now.theta,
                 now.summed,
                 now.rho,

@@ -15,7 +15,7 @@ an array       one for each factor; checked; factors of one variable or none alw
 =============  =======================================================================================================
 
 Along with ``rho`` goes its certificate: how often each factor hangs from each of its variables in rooted forests. It
-makes the bound of :mod:`beliefs.kernels.decomposed_bound` hold at every iterate.
+makes the bound of :mod:`beliefs.kernels.messages.decomposed_bound` hold at every iterate.
 """
 
 from __future__ import annotations

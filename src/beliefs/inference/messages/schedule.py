@@ -31,7 +31,7 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.inference.parallel import in_chunks
-from beliefs.kernels.traversal import factor_classes, factor_traversal
+from beliefs.kernels.messages.traversal import factor_classes, factor_traversal
 from beliefs.model.layout import Layout
 from beliefs.typing import Ints
 

@@ -11,9 +11,9 @@ import numpy as np
 from beliefs.inference.messages.schedule import Schedule
 from beliefs.kernels.rounding import potential_magnitude
 from beliefs.model.layout import Layout
-from beliefs.typing import Bools, Floats, Ints
+from beliefs.typing import Bools, Floats
 
-__all__ = ["Setting", "message_offsets"]
+__all__ = ["Setting"]
 
 _LEAST_LOG = 1e4  # nats
 _SPANS = 100.0
@@ -45,8 +45,3 @@ class Setting:
     def magnitude(self) -> float:
         """The largest absolute finite entry of each factor's table, added up: what sums of potentials may round by."""
         return float(potential_magnitude(self.layout.cell_ptr, self.layout.factor_size, self.theta))
-
-
-def message_offsets(layout: Layout) -> Ints:
-    """Return where the message of each edge begins in the flat array of log messages, (n_edges+1,)."""
-    return layout.plan("messages", lambda: np.concatenate([[0], np.cumsum(layout.card[layout.scope_vars])]))

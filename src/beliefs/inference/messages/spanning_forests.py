@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.deadline import check_time
-from beliefs.kernels.spanning import rooted_forest, tally_forest
+from beliefs.kernels.messages.spanning import rooted_forest, tally_forest
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 

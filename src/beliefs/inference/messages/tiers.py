@@ -2,9 +2,9 @@
 
 ================  ====================================================================================================
 ``PairwiseTier``  factors of at most two variables, one cardinality, no hard zeros: specialised kernels, tables copied
-                  in the order of the sweep (:mod:`beliefs.kernels.pairwise`)
-``LinearTier``    sums on any factors, as plain numbers (:mod:`beliefs.kernels.messages_linear`)
-``LogTier``       everything: sums, maxima, both, any range of values (:mod:`beliefs.kernels.messages`)
+                  in the order of the sweep (:mod:`beliefs.kernels.messages.pairwise.sweep`)
+``LinearTier``    sums on any factors, as plain numbers (:mod:`beliefs.kernels.messages.linear`)
+``LogTier``       everything: sums, maxima, both, any range of values (:mod:`beliefs.kernels.messages.log`)
 ================  ====================================================================================================
 
 A method takes the first that can hold its problem. They agree to rounding.
@@ -18,10 +18,9 @@ import numpy as np
 
 from beliefs.inference.messages.log_messages import Assessment, LogMessages
 from beliefs.inference.messages.schedule import Pass
-from beliefs.inference.messages.setting import Setting, message_offsets
-from beliefs.kernels.beliefs import variable_beliefs
-from beliefs.kernels.messages import log_beliefs, send_unary, sweep_log, widest_scope
-from beliefs.kernels.messages_linear import (
+from beliefs.inference.messages.setting import Setting
+from beliefs.kernels.messages.beliefs import variable_beliefs
+from beliefs.kernels.messages.linear import (
     DONE,
     IMPOSSIBLE,
     OUT_OF_RANGE,
@@ -31,6 +30,7 @@ from beliefs.kernels.messages_linear import (
     scaled_potentials,
     sweep_linear,
 )
+from beliefs.kernels.messages.log import log_beliefs, send_unary, sweep_log, widest_scope
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
@@ -52,7 +52,7 @@ def said_at_first(setting: Setting, messages: Floats | None) -> Floats | None:
     else:
         said = messages.copy()
     possible = send_unary(
-        lay.scope_ptr, lay.scope_vars, lay.cell_ptr, message_offsets(lay), setting.theta, setting.summed, said
+        lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.message_ptr, setting.theta, setting.summed, said
     )
     return said if possible else None
 
@@ -133,7 +133,7 @@ class LogTier(Tier):
     def _add_up(self) -> None:
         lay = self.setting.layout
         log_beliefs(
-            lay.scope_ptr, lay.scope_vars, lay.state_ptr, message_offsets(lay), self.setting.rho,
+            lay.scope_ptr, lay.scope_vars, lay.state_ptr, lay.message_ptr, self.setting.rho,
             self.messages, self.finite, self.zeros,
         )  # fmt: skip
 
@@ -142,7 +142,7 @@ class LogTier(Tier):
         now, lay = self.setting, self.setting.layout
         walk = now.schedule.passes[index]
         possible = sweep_log(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, message_offsets(lay), now.theta,
+            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, lay.message_ptr, now.theta,
             now.summed, now.rho, self.extent, walk.factors[begin:end], walk.skip[begin:end], now.damping, now.in_logs,
             now.floor, self.fresh is not self.messages, self.messages, self.fresh, self.finite, self.zeros,
             self.psi_ptr, self.psi, self.log_least,
@@ -196,7 +196,7 @@ class LinearTier(Tier):
     def _multiply(self) -> int:
         lay = self.setting.layout
         inside = products(
-            lay.scope_ptr, lay.scope_vars, lay.state_ptr, message_offsets(lay), self.setting.rho,
+            lay.scope_ptr, lay.scope_vars, lay.state_ptr, lay.message_ptr, self.setting.rho,
             self.messages, self.product, self.zeros,
         )  # fmt: skip
         return DONE if inside else OUT_OF_RANGE
@@ -212,7 +212,7 @@ class LinearTier(Tier):
                 lay.scope_vars,
                 self.psi_ptr,
                 lay.state_ptr,
-                message_offsets(lay),
+                lay.message_ptr,
                 self.psi,
                 self.least,
                 self.extent,
@@ -246,8 +246,8 @@ class LinearTier(Tier):
             logs: Floats = np.log(self.messages)
         if not logs.size:
             return logs
-        starts = message_offsets(self.setting.layout)[:-1]
-        logs -= np.repeat(np.log(np.add.reduceat(self.messages, starts)), np.diff(message_offsets(self.setting.layout)))
+        starts = self.setting.layout.message_ptr[:-1]
+        logs -= np.repeat(np.log(np.add.reduceat(self.messages, starts)), np.diff(self.setting.layout.message_ptr))
         return logs
 
     def release(self) -> None:

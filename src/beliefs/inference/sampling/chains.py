@@ -14,7 +14,7 @@ from beliefs.inference.base import Bound, Problem, Task, observed_point_masses
 from beliefs.inference.rounding import magnitude, rounding_error, widened
 from beliefs.inference.sampling.sweeps import Schedule, Sweeper
 from beliefs.inference.search.feasible import EFFORT, feasible_state, hard_factors
-from beliefs.kernels.gibbs import PART, States, chain_scores, log_conditionals
+from beliefs.kernels.gibbs.general import PART, States, chain_scores, log_conditionals
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 

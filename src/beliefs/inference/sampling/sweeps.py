@@ -13,10 +13,9 @@ from functools import partial
 
 import numpy as np
 
-from beliefs.inference.colouring import colouring
-from beliefs.inference.search.strides import edge_strides
-from beliefs.kernels.gibbs import States, count_cells, gibbs_sweeps
-from beliefs.kernels.gibbs_pairwise import (
+from beliefs.inference.orders.colouring import colouring
+from beliefs.kernels.gibbs.general import States, count_cells, gibbs_sweeps
+from beliefs.kernels.gibbs.pairwise import (
     count_neighbours,
     exponentiate_rows,
     gibbs_sweeps_binary,
@@ -66,7 +65,7 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Neighbours of each variable in the order of a schedule; see :mod:`beliefs.kernels.gibbs_pairwise`."""
+    """Neighbours of each variable in the order of a schedule; see :mod:`beliefs.kernels.gibbs.pairwise`."""
 
     k: int
     in_ptr: Ints
@@ -125,7 +124,7 @@ class Sweeper:
         self, graph: FactorGraph, schedule: Schedule, pairs: Pairs | None, key: np.uint64, threads: int
     ) -> None:
         self.graph, self.schedule, self.key, self.threads = graph, schedule, key, threads
-        self.stride = edge_strides(graph.layout)
+        self.stride = graph.layout.edge_stride
         self.pairs = pairs
         if pairs is not None:
             self.rows, self.unary = pairs.tables(graph, schedule.order)

@@ -18,13 +18,12 @@ import numpy as np
 
 from beliefs.errors import ZeroProbabilityError
 from beliefs.inference.base import Problem, Task
-from beliefs.inference.exact.cluster_tree import ClusterTree
-from beliefs.inference.exact.operands import gather_rows
+from beliefs.inference.clusters.cluster_tree import ClusterTree
+from beliefs.inference.clusters.operands import gather_rows
 from beliefs.inference.exact.tree_run import TreeRun
-from beliefs.inference.orders import Order, plan_order
-from beliefs.inference.search.strides import edge_strides
-from beliefs.kernels.clamped import clamped_cells
+from beliefs.inference.orders.orders import Order, plan_order
 from beliefs.kernels.layout import condition_cells
+from beliefs.kernels.search.clamped import clamped_cells
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.model.naming import Naming
@@ -67,7 +66,7 @@ class ClampedTree:
         _, edges = gather_rows(layout.var_ptr, layout.var_edges, free)
         factors = np.unique(layout.edge_factor[edges])
         ptr, scope = gather_rows(layout.scope_ptr, layout.scope_vars, factors)
-        _, stride = gather_rows(layout.scope_ptr, edge_strides(layout), factors)
+        _, stride = gather_rows(layout.scope_ptr, layout.edge_stride, factors)
         inside = index[scope] >= 0
         owner = np.repeat(np.arange(factors.size), np.diff(ptr))
         local = Layout.build(layout.card[free], _offsets(owner[inside], factors.size), index[scope[inside]])

@@ -25,9 +25,9 @@ from beliefs.deadline import check_time
 from beliefs.driver import Value
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Decoding, Marginals, Method, Problem, Samples, Task, zero_probability
-from beliefs.inference.buckets.partition import partition
-from beliefs.inference.chosen_order import chosen_order
-from beliefs.inference.orders import Order
+from beliefs.inference.clusters.partition import partition
+from beliefs.inference.orders.chosen import chosen_order
+from beliefs.inference.orders.orders import Order
 from beliefs.inference.rounding import certified, magnitude, rounding_error
 from beliefs.inference.search.query_search import QuerySearch
 from beliefs.inference.search.query_value import QueryEvaluator

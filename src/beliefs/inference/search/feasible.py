@@ -16,8 +16,7 @@ import numpy as np
 
 from beliefs.deadline import stop_flag
 from beliefs.inference.base import zero_probability
-from beliefs.inference.search.strides import edge_strides
-from beliefs.kernels.feasible import FOUND, PROVED, find_feasible
+from beliefs.kernels.search.feasible import FOUND, PROVED, find_feasible
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
@@ -63,7 +62,7 @@ def feasible_state(
         return np.where(states < 0, drawn, states)
     found = find_feasible(
         layout.card, layout.state_ptr, layout.scope_ptr, layout.scope_vars, layout.cell_ptr, layout.var_ptr,
-        layout.var_edges, layout.edge_factor, graph.theta, hard, edge_strides(layout), _message_ptr(layout),
+        layout.var_edges, layout.edge_factor, graph.theta, hard, layout.edge_stride, _message_ptr(layout),
         np.array([effort], np.int64), stop_flag(), generator.integers(1, 2**63, size=1, dtype=np.uint64),
         np.zeros(0) if scores is None else np.array(scores, np.float64), states,
     )  # fmt: skip

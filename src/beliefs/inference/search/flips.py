@@ -16,9 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.inference.search.query_value import QueryPlan
-from beliefs.inference.search.strides import edge_strides
-from beliefs.kernels.clamped import clamped_cells
-from beliefs.kernels.flip_gains import flip_gains
+from beliefs.kernels.search.clamped import clamped_cells
+from beliefs.kernels.search.flip_gains import flip_gains
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 
@@ -49,7 +48,7 @@ class Flips:
         gain = np.full(lay.n_states, -np.inf)
         flip_gains(
             self.query, lay.card, lay.state_ptr, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.var_ptr,
-            lay.var_edges, lay.edge_factor, edge_strides(lay), self.graph.theta, self.sliced, tree.local.table_ptr,
+            lay.var_edges, lay.edge_factor, lay.edge_stride, self.graph.theta, self.sliced, tree.local.table_ptr,
             cells, run.distribute()[1], row, gain,
         )  # fmt: skip
         return gain

@@ -14,8 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.inference.search.icm import ascended, checked_assignment
-from beliefs.inference.search.strides import edge_strides
-from beliefs.kernels.forest_moves import forest_move, induced_forest
+from beliefs.kernels.search.forest_moves import forest_move, induced_forest
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Ints
@@ -34,7 +33,7 @@ class Forests:
     def __init__(self, graph: FactorGraph, seed: int) -> None:
         layout = graph.layout
         n_vars, widest = layout.n_vars, int(np.diff(layout.scope_ptr).max(initial=1))
-        self.graph, self.stride = graph, edge_strides(layout)
+        self.graph, self.stride = graph, layout.edge_stride
         self.order = np.flatnonzero(~layout.observed & (layout.card > 1))
         self.random = np.random.default_rng(seed).integers(1, 2**63, size=1, dtype=np.uint64)
         self.hard = bool((graph.theta == -np.inf).any())

@@ -14,8 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.inference.search.strides import edge_strides
-from beliefs.kernels.icm import conditional_modes
+from beliefs.kernels.search.icm import conditional_modes
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Ints
 
@@ -48,7 +47,7 @@ def ascended(graph: FactorGraph, assignment: Ints, order: Ints | None = None) ->
     states = checked_assignment(graph, assignment)
     visited = np.arange(layout.n_vars) if order is None else np.array(order, np.int64)
     active = np.ones(layout.n_vars, np.bool_)
-    stride = edge_strides(layout)
+    stride = layout.edge_stride
     while conditional_modes(
         layout.card, layout.scope_ptr, layout.scope_vars, layout.cell_ptr, layout.var_ptr, layout.var_edges,
         layout.edge_factor, graph.theta, stride, visited, states, active,

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beliefs.inference.orders import Order
+from beliefs.inference.orders.orders import Order
 from beliefs.inference.search.clamped import ClampedTree
-from beliefs.kernels.bounded_order import bounded_order
-from beliefs.kernels.clamped import grow_region
-from beliefs.kernels.orders_graph import connected_components, primal_graph
+from beliefs.kernels.orders.bounded import bounded_order
+from beliefs.kernels.orders.graph import connected_components, primal_graph
+from beliefs.kernels.search.clamped import grow_region
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Ints
 

@@ -20,7 +20,7 @@ import numpy as np
 from beliefs.deadline import OutOfTime, now
 from beliefs.errors import BeliefsError, ZeroProbabilityError
 from beliefs.inference.base import Bound
-from beliefs.inference.exact.operands import gather_rows
+from beliefs.inference.clusters.operands import gather_rows
 from beliefs.inference.quiet import quietly
 from beliefs.inference.search.clamped import ClampedTree
 from beliefs.kernels.layout import log_scores

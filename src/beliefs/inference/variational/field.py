@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from beliefs.inference.base import observed_point_masses
 from beliefs.inference.parallel import in_chunks, side_by_side
 from beliefs.inference.rounding import UNIT, magnitude, pairwise, rounding_error
-from beliefs.kernels.mean_field import expected_score, product_tables
+from beliefs.kernels.mean_field.general import expected_score, product_tables
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints

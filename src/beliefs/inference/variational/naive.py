@@ -13,17 +13,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beliefs.inference.colouring import colouring
+from beliefs.inference.orders.colouring import colouring
 from beliefs.inference.variational.field import Field, Orders, Run, entropy, read_only
-from beliefs.kernels.list_schedule import list_schedule
-from beliefs.kernels.mean_field import sweep_variables
-from beliefs.kernels.mean_field_pairwise import (
+from beliefs.kernels.mean_field.general import sweep_variables
+from beliefs.kernels.mean_field.pairwise import (
     CONSTANT_WIDTHS,
     LARGEST_STATES,
     pairwise_sweep,
     sweep_binary,
     sweep_ternary,
 )
+from beliefs.kernels.orders.list_schedule import list_schedule
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints

@@ -29,12 +29,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from beliefs.inference.colouring import colouring
+from beliefs.inference.orders.colouring import colouring
 from beliefs.inference.variational.field import Field, Orders, Run, entropy, read_only
-from beliefs.kernels.induced_trees import add_tables, coupling_strength, grow_trees, lay_trees, scatter_tables
-from beliefs.kernels.mean_field import product_tables
+from beliefs.kernels.mean_field.general import product_tables
+from beliefs.kernels.mean_field.induced_trees import (
+    add_tables,
+    coupling_strength,
+    grow_trees,
+    lay_trees,
+    scatter_tables,
+)
+from beliefs.kernels.mean_field.trees import sweep_trees
 from beliefs.kernels.rounding import forest_deviation
-from beliefs.kernels.structured_mean_field import sweep_trees
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
@@ -76,7 +82,7 @@ def by_variable(scope_vars: Ints, edges: Ints, n_vars: int) -> tuple[Ints, Ints]
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """The trees and their factors; arrays as in :func:`beliefs.kernels.structured_mean_field.sweep_trees`.
+    """The trees and their factors; arrays as in :func:`beliefs.kernels.mean_field.trees.sweep_trees`.
 
     ``guests`` are the factors inside trees, ``branch`` the number of the tree factor that each goes with; ``outside``
     are the factors between trees and of single variables.

@@ -21,7 +21,7 @@ from beliefs.errors import FormatError
 from beliefs.io.limits import MAX_CARD, MOST_ENTRIES
 from beliefs.io.plain import number_texts, plain_graph, potentials
 from beliefs.io.scanner import Scanner, without_comments
-from beliefs.kernels.tokens import ENDED, READ, table_sizes
+from beliefs.kernels.text.tokens import ENDED, READ, table_sizes
 from beliefs.model.graph import FactorGraph, Model
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints

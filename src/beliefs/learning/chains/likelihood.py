@@ -21,7 +21,7 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound
-from beliefs.kernels.chain import LOW
+from beliefs.kernels.chains.linear import LOW
 from beliefs.learning.chains.batch import ChainBatch, Clamped
 from beliefs.learning.chains.template import ChainTemplate, Parameters
 from beliefs.learning.chains.union import Chunk, Pairs

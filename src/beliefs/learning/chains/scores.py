@@ -1,7 +1,7 @@
 """Scores of all tokens of a union, and the gradient in the weights of states, by threads.
 
 Sparse tokens are rearranged once: attributes with weights for several labels go to rows of their own, the rest stay
-lists of pairs; see :mod:`beliefs.kernels.chain_features`.
+lists of pairs; see :mod:`beliefs.kernels.chains.features`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.inference.parallel import side_by_side
-from beliefs.kernels.chain_features import (
+from beliefs.kernels.chains.features import (
     add_pair_gradient,
     add_row_gradient,
     attribute_scores,

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beliefs.kernels.chain_features import add_pair_gradient, attribute_scores
+from beliefs.kernels.chains.features import add_pair_gradient, attribute_scores
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens
 from beliefs.model.features import Template
 from beliefs.typing import Floats, Ints

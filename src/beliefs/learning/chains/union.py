@@ -14,9 +14,9 @@ from functools import cached_property
 import numpy as np
 
 from beliefs.inference.parallel import side_by_side
-from beliefs.kernels.chain import LOW, WIDEST, chain_posteriors, chain_spans
-from beliefs.kernels.chain_log import best_labels, log_posteriors, sample_labels
-from beliefs.kernels.random import stream
+from beliefs.kernels.chains.linear import LOW, WIDEST, chain_posteriors, chain_spans
+from beliefs.kernels.chains.log import best_labels, log_posteriors, sample_labels
+from beliefs.kernels.primitives.random import stream
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["Chunk", "Pairs", "Union", "rows_for", "width_for"]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.inference.search.strides import edge_strides
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
@@ -41,5 +40,5 @@ def _hosts(layout: Layout) -> tuple[Ints, Ints]:
     factor, variable = layout.edge_factor[chosen], layout.scope_vars[chosen]
     size = layout.factor_size[factor]
     within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-    state = within // np.repeat(edge_strides(layout)[chosen], size) % np.repeat(layout.card[variable], size)
+    state = within // np.repeat(layout.edge_stride[chosen], size) % np.repeat(layout.card[variable], size)
     return np.repeat(layout.table_ptr[factor], size) + within, np.repeat(layout.state_ptr[variable], size) + state

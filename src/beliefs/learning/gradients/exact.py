@@ -6,7 +6,7 @@ The marginals' derivative is a covariance, :math:`d\mu / d\theta = \mathrm{Cov}[
 
 Forests: one iteration of belief propagation from leaves to roots and back is exact, and so is the way back through it.
 Other graphs: the covariances of all tables with g by two more passes over the junction tree
-(:mod:`beliefs.kernels.tree_covariance`). Either way the gradient is exact to rounding. Cost: about twice that of the
+(:mod:`beliefs.kernels.trees.covariance`). Either way the gradient is exact to rounding. Cost: about twice that of the
 marginals; memory that of the junction tree's messages.
 """
 
@@ -25,10 +25,10 @@ from beliefs.inference.exact.tree_run import TreeRun, slot_marginals
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.messages.schedule import is_forest
 from beliefs.inference.variational.field import entropy
-from beliefs.kernels.marginals import scatter
-from beliefs.kernels.tree_covariance import tree_covariances
-from beliefs.kernels.tree_linear import distribute_linear
-from beliefs.kernels.tree_log import distribute_log
+from beliefs.kernels.trees.covariance import tree_covariances
+from beliefs.kernels.trees.linear import distribute_linear
+from beliefs.kernels.trees.log import distribute_log
+from beliefs.kernels.trees.marginals import scatter
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.directions import direction
 from beliefs.learning.gradients.truncated import Truncated

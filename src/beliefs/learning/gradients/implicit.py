@@ -31,7 +31,6 @@ import numpy as np
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Method
 from beliefs.inference.messages.propagation import MessagePassing
-from beliefs.inference.search.strides import edge_strides
 from beliefs.inference.variational.mean_field import MeanField
 from beliefs.learning.answers import Answer, answer
 from beliefs.learning.gradients.base import Beliefs, Gradient
@@ -140,7 +139,7 @@ def _incidences(layout: Layout) -> list[tuple[Ints, Ints, Ints]]:
     as three arrays of equal length.
     """
     arity, parts = np.diff(layout.scope_ptr), []
-    steps = edge_strides(layout)
+    steps = layout.edge_stride
     for axis in range(int(arity.max(initial=0))):
         factor = np.flatnonzero((arity > axis) & (arity > 1))
         edge, size = layout.scope_ptr[factor] + axis, layout.factor_size[factor]

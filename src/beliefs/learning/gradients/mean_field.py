@@ -24,7 +24,7 @@ from beliefs.inference.base import Problem
 from beliefs.inference.variational.field import Run, read_only
 from beliefs.inference.variational.mean_field import MeanField, Start
 from beliefs.inference.variational.naive import NaiveField
-from beliefs.kernels.back_mean_field import add_table_adjoints
+from beliefs.kernels.adjoints.mean_field import add_table_adjoints
 from beliefs.learning.gradients.base import Beliefs
 from beliefs.learning.gradients.checkpoints import Recording, Replayed, State
 from beliefs.learning.gradients.mean_field_adjoints import Adjoints, adjoints, room

@@ -2,7 +2,7 @@
 
 An :class:`Adjoints` is one way back: it begins with the gradient in the final marginals, undoes sweeps one after the
 other (or, at a fixed point, iterates with the marginals held), and in the end has the gradient in ``theta``. See
-:mod:`beliefs.kernels.back_mean_field` for the formulas.
+:mod:`beliefs.kernels.adjoints.mean_field` for the formulas.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy as np
 
 from beliefs.inference.variational.field import read_only
 from beliefs.inference.variational.naive import BinaryField, NaiveField, PairwiseField
-from beliefs.kernels.back_mean_field import (
+from beliefs.kernels.adjoints.mean_field import (
     add_outer_products,
     add_single_tables,
     back_binary,
     back_variables,
     spread_binary,
 )
-from beliefs.kernels.back_mean_field_pairwise import (
+from beliefs.kernels.adjoints.mean_field_pairwise import (
     SWEEPS_AT_ONCE,
     add_pair_products,
     add_ternary_products,
     back_ternary,
     pairwise_back,
 )
-from beliefs.kernels.mean_field_pairwise import CONSTANT_WIDTHS
+from beliefs.kernels.mean_field.pairwise import CONSTANT_WIDTHS
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
 

@@ -16,12 +16,12 @@ from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.rho import Reweighting
 from beliefs.inference.messages.schedule import make_schedule
-from beliefs.inference.messages.setting import Setting, message_offsets
+from beliefs.inference.messages.setting import Setting
 from beliefs.inference.messages.tiers import LogTier, Tier
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.variational.mean_field import MeanField
-from beliefs.kernels.back_messages import add_unary, back_beliefs, back_sweep_log, largest_adjoint
-from beliefs.kernels.messages import log_beliefs
+from beliefs.kernels.adjoints.messages import add_unary, back_beliefs, back_sweep_log, largest_adjoint
+from beliefs.kernels.messages.log import log_beliefs
 from beliefs.learning.gradients.checkpoints import Replayed, State
 from beliefs.learning.gradients.shelf import take
 from beliefs.model.graph import FactorGraph
@@ -150,13 +150,13 @@ class LogRun(MessageRun):
         return tables
 
     def begin_backward(self, state: State, mu_factor: Floats, bar_var: Floats, bar_factor: Floats) -> None:
-        """Go back through the beliefs, see :func:`beliefs.kernels.back_messages.back_beliefs`."""
+        """Go back through the beliefs, see :func:`beliefs.kernels.adjoints.messages.back_beliefs`."""
         lay, n_messages = self.setting.layout, state.messages.size
         self.total, self.kept, self.grad = np.zeros(lay.n_states), np.zeros(n_messages), np.zeros(lay.n_cells)
         self.finite, self.zeros = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
         self.now = np.empty(n_messages)
         back_beliefs(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, message_offsets(lay),
+            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, lay.message_ptr,
             self.setting.rho, self.mu_var, mu_factor, bar_var, bar_factor, self.total, self.kept, self.grad,
         )  # fmt: skip
 
@@ -164,7 +164,7 @@ class LogRun(MessageRun):
         """Add up the messages afresh, so that rounding does not pile up, and go back."""
         lay, now = self.setting.layout, self.setting
         self.now[:] = new
-        offsets = message_offsets(lay)
+        offsets = lay.message_ptr
         log_beliefs(
             lay.scope_ptr, lay.scope_vars, lay.state_ptr, offsets, now.rho, self.now, self.finite, self.zeros
         )  # fmt: skip
@@ -183,7 +183,7 @@ class LogRun(MessageRun):
                 lay.scope_ptr,
                 lay.scope_vars,
                 lay.state_ptr,
-                message_offsets(lay),
+                lay.message_ptr,
                 self.setting.rho,
                 messages,
                 self.total,

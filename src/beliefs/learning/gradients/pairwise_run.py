@@ -9,9 +9,9 @@ import numpy as np
 from beliefs.inference.messages.pairwise_edges import EdgeWeights
 from beliefs.inference.messages.pairwise_tier import PairwiseTier
 from beliefs.inference.messages.setting import Setting
-from beliefs.kernels.back_binary import binary_back_sweep
-from beliefs.kernels.back_messages import add_unary
-from beliefs.kernels.back_pair_beliefs import (
+from beliefs.kernels.adjoints.binary import binary_back_sweep
+from beliefs.kernels.adjoints.messages import add_unary
+from beliefs.kernels.adjoints.pair_beliefs import (
     back_pair_beliefs,
     back_row_beliefs,
     largest_held_adjoint,
@@ -19,9 +19,9 @@ from beliefs.kernels.back_pair_beliefs import (
     single_beliefs,
     table_gradients,
 )
-from beliefs.kernels.back_pairwise import add_waiting, back_sweep
-from beliefs.kernels.pairwise import CONSTANT_WIDTHS
-from beliefs.kernels.pairwise_setup import multiply_up
+from beliefs.kernels.adjoints.pairwise import add_waiting, back_sweep
+from beliefs.kernels.messages.pairwise.setup import multiply_up
+from beliefs.kernels.messages.pairwise.sweep import CONSTANT_WIDTHS
 from beliefs.learning.gradients.checkpoints import Room, State
 from beliefs.learning.gradients.message_run import MessageRun
 from beliefs.learning.gradients.shelf import put_back, take
@@ -36,7 +36,7 @@ DEPTH = 4  # passes: their vectors are then a few times smaller than what is not
 
 
 class PairwiseRun(MessageRun):
-    """Messages as plain numbers; see :mod:`beliefs.kernels.back_pairwise` and :mod:`beliefs.kernels.back_binary`."""
+    """Messages as plain numbers: :mod:`beliefs.kernels.adjoints.pairwise`, :mod:`beliefs.kernels.adjoints.binary`."""
 
     tier: PairwiseTier
 

@@ -3,7 +3,7 @@ r"""Truncated fitting: the loss is a function of the beliefs after a given numbe
 :math:`L(\theta) = Q(\mu^N(\theta))`, where :math:`\mu^N` are the beliefs of belief propagation, tree-reweighted or
 fractional message passing, or mean field, after exactly N iterations from a uniform start [domke2013]. The gradient is
 that of this function, by reverse-mode differentiation with kernels written by hand
-(:mod:`beliefs.kernels.back_messages`): converged or not, it is exact to rounding, and agrees with what will be used
+(:mod:`beliefs.kernels.adjoints.messages`): converged or not, it is exact to rounding, and agrees with what will be used
 later, if predictions also run N iterations.
 
 Cost: the way back takes about twice the time of the way forward. Memory: the messages before every pass (an iteration
@@ -25,7 +25,7 @@ from beliefs.inference.budget import default_budget, readable_bytes
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.schedule import make_schedule
 from beliefs.inference.variational.mean_field import MeanField
-from beliefs.kernels.pairwise import LARGEST_STATES
+from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.checkpoints import Recording, State
 from beliefs.learning.gradients.forms import message_run

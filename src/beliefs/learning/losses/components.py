@@ -23,8 +23,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.kernels.composite_likelihood import grow_acyclic
-from beliefs.kernels.orders_graph import primal_graph
+from beliefs.kernels.losses.composite_likelihood import grow_acyclic
+from beliefs.kernels.orders.graph import primal_graph
 from beliefs.model.layout import Layout
 from beliefs.typing import Ints
 

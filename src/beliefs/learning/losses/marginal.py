@@ -29,7 +29,7 @@ import numpy as np
 
 from beliefs.errors import NotConvergedError
 from beliefs.inference.base import Method
-from beliefs.kernels.marginal_losses import logistic_loss, quadratic_loss, smoothed_classification_loss
+from beliefs.kernels.losses.marginal import logistic_loss, quadratic_loss, smoothed_classification_loss
 from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
@@ -49,7 +49,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Runs of beliefs and the entry of each that the labels pick; see :mod:`beliefs.kernels.marginal_losses`."""
+    """Runs of beliefs and the entry of each that the labels pick; see :mod:`beliefs.kernels.losses.marginal`."""
 
     begin: Ints
     size: Ints

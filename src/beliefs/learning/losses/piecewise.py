@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 
 from beliefs.inference.base import Method
-from beliefs.kernels.pseudo_likelihood import softmax_tables
+from beliefs.kernels.losses.pseudo_likelihood import softmax_tables
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
 from beliefs.learning.losses.label_scores import label_score

@@ -24,8 +24,7 @@ from typing import ClassVar
 import numpy as np
 
 from beliefs.inference.base import Method
-from beliefs.inference.search.strides import edge_strides
-from beliefs.kernels.pseudo_likelihood import add_conditional_errors, conditional_errors, conditional_logits
+from beliefs.kernels.losses.pseudo_likelihood import add_conditional_errors, conditional_errors, conditional_logits
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
 from beliefs.learning.losses.label_scores import known_labels, label_score
@@ -79,7 +78,7 @@ def add_conditionals(graph: FactorGraph, instance: Instance, grad: Floats, wides
     With ``widest=1`` each variable stands alone.
     """
     lay, labels = graph.layout, known_labels(instance)
-    stride, cells, logits = edge_strides(lay), instance.label_cells, np.zeros(lay.n_states)
+    stride, cells, logits = lay.edge_stride, instance.label_cells, np.zeros(lay.n_states)
     given = instance.label_weights
     weights = np.ones(lay.n_vars) if given is None else np.array(given, np.float64)
     conditional_logits(

@@ -32,8 +32,7 @@ import numpy as np
 
 from beliefs.inference.sampling.chains import starting_states
 from beliefs.inference.sampling.sweeps import Pairs, Schedule, Sweeper
-from beliefs.inference.search.strides import edge_strides
-from beliefs.kernels.gibbs import States, count_cells
+from beliefs.kernels.gibbs.general import States, count_cells
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss, Part
 from beliefs.learning.losses.pseudo_likelihood import conditional_part
@@ -157,7 +156,7 @@ def _moved(graph: FactorGraph, whole: Layout, states: States, key: np.uint64, fi
     seen = np.flatnonzero(graph.layout.observed)
     sums[whole.state_ptr[seen] + states[seen, 0]] = states.shape[1]
     count_cells(
-        whole.scope_ptr, whole.scope_vars, whole.table_ptr, edge_strides(whole), 0, whole.n_factors, states, counts
+        whole.scope_ptr, whole.scope_vars, whole.table_ptr, whole.edge_stride, 0, whole.n_factors, states, counts
     )
     cells, of_states = whole.plan("unary_cells", lambda: _unary_cells(whole))
     counts[cells] = sums[of_states]

@@ -46,7 +46,7 @@ class TruncatedLikelihood(Loss):
     through : Truncated
         The inference and its number of sweeps, at least one.
     entropy : {"literal", "counted"}
-        Which of two forms of the entropy, equal at convergence; see :mod:`beliefs.kernels.free_energy`.
+        Which of two forms of the entropy, equal at convergence; see :mod:`beliefs.kernels.messages.free_energy`.
     """
 
     through: Truncated

@@ -13,8 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from beliefs.inference.search.strides import edge_strides
-from beliefs.kernels.composite_likelihood import gather_slices, scatter_slices
+from beliefs.kernels.losses.composite_likelihood import gather_slices, scatter_slices
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.label_scores import known_labels
 from beliefs.model.graph import FactorGraph
@@ -28,7 +27,7 @@ __all__ = ["Unrolled"]
 class Unrolled:
     """The union's layout (tables of single copies first, then factors of two and more) and where its cells come from.
 
-    For the arrays see :mod:`beliefs.kernels.composite_likelihood`.
+    For the arrays see :mod:`beliefs.kernels.losses.composite_likelihood`.
     """
 
     layout: Layout
@@ -82,7 +81,7 @@ class Unrolled:
         lay, theta = parent.layout, np.zeros(self.layout.n_cells)
         gather_slices(
             self.slice_factor, self.inside_ptr, self.inside_edges, self.target, lay.scope_vars, lay.card,
-            edge_strides(lay), known_labels(instance), instance.label_cells, parent.theta, theta,
+            lay.edge_stride, known_labels(instance), instance.label_cells, parent.theta, theta,
         )  # fmt: skip
         return self._empty.with_theta(theta)
 
@@ -92,7 +91,7 @@ class Unrolled:
         grad = np.zeros(lay.n_cells)
         scatter_slices(
             self.slice_factor, self.inside_ptr, self.inside_edges, self.target, lay.scope_vars, lay.card,
-            edge_strides(lay), known_labels(instance), cells, mu, grad,
+            lay.edge_stride, known_labels(instance), cells, mu, grad,
         )  # fmt: skip
         grad -= np.bincount(cells[self.slice_factor], minlength=grad.size)
         return grad

@@ -1,0 +1,1 @@
+"""Which variables meet in one table: cluster trees, mini-buckets, junction graphs."""

@@ -1,0 +1,238 @@
+r"""Junction graphs: clusters, the separators between them, and which cluster has each factor.
+
+Axes of clusters and separators follow one elimination order, first eliminated first, so that the power sum along the
+order reduces the leading axis. Two graphs are built here. The factor graph: clusters are the factors of several
+variables, separators the variables. And the mini-bucket graph of an i-bound: clusters are mini-buckets, separators the
+scopes of their messages and, for the replicas of a variable, the variable. Factors of one variable belong to the
+variable's own separator; variables of one state are left out of clusters. Section 3.5 [ping2016].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+
+from beliefs.inference.clusters.partition import MiniBuckets
+from beliefs.kernels.dual.graph import link_axes, separator_levels
+from beliefs.model.layout import Layout, frozen_ints
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["JunctionGraph"]
+
+
+@dataclass(frozen=True, eq=False)
+class JunctionGraph:
+    """Clusters and separators as flat arrays, read-only.
+
+    Attributes
+    ----------
+    order : ndarray
+        All unobserved variables, first eliminated first.
+    axis_ptr, axis_var, card : ndarray
+        Cluster ``c`` has the variables ``axis_var[axis_ptr[c]:axis_ptr[c+1]]``, with their cardinalities.
+    own : ndarray (n_axes,)
+        Whether the cluster takes part in its variable's weight at the start.
+    sep_ptr, sep_var, sep_card : ndarray
+        The same for separators, in the order in which they are swept.
+    link_ptr, link_cluster : ndarray
+        The clusters of each separator.
+    home : ndarray (n_factors,)
+        The cluster of each factor of several variables, else -1.
+    node : ndarray (n_vars,)
+        The separator of each unobserved variable alone, else -1.
+    """
+
+    order: Ints
+    axis_ptr: Ints
+    axis_var: Ints
+    card: Ints
+    own: Bools
+    sep_ptr: Ints
+    sep_var: Ints
+    sep_card: Ints
+    link_ptr: Ints
+    link_cluster: Ints
+    link_first: Ints
+    link_step: Ints
+    link_size: Ints
+    stride: Ints
+    home: Ints
+    node: Ints
+
+    @classmethod
+    def of_factors(cls, layout: Layout, order: Ints) -> JunctionGraph:
+        """Take the factors of several variables as clusters and the variables as separators."""
+        position = positions(layout, order)
+        arity = np.diff(layout.scope_ptr)
+        wide = np.flatnonzero(arity > 1)
+        home = np.full(layout.n_factors, -1, np.int64)
+        home[wide] = np.arange(wide.size)
+        inside = (arity[layout.edge_factor] > 1) & (layout.card[layout.scope_vars] > 1)
+        owner, variable = home[layout.edge_factor[inside]], layout.scope_vars[inside]
+        by_order = np.lexsort((position[variable], owner))
+        owner, variable = owner[by_order], variable[by_order]
+        axis_ptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=wide.size))])
+        own = np.append(owner[1:] == owner[:-1], np.zeros(min(1, owner.size), np.bool_))  # a later variable is there
+        hidden = np.flatnonzero(~layout.observed)
+        seps = hidden[np.argsort(position[hidden], kind="stable")]
+        rank = np.full(layout.n_vars, -1, np.int64)
+        rank[seps] = np.arange(seps.size)
+        links = np.argsort(rank[variable], kind="stable")
+        link_ptr = np.concatenate([[0], np.cumsum(np.bincount(rank[variable], minlength=seps.size))])
+        clusters = (axis_ptr, variable, own)
+        return cls._linked(layout, clusters, np.arange(seps.size + 1), seps, link_ptr, owner[links], home, rank)
+
+    @classmethod
+    def of_buckets(cls, layout: Layout, buckets: MiniBuckets) -> JunctionGraph:
+        """Take mini-buckets as clusters, their messages' scopes and the variables as separators."""
+        order, ptr = buckets.order, buckets.axes_ptr
+        several = buckets.card > 1
+        members: dict[tuple[int, ...], list[int]] = {(p,): [] for p in range(order.size)}
+        turn: dict[tuple[int, ...], float] = {(p,): float(p) for p in range(order.size)}
+        for c in np.flatnonzero(several[buckets.variable]):
+            members[(int(buckets.variable[c]),)].append(int(c))
+        for c in np.flatnonzero(buckets.parent >= 0):
+            message = tuple(int(p) for p in buckets.axes[ptr[c] + 1 : ptr[c + 1]] if several[p])
+            if not message:
+                continue
+            key = message if len(message) == 1 else (*message, -1 - int(buckets.parent[c]))
+            joined = members.setdefault(key, [int(buckets.parent[c])])
+            joined.append(int(c))
+            if len(message) > 1:
+                turn[key] = max(turn.get(key, 0.0), float(buckets.variable[c]) + 0.5)
+        keys = sorted(members, key=lambda key: (turn[key], key))
+        alone = np.setdiff1d(np.flatnonzero(~layout.observed), order)
+        scopes = [order[[p for p in key if p >= 0]] for key in keys] + [alone[k : k + 1] for k in range(alone.size)]
+        sep_ptr = np.concatenate([[0], np.cumsum([scope.size for scope in scopes], dtype=np.int64)])
+        links = [members[key] for key in keys] + [[] for _ in alone]
+        link_ptr = np.concatenate([[0], np.cumsum([len(link) for link in links], dtype=np.int64)])
+        node = np.full(layout.n_vars, -1, np.int64)
+        for s, scope in enumerate(scopes):
+            if scope.size == 1:
+                node[scope[0]] = s
+        home = np.where(np.diff(layout.scope_ptr) > 1, buckets.host, -1)
+        flat = np.array([c for link in links for c in link], np.int64)
+        kept = several[buckets.axes]
+        counts = np.concatenate([[0], np.cumsum(kept)])
+        own = np.zeros(buckets.axes.size, np.bool_)
+        own[ptr[:-1]] = True
+        clusters = (counts[ptr], order[buckets.axes[kept]], own[kept])
+        return cls._linked(layout, clusters, sep_ptr, np.concatenate([*scopes, order[:0]]), link_ptr, flat, home, node)
+
+    @classmethod
+    def _linked(
+        cls, layout: Layout, clusters: tuple[Ints, Ints, Bools], sep_ptr: Ints, sep_var: Ints, link_ptr: Ints,
+        link_cluster: Ints, home: Ints, node: Ints,
+    ) -> JunctionGraph:  # fmt: skip
+        axis_ptr, axis_var, own = clusters
+        alone = sep_ptr[:-1][np.diff(sep_ptr) == 1]
+        arrays = [axis_ptr, axis_var, layout.card[axis_var], sep_ptr, sep_var, layout.card[sep_var], link_ptr]
+        axis_ptr, axis_var, card, sep_ptr, sep_var, sep_card, link_ptr = (frozen_ints(a, "axes") for a in arrays)
+        link_cluster = frozen_ints(link_cluster, "links")
+        room = np.concatenate([[0], np.cumsum(np.diff(axis_ptr)[link_cluster])]).astype(np.int64)
+        step, first, size = room[:-1].copy(), np.empty_like(room[:-1]), np.empty_like(room[:-1])
+        stride = np.empty(int(room[-1]), np.int64)
+        link_axes(
+            sep_ptr, sep_var, sep_card, link_ptr, link_cluster, axis_ptr, axis_var, card, step, first, size, stride
+        )
+        own.setflags(write=False)
+        order = frozen_ints(sep_var[alone], "order")
+        derived = [frozen_ints(a, "links") for a in (first, step, size, stride, home, node)]
+        return cls(order, axis_ptr, axis_var, card, own, sep_ptr, sep_var, sep_card, link_ptr, link_cluster, *derived)
+
+    # -- derived --------------------------------------------------------------------------------------------------
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters."""
+        return int(self.axis_ptr.size - 1)
+
+    @property
+    def n_separators(self) -> int:
+        """Number of separators."""
+        return int(self.sep_ptr.size - 1)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of all arrays, those derived included."""
+        given = sum(getattr(self, f.name).nbytes for f in fields(self))
+        derived = 3 * self.axis_var.size + self.link_cluster.size + self.node.size
+        return int(given + 8 * (derived + self.n_clusters + self.n_separators))
+
+    @cached_property
+    def cell_ptr(self) -> Ints:
+        """Offsets of the clusters' tables, (n_clusters+1,)."""
+        return _table_ptr(self.axis_ptr, self.card)
+
+    @cached_property
+    def sep_cell(self) -> Ints:
+        """Offsets of the separators' tables, (n_separators+1,)."""
+        return _table_ptr(self.sep_ptr, self.sep_card)
+
+    @cached_property
+    def axis_cluster(self) -> Ints:
+        """The cluster of each axis, (n_axes,)."""
+        return frozen_ints(np.repeat(np.arange(self.n_clusters), np.diff(self.axis_ptr)), "axes")
+
+    @cached_property
+    def chains(self) -> tuple[Ints, Ints, Ints]:
+        """Where the cells over each axis and its later ones begin, laid side by side; and the axes of each variable."""
+        after, end = self.card.copy(), self.axis_ptr[self.axis_cluster + 1]
+        for further in range(1, int(np.diff(self.axis_ptr).max(initial=1))):
+            axes = np.flatnonzero(np.arange(after.size) + further < end)
+            after[axes] *= self.card[axes + further]
+        level = np.concatenate([[0], np.cumsum(after)])
+        n_vars = self.node.size
+        var_ptr = np.concatenate([[0], np.cumsum(np.bincount(self.axis_var, minlength=n_vars))])
+        axes = np.argsort(self.axis_var, kind="stable")
+        return frozen_ints(level, "levels"), frozen_ints(var_ptr, "variables"), frozen_ints(axes, "axes")
+
+    @cached_property
+    def link_width(self) -> Ints:
+        """Cells of each link's separator, (n_links,)."""
+        return np.repeat(np.diff(self.sep_cell), np.diff(self.link_ptr))
+
+    def apart(self, tau: Floats) -> Bools:
+        """Return which links cannot be pooled: other axes follow the first common one, and not all are maximised."""
+        hot = np.concatenate([[0], np.cumsum(tau[self.axis_var] > 0)])
+        summed = hot[self.axis_ptr[self.link_cluster + 1]] > hot[self.link_first]
+        apart: Bools = (self.link_size != self.link_width) & summed
+        return apart
+
+    def levels(self, *, backward: bool) -> tuple[Ints, Ints]:
+        """Return the separators level by level, those of one level independent, and where each level begins."""
+        order = np.arange(self.n_separators)[:: -1 if backward else 1].copy()
+        level = np.empty(self.n_separators, np.int64)
+        n_levels = separator_levels(
+            order, self.link_ptr, self.link_cluster, np.full(self.n_clusters, -1, np.int64), level
+        )
+        sizes = np.bincount(level, minlength=n_levels)
+        return np.argsort(level, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
+
+    def ahead(self, *, backward: bool) -> Bools:
+        """Return which links lead to a cluster that a sweep will meet again."""
+        owner = np.repeat(np.arange(self.n_separators), np.diff(self.link_ptr))
+        turn = -owner if backward else owner
+        latest = np.full(self.n_clusters, -self.n_separators)
+        np.maximum.at(latest, self.link_cluster, turn)
+        met: Bools = latest[self.link_cluster] > turn
+        return met
+
+    def equals(self, other: JunctionGraph) -> bool:
+        """Whether clusters, separators and links are the same."""
+        names = ("axis_ptr", "axis_var", "sep_ptr", "sep_var", "link_ptr", "link_cluster")
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
+
+
+def positions(layout: Layout, order: Ints) -> Ints:
+    """Return the place of each variable in the order; those without factors come last, by index."""
+    position = layout.n_vars + np.arange(layout.n_vars)
+    position[order] = np.arange(order.size)
+    return position
+
+
+def _table_ptr(ptr: Ints, card: Ints) -> Ints:
+    padded = np.concatenate([card, [1]])
+    sizes = np.where(np.diff(ptr) > 0, np.multiply.reduceat(padded, ptr[:-1]) if ptr.size > 1 else 1, 1)
+    return frozen_ints(np.concatenate([[0], np.cumsum(sizes)]), "tables")

@@ -1,0 +1,1 @@
+"""Elimination orders: heuristics, their search, and the one a question uses."""

@@ -1,0 +1,53 @@
+"""The elimination order of one question, searched for once and kept on the layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from beliefs.deadline import OutOfTime, limited, now
+from beliefs.inference.base import Problem, Task
+from beliefs.inference.orders.orders import Order, degeneracy_plan, plan_order
+
+__all__ = ["planned_order"]
+
+_SHARE, _LEAST = 0.2, 0.3  # of a time limit, and seconds, that the search for an order may take
+
+
+@dataclass
+class _Plan:
+    """An order that was searched for, or the seconds that were not enough for that."""
+
+    order: Order | None = None
+    not_enough: float = 0.0
+
+
+def planned_order(problem: Problem, method: str, restarts: int | None = None, seconds: float | None = None) -> Order:
+    """Return an elimination order, sum variables before max variables, kept on the layout.
+
+    Where the search for it takes too much of the time limit it is a degeneracy order instead, and so again in questions
+    that have no more time for it.
+    """
+    layout = problem.graph.layout
+    mixed = problem.task is Task.MARGINAL_MAP and 0 < problem.query.size
+    kept = layout.plan(("order", method, restarts, seconds, problem.query.tobytes() if mixed else b""), _Plan)
+    if kept.order is not None:
+        return kept.order
+    stage = np.zeros(layout.n_vars, np.int64)
+    if mixed:
+        stage[problem.query] = 1
+    active = ~layout.observed & (np.diff(layout.var_ptr) > 0)
+    scopes = layout.card, layout.scope_ptr, layout.scope_vars
+    began, share = now(), max(_SHARE * problem.time_limit, _LEAST)
+    if share > kept.not_enough:
+        try:
+            with limited(share, grace=False):
+                kept.order = plan_order(
+                    *scopes, method=method, restarts=restarts, stage=stage, active=active, time_limit=seconds
+                )
+            return kept.order
+        except OutOfTime:
+            kept.not_enough = max(kept.not_enough, now() - began)
+    waiting = np.where(active, stage, -1)
+    return layout.plan(("degeneracy", waiting.tobytes()), lambda: degeneracy_plan(*scopes, waiting))

@@ -1,0 +1,54 @@
+"""What ``method="auto"`` means: exact where the predicted cost fits the budget, else an interval that closes."""
+
+from __future__ import annotations
+
+import math
+
+from beliefs.deadline import now
+from beliefs.inference.base import Method, Problem, Task
+from beliefs.inference.budget import readable_bytes
+from beliefs.inference.clusters.cluster_tree import MOST_SECONDS
+from beliefs.inference.exact.junction_tree import JunctionTree
+from beliefs.inference.portfolio.portfolio import Portfolio
+from beliefs.inference.sampling.gibbs import Gibbs
+
+__all__ = ["EXACT_SHARE", "INSTEAD", "choose", "instead_of_exact"]
+
+EXACT_SHARE = 0.7  # of a time limit that exact inference may take; the rest is for bounds if that was not enough
+INSTEAD = {task: "a Markov chain instead" if task is Task.SAMPLE else "bounds instead" for task in Task}
+_PATIENCE = 600.0  # seconds that auto lets an exact method take when no time limit was given
+
+
+def choose(problem: Problem) -> tuple[Method, str]:
+    """Return the method to run and the sentence why.
+
+    Exact inference is chosen if its memory fits the budget and its time, by prediction, most of the time limit (ten
+    minutes if none was given; a day at most). Otherwise a portfolio of bounds takes the time there is, or a fixed
+    effort; samples come from a Markov chain.
+    """
+    began, exact = now(), JunctionTree()
+    order = exact.planned(problem)
+    patience = _PATIENCE if problem.time_limit == math.inf else min(EXACT_SHARE * problem.time_limit, MOST_SECONDS)
+    if order.seconds > patience:
+        allowed = min(problem.time_limit, MOST_SECONDS) if problem.time_limit < math.inf else _PATIENCE
+        part = "over" if order.seconds > allowed else "most of"
+        obstacle = f"would take {order.duration}, {part} the time budget of {allowed:.3g} s ({order.size})"
+        remedy = " (or ask for junction_tree by name)" if problem.time_limit == math.inf else " (or raise time_limit)"
+        remedy = remedy if order.seconds < MOST_SECONDS else ""
+    else:
+        needed = exact.n_bytes(problem)
+        if needed <= problem.max_bytes:
+            return exact, f"exact inference fits: {order.size}"
+        limit = readable_bytes(problem.max_bytes)
+        obstacle, remedy = (
+            f"needs {readable_bytes(needed)}, over the budget of {limit} ({order.size})",
+            " (or raise max_bytes)",
+        )
+    return instead_of_exact(problem, began), f"exact inference {obstacle}: {INSTEAD[problem.task]}{remedy}"
+
+
+def instead_of_exact(problem: Problem, began: float | None = None) -> Method:
+    """Return what answers where exact inference does not; its time limit counts from ``began``, or from now."""
+    if problem.task is Task.SAMPLE:
+        return Gibbs()
+    return Portfolio.of(problem, now() if began is None else began)

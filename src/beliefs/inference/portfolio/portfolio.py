@@ -1,0 +1,401 @@
+r"""A portfolio: several methods share one question, and the answer is an interval that closes.
+
+Where exact inference does not fit, every method knows one side of the truth. The stages of
+:mod:`beliefs.inference.portfolio.stages` take turns, and at every moment
+
+.. math:: \max_s \text{lower}_s \;\le\; \log Z \;\le\; \min_s \text{upper}_s
+
+over all stages :math:`s` and all their iterates so far (likewise for the best score and for marginal MAP), so both ends
+are monotone. Who has the next turn:
+
+1. a stage whose time has come, in the order of the list: cheap answers first;
+2. a stage that has had less than its least share of the work, for a bound may move slowly and then pass the others;
+3. the stage whose last turn shrank the interval most for its work, or came closest to do so.
+
+With a time limit work is measured in seconds, a turn is about a hundredth of the limit, and a turn that is predicted
+not to end in time is not begun. Without one, work is counted in cells and the clock is never read: the same question
+gives the same bytes; it ends after ``max_iters`` turns, or where these are not given after a fixed effort. ``tol`` is
+the width of the interval relative to its larger end.
+
+Guarantee: the interval is certified at every turn. Failure modes: a stage beyond the memory budget is left out and the
+reason says so; a proof that no state has positive weight is an error, as from every method.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from beliefs.deadline import OutOfTime
+from beliefs.driver import Status, Value
+from beliefs.errors import BeliefsError, BudgetError, UnsupportedError
+from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task
+from beliefs.inference.messages.bp import BP
+from beliefs.inference.portfolio.stages import (
+    STAGES,
+    Clock,
+    Player,
+    Room,
+    Stage,
+    cells_read,
+    cells_valued,
+    start_seconds,
+)
+from beliefs.inference.rounding import meet
+from beliefs.inference.search.cutset import CutsetSearch
+from beliefs.inference.search.local_search import LocalSearch
+
+__all__ = ["Portfolio", "PortfolioState", "WarmStages"]
+
+_ROUNDING = 1e-6  # relative: beyond it two bounds that cross are no accident of arithmetic
+_EXACT = 1e-12  # relative: what rounding may leave between two ends that are the same number
+_UNKNOWN = 2.0  # relative width of an interval that is open on one side; no other is wider
+_TRIFLE = 1_000_000  # bytes that are always there
+_HELD = 24.0  # bytes a cell that a stage at play keeps
+_RATE = 3e7  # cells of mini-buckets a second
+_ROOM = 6e7  # such cells where no time is measured
+_EFFORT = 4e8  # cells of work of all stages together unless the caller says otherwise: some seconds
+_FIRST = 0.05, 5.0  # share of the time left, and seconds at most, that local search may take to find and value a start
+_KEPT = 0.02, 0.25  # share of the time limit, and seconds at most, that are kept for the final answer
+
+
+@dataclass(frozen=True, eq=False)
+class WarmStages:
+    """What a warm start needs: the methods that played, and what each keeps."""
+
+    kept: tuple[tuple[Method, Any], ...]
+
+    def of(self, method: Method) -> Any:
+        """Return what a method like this kept, the same options first; None if none played."""
+        alike = [(repr(m) != repr(method), i) for i, (m, _) in enumerate(self.kept) if type(m) is type(method)]
+        return self.kept[min(alike)[1]][1] if alike else None
+
+
+@dataclass(eq=False)
+class PortfolioState:
+    """The interval, who gave its ends, who plays, and who is still to come."""
+
+    problem: Problem
+    clock: Clock
+    waiting: list[Stage]
+    warm: WarmStages | None
+    turns: int = 0
+    players: list[Player] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    lower: float = -math.inf
+    upper: float = math.inf
+    lower_by: Player | None = None
+    upper_by: Player | None = None
+    following: Player | None = None
+    playing: str = ""
+
+    @property
+    def closed(self) -> bool:
+        """Whether both ends are one number."""
+        return self.lower == self.upper
+
+    @property
+    def width(self) -> float:
+        """Width of the interval, relative to its larger end."""
+        if not math.isfinite(self.upper - self.lower):
+            return _UNKNOWN
+        return (self.upper - self.lower) / max(1.0, abs(self.lower), abs(self.upper))
+
+    @property
+    def spent(self) -> float:
+        """Seconds or cells of all turns."""
+        return sum(p.spent for p in self.players)
+
+    @property
+    def values(self) -> float:
+        """Cells of the first value of each stage, which come on top of the effort."""
+        return sum(p.value_cells for p in self.players)
+
+    @property
+    def active(self) -> list[Player]:
+        """Those for whom another turn is worth it and fits in time."""
+        return [p for p in self.players if p.ready(self.clock)]
+
+    def _close(self) -> None:
+        """Make one number of two ends that are the same up to rounding: the lower, of sums as it was computed."""
+        below, above = (p.value.rounding if p is not None else 0.0 for p in (self.lower_by, self.upper_by))
+        if self.width <= _EXACT or meet(self.lower, self.upper, max(below, above)):
+            if self.problem.task is Task.INFER:
+                self.lower = min(self.lower + below, self.upper)
+            self.upper = self.lower
+
+    def learn(self, player: Player) -> None:
+        """Take over what a player knows; rounding never turns the interval around, and anything else is a defect."""
+        for low, high in ((player.value.lower, self.upper), (self.lower, player.value.upper)):
+            if low > high + _ROUNDING * max(1.0, abs(high)):
+                raise BeliefsError(
+                    f"{player.method}: a lower bound of {low!r} contradicts an upper bound of {high!r}; one of the "
+                    "methods is wrong about this model. Please report it, and name the method to run instead"
+                )
+        lower, upper = min(player.value.lower, self.upper), max(player.value.upper, self.lower)
+        if lower > self.lower or (self.lower_by is None and lower > -math.inf):
+            self.lower, self.lower_by = lower, player
+        if upper < self.upper:
+            self.upper, self.upper_by = upper, player
+        self._close()
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Portfolio(Method):
+    """What ``auto`` runs where exact inference does not fit; not in ``METHODS``.
+
+    Parameters
+    ----------
+    stages : tuple of Stage
+    clock : Clock
+        Of the whole question; without a limit by default.
+    effort : float
+        Work of all stages together, in cells; it ends nothing that has a time limit.
+    """
+
+    stages: tuple[Stage, ...]
+    clock: Clock = Clock()
+    effort: float = _EFFORT
+
+    name: ClassVar[str] = "auto"
+    tasks: ClassVar[tuple[Task, ...]] = tuple(STAGES)
+    guarantee: ClassVar[str] = "lower and upper bound"
+    cost: ClassVar[str] = "as much as there is time for"
+    reference: ClassVar[str] = ""
+    iterative: ClassVar[bool] = True
+    default_tol: ClassVar[float] = 1e-9
+    default_max_iters: ClassVar[int] = 10**9  # turns: time or effort end it
+
+    @classmethod
+    def of(cls, problem: Problem, started: float) -> Portfolio:
+        """Return the portfolio of a task; ``started`` is :func:`beliefs.deadline.now` where its time limit begins."""
+        limit = problem.time_limit
+        kept = min(_KEPT[0] * limit, _KEPT[1]) if limit < math.inf else 0.0
+        clock = Clock(started, started + limit - kept) if limit < math.inf else Clock()
+        return cls(stages=STAGES[problem.task], clock=clock)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    # -- the verbs ----------------------------------------------------------------------------------------------
+    def init(self, problem: Problem, warm: WarmStages | None = None) -> PortfolioState:
+        """Start the first stage that fits; a budget too small for all of them is its BudgetError."""
+        state = PortfolioState(problem, self.clock, list(self.stages), warm)
+        while state.waiting and not state.players:
+            _start(state, state.waiting.pop(0), self._spent(state))
+        if not state.players:
+            first = self.stages[0].sized(problem, Room(0.0, 0.0))
+            assert first is not None
+            first.init(problem)  # raises, unless it was time that all of them lacked
+            raise OutOfTime
+        state.following = state.players[0]
+        return state
+
+    def ended(self, state: PortfolioState) -> Status | None:
+        """Decide who plays next; the status if nobody is left or has the time."""
+        if not self.clock.limited and state.spent >= self.effort + state.values:
+            return Status.MAX_ITERS
+        if state.following is None:
+            state.following = self._next(state)
+        if state.following is not None:
+            return None
+        if all(p.settled for p in state.players):
+            return Status.CONVERGED
+        return Status.TIME_LIMIT if self.clock.limited else Status.MAX_ITERS
+
+    def step(self, state: PortfolioState) -> float:
+        """Let one stage take its turn; the residual is the relative width of the interval."""
+        player = state.following or self._next(state)
+        state.following = None
+        if player is not None:
+            state.turns += 1
+            state.playing = repr(player.method)
+            self._play(state, player)
+        return state.width
+
+    def value(self, state: PortfolioState) -> Value:
+        """Return the interval so far, and in it the best single value."""
+        if state.turns == 0:  # nobody has played: what the first stage knows at its start
+            player = state.players[0]
+            player.value = player.method.value(player.state)
+            state.learn(player)
+        if state.closed:
+            return Value(state.lower, state.lower, state.upper)
+        source = _source(state)
+        value = min(max(source.value.log_z, state.lower), state.upper)
+        return Value(value, state.lower, state.upper)
+
+    def finish(self, state: PortfolioState) -> Marginals | Decoding:
+        """Return marginals or the assignment of the best stage, with the interval of all."""
+        value = self.value(state)
+        if state.problem.task is not Task.INFER:
+            source = _source(state)
+            found = source.method.finish(source.state)
+            assert isinstance(found, Decoding)
+            if state.problem.task is Task.MAXIMIZE:
+                found = replace(found, bound=Bound.EXACT if state.closed else Bound.ESTIMATE)
+            lower = max(found.lower, value.lower)  # a last local search may have improved it
+            return replace(found, lower=lower, upper=max(lower, value.upper))
+        marginals = _marginals_of(state)
+        beliefs = marginals.method.finish(marginals.state)
+        assert isinstance(beliefs, Marginals)
+        return replace(beliefs, log_z=value.log_z, bound=_bound(state), lower=value.lower, upper=value.upper)
+
+    def kept(self, state: PortfolioState) -> WarmStages:
+        """Return what each stage keeps."""
+        return WarmStages(tuple((p.method, p.method.kept(p.state)) for p in state.players))
+
+    def ran(self, state: PortfolioState) -> tuple[Method, str]:
+        """Return the method whose value or assignment is the answer, and a sentence on what each stage gave."""
+        return _source(state).method, _told(state)
+
+    # -- whose turn it is ---------------------------------------------------------------------------------------
+    def _spent(self, state: PortfolioState) -> float:
+        """Return the share of the whole effort that is gone."""
+        if not self.clock.limited:
+            return state.spent / (_EFFORT + state.values)
+        return (self.clock.now() - self.clock.started) / max(1e-9, self.clock.end - self.clock.started)
+
+    def _next(self, state: PortfolioState) -> Player | None:
+        active, spent = state.active, self._spent(state)
+        while state.waiting and (not active or state.waiting[0].begins <= spent):
+            started = _start(state, state.waiting.pop(0), spent)
+            if started is not None:
+                return started
+        if not active:
+            return None
+        starving = [p for p in active if p.spent < p.stage.least * state.spent]
+        return min(starving, key=lambda p: p.spent / p.stage.least) if starving else max(active, key=lambda p: p.gain)
+
+    def _play(self, state: PortfolioState, player: Player) -> None:
+        before, spent, interval = player.value, player.spent, (state.lower, state.upper)
+        try:
+            player.play(self.clock)
+        except (BudgetError, UnsupportedError) as error:
+            _leave(state, player, str(error))
+            return
+        state.learn(player)
+        shrunk = _fall(interval[1], state.upper) + _fall(-interval[0], -state.lower)
+        near_upper = _fall(before.upper, player.value.upper) - _fall(player.value.upper, state.upper)
+        near_lower = _fall(-before.lower, -player.value.lower) - _fall(-player.value.lower, -state.lower)
+        player.gain = max(shrunk, near_upper, near_lower, 0.0) / max(player.spent - spent, 1e-9)
+
+
+def _fall(before: float, after: float) -> float:
+    """Return by how much a bound fell; 0 where it did not exist before or does not now."""
+    return before - after if math.isfinite(before) and math.isfinite(after) else 0.0
+
+
+def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
+    """Start a stage; one that does not fit, in memory or in time, is left out."""
+    problem, clock = state.problem, state.clock
+    if stage.rescue and any(p.estimates and p.settled for p in state.players):
+        return None
+    if not clock.limited and state.width <= stage.wider:
+        return None
+    held = _HELD * problem.graph.layout.table_ptr[-1] * len(state.players)
+    n_bytes = max(problem.max_bytes - float(held), 0.0)
+    left = clock.left()
+    if state.players and left <= 0:
+        return None
+    try:
+        method = stage.sized(problem, Room(n_bytes, _RATE * left if clock.limited else _ROOM))
+    except OutOfTime:
+        return None
+    if method is None or any(repr(p.method) == repr(method) for p in state.players):
+        return None
+    if isinstance(method, CutsetSearch) and not state.players:  # somebody must have marginals
+        return None
+    cells = cells_read(method, problem)
+    if state.players and start_seconds(method, problem, cells) > left:
+        state.skipped.append(f"{method} (no time)")
+        return None
+    limit = max(left, 0.0) if clock.limited else math.inf
+    if isinstance(method, (LocalSearch, CutsetSearch)):
+        limit = min(_FIRST[0] * left, _FIRST[1]) if clock.limited else math.inf
+    try:
+        asked = replace(problem, max_bytes=max(int(n_bytes), _TRIFLE), time_limit=limit)
+        begun = method.init(asked, _warm(state, method))
+    except (BudgetError, UnsupportedError, OutOfTime) as error:
+        state.skipped.append(f"{method} ({_short(error) or 'no time'})")
+        return None
+    player = Player(stage, method, begun, cells, cells_valued(method, problem))
+    state.players.append(player)
+    return player
+
+
+def _warm(state: PortfolioState, method: Method) -> Any:
+    """Return what a stage may go on from: an earlier result, or the messages of the same method at play."""
+    if state.warm is not None:
+        return state.warm.of(method)
+    alike = [p for p in state.players if isinstance(p.method, BP)]
+    return alike[0].method.kept(alike[0].state) if alike and isinstance(method, BP) else None
+
+
+def _leave(state: PortfolioState, player: Player, why: str) -> None:
+    """Take a player out of the game whose next step does not fit; what it has given stays."""
+    state.skipped.append(f"{player.method} ({_short(why)})")
+    player.tired = True
+
+
+def _short(error: object) -> str:
+    """Return the first part of a message: what is needed, without advice."""
+    return str(error).split(";")[0].split(". ")[0]
+
+
+# -- who gives the answer -----------------------------------------------------------------------------------------
+def _source(state: PortfolioState) -> Player:
+    """Return the player of the point value: the estimate in the interval, or the best assignment."""
+    exact = [p for p in state.players if p.exact]
+    if exact:
+        return exact[0]
+    if state.problem.task is not Task.INFER:
+        best = max(state.players, key=lambda p: p.value.log_z)
+        return state.lower_by or best
+    estimates = [p for p in state.players if p.estimates]
+    if estimates and not state.closed:
+        return next((p for p in estimates if p.settled), estimates[0])
+    return state.upper_by or _with_marginals(state.lower_by) or state.players[0]
+
+
+def _marginals_of(state: PortfolioState) -> Player:
+    """Return the player with the best marginals: exact ones, a settled estimate, or those of the tighter bound."""
+    source = _source(state)
+    if source.exact or (source.estimates and source.settled):
+        return source
+    return state.upper_by or _with_marginals(state.lower_by) or source
+
+
+def _with_marginals(player: Player | None) -> Player | None:
+    """Return the player, None if it bounds log Z and knows nothing else."""
+    return None if player is None or isinstance(player.method, CutsetSearch) else player
+
+
+def _bound(state: PortfolioState) -> Bound:
+    if state.closed:
+        return Bound.EXACT
+    source = _source(state)
+    if source.estimates:
+        return Bound.ESTIMATE
+    return Bound.UPPER if source is state.upper_by else Bound.LOWER if source is state.lower_by else Bound.ESTIMATE
+
+
+def _told(state: PortfolioState) -> str:
+    """Return what each stage gave, in one sentence."""
+    roles: dict[str, list[str]] = {}
+    sources = [("assignment", _source(state)), ("upper bound", state.upper_by)]
+    if state.problem.task is Task.INFER:
+        sources = [("log Z", _source(state)), ("marginals", _marginals_of(state)), ("lower bound", state.lower_by)]
+        sources.append(("upper bound", state.upper_by))
+    for what, player in sources:
+        if player is not None:
+            name = f"{player.method} ({player.steps} step{'' if player.steps == 1 else 's'})"
+            roles.setdefault(name, []).append(what)
+    said = [f"{' and '.join(what)} by {name}" for name, what in roles.items()]
+    others = [repr(p.method) for p in state.players if p not in [player for _, player in sources]]
+    if others:
+        said.append(f"no better: {', '.join(others)}")
+    if state.skipped:
+        said.append(f"left out: {', '.join(state.skipped)}")
+    return "; ".join(said)

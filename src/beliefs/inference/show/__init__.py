@@ -1,0 +1,1 @@
+"""Progress, drawn while a question is answered."""

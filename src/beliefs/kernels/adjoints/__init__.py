@@ -1,0 +1,1 @@
+"""The way back through sweeps: gradients."""

@@ -1,0 +1,202 @@
+r"""Beliefs of the edges of a pairwise model from products of messages, and the way back through them.
+
+:math:`b_e \propto \psi_e \, c_u c_v^\top` with cavities :math:`c = p / m`; no exponential. Arrays are held as in
+:mod:`beliefs.kernels.messages.pairwise.setup`: ratios if ``width`` is 1, else rows of K entries and padding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from beliefs.kernels._jit import inlined_kernel, kernel, linear_kernel
+from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES
+from beliefs.kernels.primitives.memory import address, get, put, stack_memory
+from beliefs.typing import Floats, Ints
+
+__all__ = [
+    "back_pair_beliefs",
+    "back_row_beliefs",
+    "largest_held_adjoint",
+    "pair_beliefs",
+    "single_beliefs",
+    "table_gradients",
+]
+
+_ROOM = LARGEST_STATES + 40
+
+
+@inlined_kernel
+def scaled_cavity(states: int, width: int, p: Any, v: int, m: Any, e: int, c: Any) -> None:
+    """Write ``p[v] / m[e]``, divided by its sum."""
+    if width == 1:
+        r = get(p, v) / get(m, e)
+        put(c, 0, 1.0 / (1.0 + r))
+        put(c, 1, r / (1.0 + r))
+        return
+    total = 0.0
+    for x in range(states):
+        put(c, x, get(p, v * width + x) / get(m, e * width + x))
+    for x in range(states):
+        total += get(c, x)
+    share = 1.0 / total
+    for x in range(states):
+        put(c, x, get(c, x) * share)
+
+
+@kernel  # not linear: where a sum is taken while memory is written, its rounding would depend on who lies beside whom
+def write_belief(states: int, share: float, cu: Any, cv: Any, tables: Any, k: int, out: Any, to: int) -> None:
+    """Write ``share * tables[k:] * np.outer(cu, cv)`` to ``out[to:]``."""
+    for x in range(states):
+        c, row = share * get(cu, x), x * states
+        for y in range(states):
+            put(out, to + row + y, c * get(tables, k + row + y) * get(cv, y))
+
+
+@linear_kernel
+def pair_beliefs(
+    u: Ints,
+    v: Ints,
+    at: Ints,
+    psi: Floats,
+    factors: Ints,
+    table_ptr: Ints,
+    states: int,
+    width: int,
+    product: Floats,
+    messages: Floats,
+    mu_factor: Floats,
+) -> None:
+    """Write the belief of each edge to its factor's place in ``mu_factor``. Cost: three passes over the table."""
+    cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
+    beliefs, sent, tables, out = address(product), address(messages), address(psi), address(mu_factor)
+    for e in range(u.size):
+        scaled_cavity(states, width, beliefs, u[e], sent, 2 * e, cu)
+        scaled_cavity(states, width, beliefs, v[e], sent, 2 * e + 1, cv)
+        to = table_ptr[factors[e]]
+        if width == 1:
+            k = at[e] if at.size > 0 else 3 * e
+            m0, m1 = get(cu, 0) * get(cv, 0), psi[k] * get(cu, 0) * get(cv, 1)
+            m2, m3 = psi[k + 1] * get(cu, 1) * get(cv, 0), psi[k + 2] * get(cu, 1) * get(cv, 1)
+            share = 1.0 / (m0 + m1 + m2 + m3)
+            put(out, to, m0 * share)
+            put(out, to + 1, m1 * share)
+            put(out, to + 2, m2 * share)
+            put(out, to + 3, m3 * share)
+            continue
+        k, total = at[e] if at.size > 0 else e * states * states, 0.0
+        for x in range(states):
+            row = 0.0
+            for y in range(states):
+                row += get(tables, k + x * states + y) * get(cv, y)
+            total += get(cu, x) * row
+        write_belief(states, 1.0 / total, cu, cv, tables, k, out, to)
+
+
+@linear_kernel
+def single_beliefs(
+    scope_ptr: Ints, scope_vars: Ints, table_ptr: Ints, states: int, mu_var: Floats, mu_factor: Floats
+) -> None:
+    """Write the beliefs of factors of one variable, which are the variable's, and of none, which are 1."""
+    for f in range(scope_ptr.size - 1):
+        if scope_ptr[f + 1] - scope_ptr[f] == 0:
+            mu_factor[table_ptr[f]] = 1.0
+        elif scope_ptr[f + 1] - scope_ptr[f] == 1:
+            v = scope_vars[scope_ptr[f]]
+            for x in range(states):
+                mu_factor[table_ptr[f] + x] = mu_var[v * states + x]
+
+
+@linear_kernel
+def back_row_beliefs(states: int, width: int, mu_var: Floats, bar_var: Floats, total: Floats) -> None:
+    """Add ``mu * (bar - mu @ bar)`` of each variable to its row of ``total``; of the log ratio if ``width`` is 1.
+
+    Where ``mu`` is 0, ``bar`` may be infinite.
+    """
+    for v in range(mu_var.size // states):
+        mean = 0.0
+        for s in range(v * states, (v + 1) * states):
+            if mu_var[s] > 0.0:
+                mean += mu_var[s] * bar_var[s]
+        for x in range(states):
+            s = v * states + x
+            if mu_var[s] > 0.0 and (width > 1 or x == 1):
+                total[v if width == 1 else v * width + x] += mu_var[s] * (bar_var[s] - mean)
+
+
+@linear_kernel
+def back_pair_beliefs(
+    u: Ints,
+    v: Ints,
+    factors: Ints,
+    table_ptr: Ints,
+    cell_ptr: Ints,
+    rho: Floats,
+    states: int,
+    width: int,
+    mu_factor: Floats,
+    bar_factor: Floats,
+    total: Floats,
+    kept: Floats,
+    grad: Floats,
+) -> None:
+    """Go back through the beliefs of edges: see :func:`beliefs.kernels.adjoints.messages.back_beliefs`.
+
+    ``rho`` has one number an edge, or is empty: ones. ``grad (n_cells,)`` gets ``nu / rho``.
+    """
+    across, down = stack_memory(_ROOM), stack_memory(_ROOM)
+    mu, bar, out = address(mu_factor), address(bar_factor), address(grad)
+    for e in range(u.size):
+        begin, cells, mean = table_ptr[factors[e]], cell_ptr[factors[e]], 0.0
+        for k in range(states * states):
+            if get(mu, begin + k) > 0.0:
+                mean += get(mu, begin + k) * get(bar, begin + k)
+        for x in range(states):
+            put(down, x, 0.0)
+        over = 1.0 / rho[e] if rho.size > 0 else 1.0
+        for x in range(states):
+            row = 0.0
+            for y in range(states):
+                k = begin + x * states + y
+                nu = get(mu, k) * (get(bar, k) - mean) if get(mu, k) > 0.0 else 0.0
+                to = cells + x * states + y
+                put(out, to, get(out, to) + over * nu)
+                put(down, y, get(down, y) + nu)
+                row += nu
+            put(across, x, row)
+        for x in range(states):
+            if width > 1 or x == 1:
+                place = 0 if width == 1 else x
+                total[u[e] * width + place] += get(across, x)
+                total[v[e] * width + place] += get(down, x)
+                kept[2 * e * width + place] -= get(across, x)
+                kept[(2 * e + 1) * width + place] -= get(down, x)
+
+
+@linear_kernel
+def table_gradients(cells: Ints, states: int, psi: Floats, rho: Floats, bar: Floats, grad: Floats) -> None:
+    """Add ``psi * bar / rho`` of each distinct table to ``grad[cells[d]:]``; binary ``bar`` is of the logs already."""
+    for d in range(cells.size):
+        over = 1.0 / rho[d]
+        if states == 2:
+            b, c, e = bar[3 * d] * over, bar[3 * d + 1] * over, bar[3 * d + 2] * over
+            k = cells[d]
+            grad[k] -= b + c + e
+            grad[k + 1] += b
+            grad[k + 2] += c
+            grad[k + 3] += e
+            continue
+        size = states * states
+        for k in range(size):
+            grad[cells[d] + k] += psi[d * size + k] * bar[d * size + k] * over
+
+
+@linear_kernel
+def largest_held_adjoint(u: Ints, v: Ints, rho: Floats, width: int, total: Floats, kept: Floats) -> float:
+    """Return the largest ``abs(kept + rho * total)``; ``rho`` may be empty: ones."""
+    largest = 0.0
+    for e in range(u.size):
+        weight = rho[e] if rho.size > 0 else 1.0
+        for x in range(width):
+            largest = max(largest, abs(kept[2 * e * width + x] + weight * total[u[e] * width + x]))
+            largest = max(largest, abs(kept[(2 * e + 1) * width + x] + weight * total[v[e] * width + x]))
+    return largest

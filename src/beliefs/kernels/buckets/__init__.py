@@ -1,0 +1,1 @@
+"""Mini-buckets and their weighted passes."""

@@ -1,0 +1,1 @@
+"""Block updates of dual decomposition."""

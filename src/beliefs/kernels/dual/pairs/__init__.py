@@ -1,0 +1,1 @@
+"""Dual decomposition where every cluster is a pair of variables."""

@@ -1,0 +1,1 @@
+"""Gibbs sweeps."""

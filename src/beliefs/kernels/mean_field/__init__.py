@@ -1,0 +1,1 @@
+"""Mean field over variables and over trees."""

@@ -1,0 +1,341 @@
+r"""Mean field on factors of any arity: expected log potentials and coordinate updates.
+
+Tables are finite (``theta`` with 0 in the place of ``-inf``); hard zeros are a second table, ``forbidden``, of ones and
+zeros, contracted with the supports of the marginals instead of the marginals themselves. So no product underflows and
+0 times infinity never occurs: a state is forbidden exactly if some forbidden cell would then have positive weight.
+
+Offsets are unsigned: Numba then leaves out its test for negative indices, and the inner loops become SIMD. Residuals
+are the bits of non-negative numbers: as integers these have the same order, and their maximum is SIMD as well.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from beliefs.kernels._jit import kernel, linear_kernel
+from beliefs.kernels.primitives.elementary import fast_exp
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["expected_score", "product_tables", "softmax", "sweep_variables"]
+
+_ONE = np.uint64(1)
+_SMALL = 80  # cells
+_LEAST = -700.0  # nats below the best state: probabilities beyond are 0, and cannot forbid anything
+
+
+@linear_kernel
+def _contract_table(
+    table: Floats, cell: np.uint64, outer: np.uint64, k: np.uint64, rest: np.uint64, mu: Floats, m: np.uint64,
+    buffer: Floats,
+) -> None:  # fmt: skip
+    """Write ``buffer = np.einsum("oyr,y->or", T, mu[m:m+k])`` for ``T = table[cell:]`` of shape (outer, k, rest)."""
+    for o in range(outer):
+        if rest == _ONE:
+            total = 0.0
+            for y in range(k):
+                total += table[cell + y] * mu[m + y]
+            buffer[o] = total
+        else:
+            into = np.uint64(o) * rest
+            w = mu[m]
+            for r in range(rest):
+                buffer[into + r] = w * table[cell + r]
+            for y in range(_ONE, k):
+                w, row = mu[m + y], cell + np.uint64(y) * rest
+                for r in range(rest):
+                    buffer[into + r] += w * table[row + r]
+        cell += k * rest
+
+
+@linear_kernel
+def _contract_buffer(outer: np.uint64, k: np.uint64, rest: np.uint64, mu: Floats, m: np.uint64, buffer: Floats) -> None:
+    """Do what :func:`_contract_table` does to the buffer itself: each place is written after it was last read."""
+    for o in range(outer):
+        cell, into = np.uint64(o) * k * rest, np.uint64(o) * rest
+        for r in range(rest):
+            total = 0.0
+            for y in range(k):
+                total += buffer[cell + np.uint64(y) * rest + r] * mu[m + y]
+            buffer[into + r] = total
+
+
+@linear_kernel
+def add_expectation(
+    begin: int, end: int, edge: int, start: int, card: Ints, state_ptr: Ints, scope_vars: Ints, table: Floats,
+    mu: Floats, buffer: Floats, into: int, a: Floats,
+) -> None:  # fmt: skip
+    """Add one factor's expected table, for each state of its variable at ``edge``, to ``a[into:]``.
+
+    Equivalent to ``a[into : into + K] += np.einsum(T, scope, mu[u], [u], mu[w], [w], ..., [v])`` over the other
+    variables ``u, w, ...`` of the scope, for the table ``T`` at ``table[start:]`` of the factor with edges
+    ``begin..end``. Axes before the variable are contracted first, by whole rows. Shapes: ``buffer`` at least the
+    table's size if it has three variables or more. Cost: the table's cells, and a K-th part of them for each further
+    axis.
+    """
+    cell, n, own = np.uint64(start), np.uint64(card[scope_vars[edge]]), np.uint64(into)
+    if end - begin == 1:
+        for x in range(n):
+            a[own + x] += table[cell + x]
+        return
+    if end - begin == 2:
+        other = scope_vars[begin + end - 1 - edge]
+        k, m = np.uint64(card[other]), np.uint64(state_ptr[other])
+        if edge == begin:
+            for x in range(n):
+                total = 0.0
+                for y in range(k):
+                    total += table[cell + y] * mu[m + y]
+                a[own + x] += total
+                cell += k
+        else:
+            for y in range(k):
+                w = mu[m + y]
+                for x in range(n):
+                    a[own + x] += w * table[cell + x]
+                cell += n
+        return
+    outer, rest, fresh = _ONE, _ONE, True
+    for e in range(begin, end):
+        rest *= np.uint64(card[scope_vars[e]])
+    for e in range(begin, end):
+        u = scope_vars[e]
+        k, m = np.uint64(card[u]), np.uint64(state_ptr[u])
+        rest //= k
+        if e == edge:
+            outer = n
+        elif fresh:
+            _contract_table(table, cell, outer, k, rest, mu, m, buffer)
+            fresh = False
+        else:
+            _contract_buffer(outer, k, rest, mu, m, buffer)
+    for x in range(n):
+        a[own + x] += buffer[x]
+
+
+@kernel
+def forbid(
+    v: int, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints,
+    var_edges: Ints, edge_factor: Ints, hard: Bools, forbidden: Floats, support: Floats, buffer: Floats, b: Floats,
+    into: int, logs: Floats,
+) -> None:  # fmt: skip
+    """Write ``-inf`` to ``logs[into:]`` for those states of ``v`` for which a forbidden cell would have weight."""
+    for x in range(card[v]):
+        b[x] = 0.0
+    for i in range(var_ptr[v], var_ptr[v + 1]):
+        e = var_edges[i]
+        f = edge_factor[e]
+        if hard[f]:
+            add_expectation(
+                scope_ptr[f], scope_ptr[f + 1], e, cell_ptr[f], card, state_ptr, scope_vars, forbidden, support,
+                buffer, 0, b,
+            )  # fmt: skip
+    for x in range(card[v]):
+        if b[x] > 0.0:
+            logs[into + x] = -math.inf
+
+
+@linear_kernel
+def _total(a: Floats, start: np.uint64, n: np.uint64) -> float:
+    """Return ``a[start : start + n].sum()``."""
+    total = 0.0
+    for x in range(n):
+        total += a[start + x]
+    return total
+
+
+@kernel
+def softmax(at: int, logs: Floats, start: int, card: int, mu: Floats) -> int:
+    """Write ``mu[start:] = exp(l - LSE(l))`` for ``l = logs[at : at + card]``; return the bits of the largest change.
+
+    ``l`` is overwritten. ``-inf`` gives 0, as does anything 700 nats below the best; if all are ``-inf``, nothing
+    changes. Cost: one exponential a state.
+    """
+    n, own, here = np.uint64(card), np.uint64(start), np.uint64(at)
+    top = -math.inf
+    for x in range(n):
+        if logs[here + x] > top:
+            top = logs[here + x]
+    if top == -math.inf:
+        return 0
+    for x in range(n):
+        below = logs[here + x] - top
+        weight = fast_exp(below)
+        logs[here + x] = weight if below > _LEAST else 0.0
+    scale = 1.0 / _total(logs, here, n)
+    largest = np.int64(0)
+    for x in range(n):
+        new = logs[here + x] * scale
+        change = np.float64(abs(new - mu[own + x])).view(np.int64)
+        largest = max(largest, change)
+        mu[own + x] = new
+    return int(largest)
+
+
+@kernel
+def sweep_variables(
+    order: Ints, update: bool, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints,
+    var_ptr: Ints, var_edges: Ints, edge_factor: Ints, hard: Bools, theta: Floats, forbidden: Floats, buffer: Floats,
+    b: Floats, logs: Floats, mu: Floats, support: Floats,
+) -> int:  # fmt: skip
+    r"""Write the expected log potentials of the variables in ``order``, and update their marginals if told to.
+
+    ``logs(x_v) = sum over the factors f of v of E[theta_f | x_v]`` under the product of the other marginals, ``-inf``
+    where a forbidden cell would have weight; then ``mu_v = softmax(logs_v)``, before the next variable. Returns the
+    bits of the largest absolute change. ``mu (n_states,)`` and ``support`` (1 where ``mu > 0``; empty without hard
+    zeros) change in place; ``logs`` is as long as ``mu``, or scratch for one variable if that is updated. Small tables
+    of up to three variables are done here, one cell after the other: SIMD, or a call, would cost more than it saves.
+    Cost: arity times cells.
+    """
+    largest = 0
+    for t in range(order.size):
+        v, zeros = order[t], False
+        n, own = np.uint64(card[v]), np.uint64(state_ptr[v])
+        into = 0 if update else state_ptr[v]
+        here = np.uint64(into)
+        for x in range(n):
+            logs[here + x] = 0.0
+        for i in range(np.uint64(var_ptr[v]), np.uint64(var_ptr[v + 1])):
+            edge = var_edges[i]
+            f = edge_factor[edge]
+            zeros = zeros or hard[f]
+            begin, arity, cell = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f], np.uint64(cell_ptr[f])
+            if arity == 1:
+                for x in range(n):
+                    logs[here + x] += theta[cell + x]
+                continue
+            other = scope_vars[begin + 1 if edge == begin else begin]
+            k, m = np.uint64(card[other]), np.uint64(state_ptr[other])
+            if arity == 2 and n * k <= _SMALL:
+                row, column = (k, _ONE) if edge == begin else (_ONE, n)
+                for x in range(n):
+                    total, at = 0.0, cell
+                    for y in range(k):
+                        total += theta[at] * mu[m + y]
+                        at += column
+                    logs[here + x] += total
+                    cell += row
+                continue
+            third = scope_vars[begin + arity - 1 if edge < begin + arity - 1 else begin + 1]
+            j, far = np.uint64(card[third]), np.uint64(state_ptr[third])
+            if arity == 3 and n * k * j <= _SMALL // 2:
+                # steps in the table for one state more: of the variable, of the other, of the third
+                row, column, deep = k * j, j, _ONE
+                if edge == begin + 1:
+                    row, column = j, n * j
+                elif edge == begin + 2:
+                    row, column, deep = _ONE, j * n, n
+                for x in range(n):
+                    total, line = 0.0, cell
+                    for y in range(k):
+                        part, at = 0.0, line
+                        for z in range(j):
+                            part += theta[at] * mu[far + z]
+                            at += deep
+                        total += part * mu[m + y]
+                        line += column
+                    logs[here + x] += total
+                    cell += row
+            else:
+                add_expectation(
+                    begin, begin + arity, edge, cell_ptr[f], card, state_ptr, scope_vars, theta, mu, buffer,
+                    into, logs,
+                )  # fmt: skip
+        if zeros:
+            forbid(
+                v, card, state_ptr, scope_ptr, scope_vars, cell_ptr, var_ptr, var_edges, edge_factor, hard, forbidden,
+                support, buffer, b, into, logs,
+            )  # fmt: skip
+        if update:
+            largest = max(largest, softmax(0, logs, state_ptr[v], card[v], mu))
+            if support.size > 0:
+                for x in range(n):
+                    support[own + x] = 1.0 if mu[own + x] > 0.0 else 0.0
+    return largest
+
+
+@kernel
+def _expectation(
+    f: int, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, table: Floats, mu: Floats,
+    buffer: Floats, b: Floats,
+) -> float:  # fmt: skip
+    """Return ``np.vdot(T, product of mu over f's scope)`` for the table ``T`` of a factor that has variables."""
+    begin = scope_ptr[f]
+    v = scope_vars[begin]
+    for x in range(card[v]):
+        b[x] = 0.0
+    add_expectation(
+        begin, scope_ptr[f + 1], begin, cell_ptr[f], card, state_ptr, scope_vars, table, mu, buffer, 0, b
+    )  # fmt: skip
+    total = 0.0
+    for x in range(card[v]):
+        total += b[x] * mu[state_ptr[v] + x]
+    return total
+
+
+@kernel
+def expected_score(
+    factors: Ints, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, hard: Bools,
+    theta: Floats, forbidden: Floats, mu: Floats, support: Floats, buffer: Floats, b: Floats,
+) -> float:  # fmt: skip
+    """Return the expectation of the sum of some factors' tables under a product of marginals.
+
+    Equivalent to ``sum(np.vdot(theta_f, product of mu over its scope) for f in factors)``; ``-inf`` if a forbidden
+    cell has weight. What an addition of one factor's part loses is kept and added at the end, so that the error does
+    not grow with the number of factors. Cost: the factors' cells.
+    """
+    total_score, lost = 0.0, 0.0
+    for i in range(factors.size):
+        f, score = factors[i], 0.0
+        begin, arity, cell = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f], np.uint64(cell_ptr[f])
+        if arity == 0:
+            score += theta[cell]
+        elif arity == 1:
+            n, own = np.uint64(card[scope_vars[begin]]), np.uint64(state_ptr[scope_vars[begin]])
+            for x in range(n):
+                score += theta[cell + x] * mu[own + x]
+        elif arity == 2 and card[scope_vars[begin]] * card[scope_vars[begin + 1]] <= _SMALL:
+            n, own = np.uint64(card[scope_vars[begin]]), np.uint64(state_ptr[scope_vars[begin]])
+            k, m = np.uint64(card[scope_vars[begin + 1]]), np.uint64(state_ptr[scope_vars[begin + 1]])
+            for x in range(n):
+                total = 0.0
+                for y in range(k):
+                    total += theta[cell + y] * mu[m + y]
+                score += total * mu[own + x]
+                cell += k
+        else:
+            score += _expectation(f, card, state_ptr, scope_ptr, scope_vars, cell_ptr, theta, mu, buffer, b)
+        if hard[f] and (
+            arity == 0
+            or _expectation(f, card, state_ptr, scope_ptr, scope_vars, cell_ptr, forbidden, support, buffer, b) > 0.0
+        ):
+            return -math.inf
+        larger = total_score + score
+        if abs(total_score) >= abs(score):
+            lost += (total_score - larger) + score
+        else:
+            lost += (score - larger) + total_score
+        total_score = larger
+    return total_score + lost
+
+
+@kernel
+def product_tables(
+    factors: Ints, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, table_ptr: Ints, mu: Floats,
+    tables: Floats,
+) -> None:  # fmt: skip
+    """Write the tables ``tables[table_ptr[f]:] = outer product of mu over f's scope`` of some factors.
+
+    Each axis widens the table in place, from its end. Cost: the factors' cells.
+    """
+    for f in factors:
+        start, size = table_ptr[f], 1
+        tables[start] = 1.0
+        for e in range(scope_ptr[f], scope_ptr[f + 1]):
+            k, m = card[scope_vars[e]], state_ptr[scope_vars[e]]
+            for row in range(size - 1, -1, -1):
+                w = tables[start + row]
+                for x in range(k):
+                    tables[start + row * k + x] = w * mu[m + x]
+            size *= k

@@ -1,0 +1,254 @@
+"""Kernels that cut a factor graph into induced trees, and lay out their tables; see ``structured_mean_field``.
+
+Scopes here leave out variables of one state: these join nothing, and a table's cells are the same without them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beliefs.kernels._jit import twofold_kernel
+from beliefs.typing import Floats, Ints
+
+__all__ = ["add_tables", "coupling_strength", "grow_trees", "lay_trees", "scatter_tables"]
+
+
+@twofold_kernel
+def coupling_strength(
+    factors: Ints, card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, floor: float, theta: Floats,
+    rest: Floats, strength: Floats,
+) -> None:  # fmt: skip
+    """Write how much of each factor's table no sum of functions of single variables explains.
+
+    The mean square of the table after its mean over all other axes has been taken off along each axis in turn, the
+    interaction part of an analysis of variance: moving a function of one variable between factors does not change it.
+    ``-inf`` counts as ``floor`` nats below the table's maximum. Scratch ``rest``: the largest table. Cost: arity x
+    cells.
+    """
+    for i in range(factors.size):
+        f = factors[i]
+        size = 1
+        for e in range(scope_ptr[f], scope_ptr[f + 1]):
+            size *= card[scope_vars[e]]
+        top = -1e300  # finite, so that a table of zeros only gives 0
+        for k in range(size):
+            top = max(top, theta[cell_ptr[f] + k])
+        for k in range(size):
+            rest[k] = max(theta[cell_ptr[f] + k] - top, -floor)
+        step = size
+        for e in range(scope_ptr[f], scope_ptr[f + 1]):
+            n = card[scope_vars[e]]
+            block, step = step, step // n
+            for x in range(n):
+                mean = 0.0
+                for k in range(x * step, size, block):
+                    for r in range(k, k + step):
+                        mean += rest[r]
+                mean *= n / size
+                for k in range(x * step, size, block):
+                    for r in range(k, k + step):
+                        rest[r] -= mean
+        total = 0.0
+        for k in range(size):
+            total += rest[k] * rest[k]
+        strength[i] = total / size
+
+
+@twofold_kernel
+def _find(leader: Ints, v: int) -> int:
+    """Return the representative of ``v``'s tree, halving the path to it."""
+    while leader[v] != v:
+        leader[v] = leader[leader[v]]
+        v = leader[v]
+    return v
+
+
+@twofold_kernel
+def _lies_within(scope_ptr: Ints, scope_vars: Ints, inner: int, outer: int) -> bool:
+    """Whether all variables of factor ``inner`` are among those of ``outer``."""
+    for d in range(scope_ptr[inner], scope_ptr[inner + 1]):
+        found = False
+        for e in range(scope_ptr[outer], scope_ptr[outer + 1]):
+            found = found or scope_vars[e] == scope_vars[d]
+        if not found:
+            return False
+    return True
+
+
+@twofold_kernel
+def _may_join(
+    f: int, scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, leader: Ints,
+    following: Ints, size: Ints, mark: Ints,
+) -> bool:  # fmt: skip
+    """Whether factor ``f`` joins distinct trees, and no other factor but parts of ``f`` has variables in two of them.
+
+    Marks the trees' leaders with ``f``. Looks at the variables of all trees but the largest, and stops at the first
+    obstacle.
+    """
+    largest, most = -1, 0
+    for e in range(scope_ptr[f], scope_ptr[f + 1]):
+        r = _find(leader, scope_vars[e])
+        if mark[r] == f:
+            return False
+        mark[r] = f
+        if size[r] > most:
+            largest, most = r, size[r]
+    for e in range(scope_ptr[f], scope_ptr[f + 1]):
+        r = _find(leader, scope_vars[e])
+        if r == largest:
+            continue
+        v = r
+        while v >= 0:
+            for i in range(var_ptr[v], var_ptr[v + 1]):
+                g = edge_factor[var_edges[i]]
+                if g == f:
+                    continue
+                across = False
+                for d in range(scope_ptr[g], scope_ptr[g + 1]):
+                    other = _find(leader, scope_vars[d])
+                    across = across or (other != r and mark[other] == f)
+                if across and not _lies_within(scope_ptr, scope_vars, g, f):
+                    return False
+            v = following[v]
+    return True
+
+
+@twofold_kernel
+def grow_trees(
+    order: Ints, scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, host: Ints
+) -> None:
+    """Take factors greedily, in ``order``, as tree factors: those that leave every tree induced.
+
+    A factor is taken if its variables lie in distinct trees and no factor outside gets two variables in the tree that
+    it makes of them; factors over a part of its scope go with it. ``host (n_factors,)`` gets the tree factor that each
+    goes with (itself if it is one), -1 for factors outside. Cost: edges, plus for each factor the smaller trees that it
+    would join.
+    """
+    n_vars = var_ptr.size - 1
+    leader, size = np.arange(n_vars), np.ones(n_vars, np.int64)
+    following, last = np.full(n_vars, -1, np.int64), np.arange(n_vars)
+    mark = np.full(n_vars, -1, np.int64)
+    host[:] = -1
+    for f in order:
+        if host[f] >= 0 or not _may_join(
+            f, scope_ptr, scope_vars, var_ptr, var_edges, edge_factor, leader, following, size, mark
+        ):
+            continue
+        root = _find(leader, scope_vars[scope_ptr[f]])
+        for e in range(scope_ptr[f] + 1, scope_ptr[f + 1]):
+            r = _find(leader, scope_vars[e])
+            if size[r] > size[root]:
+                root, r = r, root
+            leader[r] = root
+            size[root] += size[r]
+            following[last[root]] = r
+            last[root] = last[r]
+        host[f] = f
+        for e in range(scope_ptr[f], scope_ptr[f + 1]):
+            v = scope_vars[e]
+            for i in range(var_ptr[v], var_ptr[v + 1]):
+                g = edge_factor[var_edges[i]]
+                if host[g] < 0 and scope_ptr[g + 1] - scope_ptr[g] > 1 and _lies_within(scope_ptr, scope_vars, g, f):
+                    host[g] = f
+
+
+@twofold_kernel
+def lay_trees(
+    variables: Ints, scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, host: Ints,
+    member_ptr: Ints, members: Ints, branch_ptr: Ints, branch_factor: Ints, branch_scope_ptr: Ints, branch_vars: Ints,
+) -> int:  # fmt: skip
+    """Write the trees breadth first, each from its lowest variable; return their number.
+
+    ``branch_vars`` has a tree factor's parent first, the others in the order of its scope. For the arrays see
+    :func:`beliefs.kernels.mean_field.trees.sweep_trees`. Cost: edges.
+    """
+    seen = np.zeros(var_ptr.size - 1, np.bool_)
+    used = np.zeros(scope_ptr.size - 1, np.bool_)
+    n_trees, tail, n_branches, n_places = 0, 0, 0, 0
+    member_ptr[0] = branch_ptr[0] = branch_scope_ptr[0] = 0
+    for root in variables:
+        if seen[root]:
+            continue
+        seen[root] = True
+        head = tail
+        members[tail] = root
+        tail += 1
+        while head < tail:
+            v = members[head]
+            head += 1
+            for i in range(var_ptr[v], var_ptr[v + 1]):
+                f = edge_factor[var_edges[i]]
+                if host[f] != f or used[f]:
+                    continue
+                used[f] = True
+                branch_factor[n_branches] = f
+                branch_vars[n_places] = v
+                n_places += 1
+                for e in range(scope_ptr[f], scope_ptr[f + 1]):
+                    u = scope_vars[e]
+                    if u != v:
+                        seen[u] = True
+                        members[tail] = u
+                        tail += 1
+                        branch_vars[n_places] = u
+                        n_places += 1
+                n_branches += 1
+                branch_scope_ptr[n_branches] = n_places
+        n_trees += 1
+        member_ptr[n_trees] = tail
+        branch_ptr[n_trees] = n_branches
+    return n_trees
+
+
+@twofold_kernel
+def _cell_of(
+    k: int, size: int, begin: int, end: int, card: Ints, branch_vars: Ints, first: int, last: int, scope_vars: Ints
+) -> int:
+    """Return the cell of the factor with edges ``first..last`` that agrees with cell ``k`` of a tree factor's table."""
+    cell = 0
+    for d in range(first, last):
+        step = size
+        for e in range(begin, end):
+            step //= card[branch_vars[e]]
+            if branch_vars[e] == scope_vars[d]:
+                cell = cell * card[scope_vars[d]] + k // step % card[scope_vars[d]]
+                break
+    return cell
+
+
+@twofold_kernel
+def add_tables(
+    guests: Ints, branch: Ints, card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, branch_scope_ptr: Ints,
+    branch_vars: Ints, table_ptr: Ints, theta: Floats, table: Floats,
+) -> None:  # fmt: skip
+    """Add the table of each factor in ``guests`` to that of its tree factor, number ``branch[i]``, spread over it."""
+    for i in range(guests.size):
+        g, t = guests[i], branch[i]
+        size = table_ptr[t + 1] - table_ptr[t]
+        for k in range(size):
+            table[table_ptr[t] + k] += theta[
+                cell_ptr[g]
+                + _cell_of(
+                    k, size, branch_scope_ptr[t], branch_scope_ptr[t + 1], card, branch_vars, scope_ptr[g],
+                    scope_ptr[g + 1], scope_vars,
+                )
+            ]  # fmt: skip
+
+
+@twofold_kernel
+def scatter_tables(
+    guests: Ints, branch: Ints, card: Ints, scope_ptr: Ints, scope_vars: Ints, place: Ints, branch_scope_ptr: Ints,
+    branch_vars: Ints, table_ptr: Ints, tree: Floats, tables: Floats,
+) -> None:  # fmt: skip
+    """Add the marginals of tree factors, summed to the scopes of ``guests``, to ``tables[place[g]:]``, zero before."""
+    for i in range(guests.size):
+        g, t = guests[i], branch[i]
+        size = table_ptr[t + 1] - table_ptr[t]
+        for k in range(size):
+            tables[
+                place[g]
+                + _cell_of(
+                    k, size, branch_scope_ptr[t], branch_scope_ptr[t + 1], card, branch_vars, scope_ptr[g],
+                    scope_ptr[g + 1], scope_vars,
+                )
+            ] += tree[table_ptr[t] + k]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Messages between factors and variables, and what they are worth."""

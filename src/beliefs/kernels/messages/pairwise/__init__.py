@@ -1,0 +1,1 @@
+"""Messages of pairwise models of one cardinality."""

@@ -1,0 +1,138 @@
+r"""Messages of pairwise binary models: a message is one number, the ratio of its two entries (or the log of it).
+
+With the table scaled to :math:`\psi = \begin{pmatrix} 1 & b \\ c & d \end{pmatrix}` and cavity ratios
+:math:`r_u = p_u / m_{e \to u}`, :math:`r_v = p_v / m_{e \to v}`,
+
+.. math:: m_{e \to v} = \frac{b + d\, r_u}{1 + c\, r_u}, \qquad m_{e \to u} = \frac{c + d\, r_v}{1 + b\, r_v},
+
+in logs with maxima :math:`m_{e \to v} = \max(b, d + r_u) - \max(0, c + r_u)`. An edge is three numbers of table and two
+of messages, read from ``messages`` and written to ``fresh``, which may be the same array. Values must be finite and
+within the range of a double: the caller sees to that.
+"""
+
+from __future__ import annotations
+
+import math
+
+from beliefs.kernels._jit import linear_kernel
+from beliefs.kernels.primitives.elementary import fast_exp
+from beliefs.kernels.primitives.exponential import exp4, log4
+from beliefs.kernels.primitives.simd import fill4, first4, multiply4, pair4, second4
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["binary_max_sweep", "binary_power_sweep", "binary_sum_sweep", "ratio_beliefs"]
+
+
+@linear_kernel
+def binary_sum_sweep(
+    u: Ints,
+    v: Ints,
+    at: Ints,
+    psi: Floats,
+    rho: Floats,
+    keep: float,
+    begin: int,
+    end: int,
+    stride: int,
+    states: int,
+    ratio: Floats,
+    messages: Floats,
+    fresh: Floats,
+) -> None:
+    """Update edges ``begin, begin + stride, ...`` with counting numbers 1: ``ratio (n,)``, ``messages (2 m,)``."""
+    for e in range(begin, end, stride):
+        i, j, k = u[e], v[e], at[e] if at.size > 0 else 3 * e
+        b, c, d = psi[k], psi[k + 1], psi[k + 2]
+        ru, rv = ratio[i] / messages[2 * e], ratio[j] / messages[2 * e + 1]
+        to_v = (b + d * ru) / (1.0 + c * ru)
+        to_u = (c + d * rv) / (1.0 + b * rv)
+        fresh[2 * e], fresh[2 * e + 1] = to_u, to_v
+        ratio[i], ratio[j] = ru * to_u, rv * to_v
+
+
+@linear_kernel
+def binary_power_sweep(
+    u: Ints,
+    v: Ints,
+    at: Ints,
+    psi: Floats,
+    rho: Floats,
+    keep: float,
+    begin: int,
+    end: int,
+    stride: int,
+    states: int,
+    ratio: Floats,
+    messages: Floats,
+    fresh: Floats,
+) -> None:
+    """Do what :func:`binary_sum_sweep` does with counting numbers ``rho`` and log damping ``1 - keep``."""
+    for e in range(begin, end, stride):
+        i, j, k = u[e], v[e], at[e] if at.size > 0 else 3 * e
+        b, c, d = psi[k], psi[k + 1], psi[k + 2]
+        mu, mv = messages[2 * e], messages[2 * e + 1]
+        ru, rv = ratio[i] / mu, ratio[j] / mv
+        to_v = (b + d * ru) / (1.0 + c * ru)
+        to_u = (c + d * rv) / (1.0 + b * rv)
+        if rho[e] == 1.0 and keep == 0.5:
+            moved_u, moved_v = math.sqrt(to_u * mu), math.sqrt(to_v * mv)
+            fresh[2 * e], fresh[2 * e + 1] = moved_u, moved_v
+            ratio[i], ratio[j] = ru * moved_u, rv * moved_v
+            continue
+        if rho[e] == 0.5 and keep == 1.0:
+            fresh[2 * e], fresh[2 * e + 1] = to_u, to_v
+            ratio[i], ratio[j] = ru * math.sqrt(to_u * mu), rv * math.sqrt(to_v * mv)
+            continue
+        change = multiply4(fill4(keep), log4(pair4(to_u / mu, to_v / mv)))  # both logarithms at once
+        power = exp4(multiply4(fill4(rho[e]), change))
+        ratio[i] *= first4(power)
+        ratio[j] *= second4(power)
+        if keep == 1.0:
+            fresh[2 * e], fresh[2 * e + 1] = to_u, to_v
+        else:
+            moved = power if rho[e] == 1.0 else exp4(change)
+            fresh[2 * e], fresh[2 * e + 1] = mu * first4(moved), mv * second4(moved)
+
+
+@linear_kernel
+def binary_max_sweep(
+    u: Ints,
+    v: Ints,
+    at: Ints,
+    psi: Floats,
+    rho: Floats,
+    keep: float,
+    begin: int,
+    end: int,
+    stride: int,
+    states: int,
+    ratio: Floats,
+    messages: Floats,
+    fresh: Floats,
+) -> None:
+    """Update edges by maxima, in logs; ``psi`` is ``(theta - theta_00) / rho`` without its first entry."""
+    for e in range(begin, end, stride):
+        i, j, k = u[e], v[e], at[e] if at.size > 0 else 3 * e
+        b, c, d = psi[k], psi[k + 1], psi[k + 2]
+        mu, mv = messages[2 * e], messages[2 * e + 1]
+        ru, rv = ratio[i] - mu, ratio[j] - mv
+        change_v = keep * (max(b, d + ru) - max(0.0, c + ru) - mv)
+        change_u = keep * (max(c, d + rv) - max(0.0, b + rv) - mu)
+        fresh[2 * e], fresh[2 * e + 1] = mu + change_u, mv + change_v
+        ratio[i] += rho[e] * change_u
+        ratio[j] += rho[e] * change_v
+
+
+@linear_kernel
+def ratio_beliefs(ratio: Floats, observed: Bools, in_logs: bool, mu_var: Floats) -> float:
+    """Write ``(1, r) / (1 + r)`` for each unobserved variable; return the largest change."""
+    change = 0.0
+    for v in range(ratio.size):
+        r = ratio[v]
+        if in_logs:
+            r = fast_exp(r)
+        zero, one = 1.0 / (1.0 + r), r / (1.0 + r)
+        if not observed[v]:
+            change = max(change, max(abs(zero - mu_var[2 * v]), abs(one - mu_var[2 * v + 1])))
+            mu_var[2 * v], mu_var[2 * v + 1] = zero, one
+    return change

@@ -1,0 +1,286 @@
+"""Tables, messages and products of the pairwise kernels: brought into their form, and back.
+
+Flat log messages have one row of K entries an edge of the factor graph; held messages have two rows of ``width`` an
+edge of the sweep (the factors in ``factors``, in this order): ratios of the two entries if ``width`` is 1, else K
+entries and padding; plain numbers with mean one, or logs with maximum zero if ``in_logs``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from beliefs.kernels._jit import inlined_kernel, kernel
+from beliefs.kernels.messages.pairwise.sweep import LOW
+from beliefs.kernels.primitives.elementary import fast_exp, fast_power
+from beliefs.kernels.primitives.exponential import exp4
+from beliefs.kernels.primitives.memory import address, get, put
+from beliefs.kernels.primitives.simd import fill4, load4, maximum4, multiply4, peak4, store4, subtract4
+from beliefs.typing import Floats, Ints
+
+_BLOCK = 128  # binary tables whose exponentials are taken together
+
+__all__ = ["hold_messages", "hold_unary", "largest_reach", "load_tables", "log_rows", "multiply_up"]
+
+
+@inlined_kernel
+def extremes(logs: Any, begin: int, n: int) -> tuple[float, float]:
+    """Return the least and the largest of ``n`` entries from ``begin`` on."""
+    four = n // 4 * 4
+    high, low = fill4(get(logs, begin)), fill4(-get(logs, begin))
+    zero = fill4(0.0)
+    for k in range(0, four, 4):
+        here = load4(logs, begin + k)
+        high, low = maximum4(high, here), maximum4(low, subtract4(zero, here))
+    most, least = peak4(high), -peak4(low)
+    for k in range(four, n):
+        most, least = max(most, get(logs, begin + k)), min(least, get(logs, begin + k))
+    return least, most
+
+
+@inlined_kernel
+def exponentials(logs: Any, begin: int, n: int, shift: float, scale: float, out: Any) -> None:
+    """Write ``exp((logs - shift) / scale)`` of ``n`` entries from ``begin`` on to ``out``, four at a time."""
+    four, under = n // 4 * 4, fill4(shift)
+    over = fill4(1.0 / scale)
+    for k in range(0, four, 4):
+        store4(out, k, exp4(multiply4(subtract4(load4(logs, begin + k), under), over)))
+    for k in range(four, n):
+        put(out, k, fast_exp((get(logs, begin + k) - shift) / scale))
+
+
+@kernel
+def exponentiate(values: Floats, begin: int, end: int) -> None:
+    """Replace ``values[begin:end]`` by their exponentials."""
+    memory = address(values)
+    four = begin + (end - begin) // 4 * 4
+    for k in range(begin, four, 4):
+        store4(memory, k, exp4(load4(memory, k)))
+    for k in range(four, end):
+        values[k] = fast_exp(values[k])
+
+
+@kernel
+def load_binary_tables(
+    cells: Ints, theta: Floats, rho: Floats, in_logs: bool, psi: Floats, span: Floats, shift: Floats
+) -> bool:
+    """Do what :func:`load_tables` does for two states; exponentials are taken of a block of tables at a time."""
+    for begin in range(0, cells.size, _BLOCK):
+        end = min(begin + _BLOCK, cells.size)
+        for d in range(begin, end):
+            k, over = cells[d], 1.0 / rho[d]
+            t00, t01, t10, t11 = theta[k], theta[k + 1], theta[k + 2], theta[k + 3]
+            low = min(min(t00, t01), min(t10, t11))
+            if low == -np.inf:
+                return False
+            span[d], shift[d] = max(max(t00, t01), max(t10, t11)) - low, t00
+            psi[3 * d], psi[3 * d + 1], psi[3 * d + 2] = (t01 - t00) * over, (t10 - t00) * over, (t11 - t00) * over
+        if not in_logs:
+            exponentiate(psi, 3 * begin, 3 * end)
+    return True
+
+
+@kernel
+def load_wide_tables(
+    cells: Ints, theta: Floats, rho: Floats, in_logs: bool, psi: Floats, span: Floats, shift: Floats
+) -> bool:
+    """Do what :func:`load_tables` does for more than two states."""
+    n_cells = psi.shape[1]
+    for d in range(cells.size):
+        low, high = extremes(address(theta), cells[d], n_cells)
+        if low == -np.inf:
+            return False
+        span[d], shift[d] = high - low, high
+        if in_logs:
+            for k in range(n_cells):
+                psi[d, k] = (theta[cells[d] + k] - high) / rho[d]
+        else:
+            exponentials(address(theta), cells[d], n_cells, high, rho[d], address(psi[d]))
+    return True
+
+
+def load_tables(
+    cells: Ints, theta: Floats, rho: Floats, in_logs: bool, psi: Floats, span: Floats, shift: Floats
+) -> bool:
+    """Write ``(theta[cells[d] : cells[d] + K^2] - shift[d]) / rho[d]`` to each row d of ``psi``; False at a ``-inf``.
+
+    ``psi (tables, K^2)`` has its maximum at one (zero in logs). Binary tables are ``psi (tables, 3)``: divided by
+    their first entry, which is left out. ``span`` gets the range of each table in nats. No kernel, so that who has
+    binary models waits for the compilation of their half alone.
+    """
+    if psi.shape[1] == 3:
+        return load_binary_tables(cells, theta, rho, in_logs, psi.reshape(-1), span, shift)
+    return load_wide_tables(cells, theta, rho, in_logs, psi, span, shift)
+
+
+@kernel
+def hold_messages(
+    factors: Ints, scope_ptr: Ints, states: int, width: int, in_logs: bool, logs: Floats, held: Floats
+) -> None:
+    """Bring flat log messages into the held form."""
+    for k in range(factors.size):
+        for side in range(2):
+            row = logs[(scope_ptr[factors[k]] + side) * states : (scope_ptr[factors[k]] + side + 1) * states]
+            into = held[(2 * k + side) * width : (2 * k + side + 1) * width]
+            if width == 1:
+                into[0] = row[1] - row[0] if in_logs else math.exp(row[1] - row[0])
+                continue
+            for x in range(width):
+                if x < states:
+                    into[x] = row[x] if in_logs else math.exp(row[x]) * states
+                else:
+                    into[x] = 0.0 if in_logs else 1.0
+
+
+@kernel
+def log_rows(
+    factors: Ints, scope_ptr: Ints, states: int, width: int, in_logs: bool, held: Floats, logs: Floats
+) -> None:
+    """Bring held messages into flat log messages, log-sum-exp zero (maximum zero if ``in_logs``)."""
+    for k in range(factors.size):
+        for side in range(2):
+            row = logs[(scope_ptr[factors[k]] + side) * states : (scope_ptr[factors[k]] + side + 1) * states]
+            at = (2 * k + side) * width
+            total, top = 0.0, LOW
+            for x in range(states):
+                value = held[at + x] if width > 1 else (1.0 - in_logs if x == 0 else held[at])
+                row[x] = value
+                total += value
+                top = max(top, value)
+            for x in range(states):
+                row[x] = row[x] - top if in_logs else math.log(row[x] / total)
+
+
+@kernel
+def hold_binary_unary(
+    scope_ptr: Ints,
+    scope_vars: Ints,
+    cell_ptr: Ints,
+    in_logs: bool,
+    theta: Floats,
+    unary: Floats,
+    shift: Floats,
+    reach: Floats,
+) -> bool:
+    """Do what :func:`hold_unary` does for two states, held as ratios."""
+    for v in range(unary.size):
+        unary[v], shift[v] = 0.0, 0.0
+    for f in range(cell_ptr.size):
+        if scope_ptr[f + 1] - scope_ptr[f] == 1:
+            v, first, second = scope_vars[scope_ptr[f]], theta[cell_ptr[f]], theta[cell_ptr[f] + 1]
+            if first == -math.inf or second == -math.inf:
+                return False
+            unary[v] += second - first
+            shift[v] += first
+    for v in range(unary.size):
+        reach[v] = abs(unary[v])
+    if not in_logs:
+        exponentiate(unary, 0, unary.size)
+    return True
+
+
+@kernel
+def hold_wide_unary(
+    scope_ptr: Ints,
+    scope_vars: Ints,
+    cell_ptr: Ints,
+    states: int,
+    width: int,
+    in_logs: bool,
+    theta: Floats,
+    unary: Floats,
+    shift: Floats,
+    reach: Floats,
+) -> bool:
+    """Do what :func:`hold_unary` does for more than two states."""
+    unary[:] = 0.0
+    shift[:] = 0.0
+    for f in range(cell_ptr.size):
+        if scope_ptr[f + 1] - scope_ptr[f] == 1:
+            row = theta[cell_ptr[f] : cell_ptr[f] + states]
+            at = scope_vars[scope_ptr[f]] * width
+            for x in range(states):
+                if row[x] == -math.inf:
+                    return False
+                unary[at + x] += row[x]
+    for at in range(0, unary.size, width):
+        low, top = extremes(address(unary), at, states)
+        reach[at // width] = top - low
+        for x in range(states, width):
+            unary[at + x] = LOW
+        if in_logs:
+            continue
+        shift[at // width] = top
+        for x in range(states):
+            unary[at + x] -= top
+        exponentiate(unary, at, at + width)
+    return True
+
+
+def hold_unary(
+    scope_ptr: Ints,
+    scope_vars: Ints,
+    cell_ptr: Ints,
+    states: int,
+    width: int,
+    in_logs: bool,
+    theta: Floats,
+    unary: Floats,
+    shift: Floats,
+    reach: Floats,
+) -> bool:
+    """Add up the tables of factors of one variable, as products ``(n_vars, width)`` are held; False at a ``-inf``.
+
+    ``shift (n_vars,)`` gets what the sums were lowered by: their maximum, or that of state 0 if ``width`` is 1; ``reach
+    (n_vars,)`` their ranges, in nats. No kernel, for the same reason as :func:`load_tables`.
+    """
+    if width == 1:
+        return hold_binary_unary(scope_ptr, scope_vars, cell_ptr, in_logs, theta, unary, shift, reach)
+    return hold_wide_unary(scope_ptr, scope_vars, cell_ptr, states, width, in_logs, theta, unary, shift, reach)
+
+
+@kernel
+def largest_reach(
+    u: Ints, v: Ints, table: Ints, rho: Floats, span: Floats, states: int, first: Ints, logs: Floats, reach: Floats
+) -> float:
+    """Return how many nats a product or cavity of messages may span: tables around a variable, its own one twice.
+
+    To ``reach (n_vars,)``, the ranges of unary potentials, the ranges of tables (of log messages where these are wider)
+    are added at each variable. ``table`` maps edges of the sweep to ``span``, empty means one to one; ``logs`` may be
+    empty: nothing said yet. Else the two messages of edge ``e`` are its rows from ``first[e]`` on.
+    """
+    own, widest = 0.0, 0.0
+    for e in range(u.size):
+        wide = span[table[e] if table.size > 0 else e]
+        of_u, of_v = wide, wide
+        if logs.size > 0:
+            at = first[e] * states
+            low, high = extremes(address(logs), at, states)
+            of_u = max(wide, high - low)
+            low, high = extremes(address(logs), at + states, states)
+            of_v = max(wide, high - low)
+        reach[u[e]] += of_u
+        reach[v[e]] += of_v
+        own = max(own, max(of_u, of_v) / rho[e])
+    for i in range(reach.size):
+        widest = max(widest, reach[i])
+    return widest + 2.0 * own
+
+
+@kernel
+def multiply_up(u: Ints, v: Ints, rho: Floats, width: int, in_logs: bool, messages: Floats, product: Floats) -> None:
+    """Multiply held ``messages ** rho`` (add ``rho * messages`` in logs) into ``product``; empty ``rho`` is ones."""
+    for e in range(u.size):
+        weight = rho[e] if rho.size > 0 else 1.0
+        for side in range(2):
+            at = width * (u[e] if side == 0 else v[e])
+            for x in range(width):
+                m = messages[(2 * e + side) * width + x]
+                if in_logs:
+                    product[at + x] += weight * m
+                elif weight == 1.0:
+                    product[at + x] *= m
+                else:
+                    product[at + x] *= fast_power(m, weight)

@@ -1,0 +1,1 @@
+"""Elimination orders, colours and schedules: work on graphs alone."""

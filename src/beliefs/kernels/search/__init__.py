@@ -1,0 +1,1 @@
+"""States: feasible ones, better ones, and sums given some of them."""

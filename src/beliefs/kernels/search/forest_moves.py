@@ -1,0 +1,256 @@
+"""Kernels of forest moves: a random induced forest, and exact max-product on it with all other variables clamped.
+
+Beliefs are pairs: ``zeros`` counts the cells of ``-inf`` below a state, ``scores`` adds up the others, both
+``(n_states,)``; fewer zeros win, then the larger score. ``free (n_vars,)`` marks the variables of the forest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.orders.greedy import Bits
+from beliefs.kernels.orders.windows import shuffle
+from beliefs.kernels.search.icm import is_better
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["forest_move", "induced_forest"]
+
+
+@twofold_kernel
+def _find(leader: Ints, v: int) -> int:
+    """Return the representative of a set, halving the path to it."""
+    while leader[v] != v:
+        leader[v] = leader[leader[v]]
+        v = leader[v]
+    return int(v)
+
+
+@twofold_kernel(cost=5.0)
+def induced_forest(
+    scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, order: Ints, random: Bits,
+    leader: Ints, member: Ints, seen_by: Ints, free: Bools,
+) -> None:  # fmt: skip
+    """Mark a maximal set of the variables in ``order`` whose induced factor graph is a forest, in random order.
+
+    A variable joins if its factors with free variables lead to different trees. ``order`` is permuted, ``free
+    (n_vars,)`` written; scratch: ``leader``, ``seen_by (n_vars,)``, ``member (n_factors,)``, a free variable of each.
+    Cost: n_edges, up to the inverse of Ackermann's function.
+    """
+    shuffle(order, random)
+    for v in range(leader.size):
+        leader[v], seen_by[v], free[v] = v, -1, False
+    for f in range(member.size):
+        member[f] = -1
+    for v in order:
+        alone = True
+        for i in range(var_ptr[v], var_ptr[v + 1]):
+            u = member[edge_factor[var_edges[i]]]
+            if u >= 0:
+                tree = _find(leader, u)
+                if seen_by[tree] == v:
+                    alone = False
+                    break
+                seen_by[tree] = v
+        if not alone:
+            continue
+        free[v] = True
+        for i in range(var_ptr[v], var_ptr[v + 1]):
+            f = edge_factor[var_edges[i]]
+            if member[f] >= 0:
+                leader[_find(leader, member[f])] = v
+            member[f] = v
+
+
+@twofold_kernel
+def _open_axes(
+    scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, stride: Ints, states: Ints, free: Bools, f: int, v: int,
+    axes: Ints, digit: Ints,
+) -> tuple[int, int, int]:  # fmt: skip
+    """List the edges of ``f`` to free variables other than ``v``; return their number, a cell, and the step of ``v``.
+
+    In that cell ``v`` and they are at state 0, all others at their states. ``digit`` is set to zeros.
+    """
+    n_axes, at, step = 0, cell_ptr[f], 0
+    for e in range(scope_ptr[f], scope_ptr[f + 1]):
+        u = scope_vars[e]
+        if u == v:
+            step = stride[e]
+        elif free[u]:
+            axes[n_axes] = e
+            digit[n_axes] = 0
+            n_axes += 1
+        else:
+            at += stride[e] * states[u]
+    return n_axes, at, step
+
+
+@twofold_kernel
+def _advance(card: Ints, scope_vars: Ints, n_axes: int, axes: Ints, digit: Ints) -> bool:
+    """Go to the next joint state of some edges, the last fastest; False after the last one."""
+    for a in range(n_axes - 1, -1, -1):
+        digit[a] += 1
+        if digit[a] < card[scope_vars[axes[a]]]:
+            return True
+        digit[a] = 0
+    return False
+
+
+@twofold_kernel
+def _add_message(
+    card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, theta: Floats, stride: Ints,
+    states: Ints, free: Bools, f: int, v: int, hard: bool, axes: Ints, digit: Ints, best_zeros: Floats,
+    best_scores: Floats, zeros: Floats, scores: Floats,
+) -> None:  # fmt: skip
+    """Add to the belief of ``v`` the maximum of ``f`` and the beliefs below it over its other free variables.
+
+    Cost: cells of ``f`` at the states of its clamped variables, times its free variables.
+    """
+    n_axes, first, step = _open_axes(
+        scope_ptr, scope_vars, cell_ptr, stride, states, free, f, v, axes, digit
+    )  # fmt: skip
+    k, own = card[v], state_ptr[v]
+    for x in range(k):
+        best_zeros[x], best_scores[x] = np.inf if hard else 0.0, -np.inf
+    going = True
+    while going:
+        at, count, total = first, 0.0, 0.0
+        for a in range(n_axes):
+            below = state_ptr[scope_vars[axes[a]]] + digit[a]
+            at += stride[axes[a]] * digit[a]
+            count += zeros[below]
+            total += scores[below]
+        table = theta[at : at + (k - 1) * step + 1]
+        if not hard:
+            for x in range(k):
+                best_scores[x] = max(best_scores[x], total + table[x * step])
+        else:
+            for x in range(k):
+                t = table[x * step]
+                c, s = (count + 1.0, total) if t == -np.inf else (count, total + t)
+                if c < best_zeros[x] or (c == best_zeros[x] and s > best_scores[x]):
+                    best_zeros[x] = c
+                    best_scores[x] = s
+        going = _advance(card, scope_vars, n_axes, axes, digit)
+    for x in range(k):
+        zeros[own + x] += best_zeros[x]
+        scores[own + x] += best_scores[x]
+
+
+@twofold_kernel
+def _choose_below(
+    card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, theta: Floats, stride: Ints,
+    states: Ints, free: Bools, f: int, v: int, axes: Ints, digit: Ints, zeros: Floats, scores: Floats,
+) -> None:  # fmt: skip
+    """Set the free variables of ``f`` other than ``v`` to their best states given that of ``v``; ties to the first."""
+    n_axes, first, step = _open_axes(
+        scope_ptr, scope_vars, cell_ptr, stride, states, free, f, v, axes, digit
+    )  # fmt: skip
+    best_zeros, best_score = np.inf, 0.0
+    going = True
+    while going:
+        at, c, s = first + step * states[v], 0.0, 0.0
+        for a in range(n_axes):
+            below = state_ptr[scope_vars[axes[a]]] + digit[a]
+            at += stride[axes[a]] * digit[a]
+            c += zeros[below]
+            s += scores[below]
+        if theta[at] == -np.inf:
+            c += 1.0
+        else:
+            s += theta[at]
+        if c < best_zeros or (c == best_zeros and s > best_score):
+            best_zeros, best_score = c, s
+            for a in range(n_axes):
+                states[scope_vars[axes[a]]] = digit[a]
+        going = _advance(card, scope_vars, n_axes, axes, digit)
+
+
+@twofold_kernel(cost=5.0)
+def forest_move(
+    card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints,
+    edge_factor: Ints, theta: Floats, stride: Ints, hard: bool, free: Bools, reached: Ints, parent: Ints, axes: Ints,
+    digit: Ints, best_zeros: Floats, best_scores: Floats, zeros: Floats, scores: Floats, states: Ints,
+) -> int:  # fmt: skip
+    """Put each tree of the forest ``free`` at its best joint state given all clamped ones; return how many improved.
+
+    ``hard`` says whether any cell is ``-inf``; where none is, zeros need not be counted.
+    A tree that cannot improve by more than rounding keeps its states. ``states (n_vars,)`` changes. Scratch:
+    ``reached`` and ``parent (n_vars,)``, ``axes`` and ``digit`` (largest arity), ``best_*`` (largest cardinality),
+    ``zeros`` and ``scores (n_states,)``. Cost: free cells of the factors that touch the forest, twice.
+    """
+    improved = 0
+    for v in range(parent.size):
+        parent[v] = -2  # not reached; -1 is a root
+    for root in range(parent.size):
+        if not free[root] or parent[root] != -2:
+            continue
+        parent[root], reached[0] = -1, root
+        head, size = 0, 1
+        old_zeros, old_score = 0.0, 0.0
+        while head < size:  # breadth first: parents before children
+            v = reached[head]
+            head += 1
+            for x in range(state_ptr[v], state_ptr[v + 1]):
+                zeros[x], scores[x] = 0.0, 0.0
+            for i in range(var_ptr[v], var_ptr[v + 1]):
+                f = edge_factor[var_edges[i]]
+                if f == parent[v]:
+                    continue
+                at = cell_ptr[f]
+                for e in range(scope_ptr[f], scope_ptr[f + 1]):
+                    u = scope_vars[e]
+                    at += stride[e] * states[u]
+                    if free[u] and u != v:
+                        parent[u], reached[size] = f, u
+                        size += 1
+                if theta[at] == -np.inf:
+                    old_zeros += 1.0
+                else:
+                    old_score += theta[at]
+        for q in range(size - 1, -1, -1):
+            v = reached[q]
+            for i in range(var_ptr[v], var_ptr[v + 1]):
+                f, step = edge_factor[var_edges[i]], stride[var_edges[i]]
+                if f == parent[v]:
+                    continue
+                at, alone = cell_ptr[f], True
+                for e in range(scope_ptr[f], scope_ptr[f + 1]):
+                    u = scope_vars[e]
+                    if u != v:
+                        alone &= not free[u]
+                        at += stride[e] * states[u]
+                if alone:  # most factors, and a call with so many arrays would cost more than the work
+                    for x in range(card[v]):
+                        t = theta[at + x * step]
+                        if t == -np.inf:
+                            zeros[state_ptr[v] + x] += 1.0
+                        else:
+                            scores[state_ptr[v] + x] += t
+                else:
+                    _add_message(
+                        card, state_ptr, scope_ptr, scope_vars, cell_ptr, theta, stride, states, free, f, v, hard,
+                        axes, digit, best_zeros, best_scores, zeros, scores,
+                    )  # fmt: skip
+        own, best = state_ptr[root], 0
+        for x in range(1, card[root]):
+            c, s = zeros[own + x], scores[own + x]
+            if c < zeros[own + best] or (c == zeros[own + best] and s > scores[own + best]):
+                best = x
+        if not is_better(zeros[own + best], scores[own + best], old_zeros, old_score):
+            continue
+        improved += 1
+        states[root] = best
+        for q in range(size):
+            v = reached[q]
+            for i in range(var_ptr[v], var_ptr[v + 1]):
+                f = edge_factor[var_edges[i]]
+                alone = True
+                for e in range(scope_ptr[f], scope_ptr[f + 1]):
+                    alone &= scope_vars[e] == v or not free[scope_vars[e]]
+                if f != parent[v] and not alone:
+                    _choose_below(
+                        card, state_ptr, scope_ptr, scope_vars, cell_ptr, theta, stride, states, free, f, v, axes,
+                        digit, zeros, scores,
+                    )  # fmt: skip
+    return improved

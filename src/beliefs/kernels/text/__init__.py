@@ -1,0 +1,1 @@
+"""Numbers and names out of files."""
