@@ -10,6 +10,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+SUITES ?= exact messages calls bounds learning.calls learning.truncated learning.image_pass learning.chunking
 
 # The first Python that is new enough; asked only when the environment is made. `make PYTHON=...` chooses another.
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
@@ -41,13 +42,7 @@ format: $(VENV)/installed-dev  ## rewrite the sources in the project's format
 	$(BIN)/ruff format .
 
 bench: $(VENV)/installed-peers  ## measure ours beside the peers'
-	$(BIN)/python benchmarks/exact.py
-	$(BIN)/python benchmarks/messages.py
-	$(BIN)/python benchmarks/calls.py
-	$(BIN)/python benchmarks/bounds.py
-	$(BIN)/python benchmarks/truncated.py
-	$(BIN)/python benchmarks/learning_pass.py
-	$(BIN)/python benchmarks/chunking.py
+	for suite in $(SUITES); do $(BIN)/python -m benchmarks.$$suite || exit 1; done
 
 experiments: $(VENV)/installed-dev  ## draw the papers' figures again
 	$(BIN)/python experiments/ising_bounds.py

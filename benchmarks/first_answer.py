@@ -1,23 +1,24 @@
 """What the first answer of a fresh installation costs: questions in fresh processes with an empty cache of kernels.
 
+    python -m benchmarks.first_answer --quick            # without `auto` and the warm-up, which take minutes
+    python -m benchmarks.first_answer --only exact,bp --json first.json
+
 Seconds are of the processor, children included, for a whole process: interpreter, imports, compiling, the answer. The
 yardstick is a process that imports Numba and compiles three plain kernels in the same setting, so ratios carry over to
 other machines. A second process asks again, with what the first has left on disk; the last rows are the command line.
-
-    python benchmarks/first_answer.py --quick            # without `auto` and the warm-up, which take minutes
-    python benchmarks/first_answer.py --only exact,bp --json first.json
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from benchmarks.frame import Options, Result, Run, Suite, say
+from benchmarks.tables import plain
 
 YARDSTICK = """
 import numba, numpy as np
@@ -82,7 +83,11 @@ QUESTIONS = {
     "warmup": "from beliefs.cli import main; import sys; sys.argv = ['beliefs', 'warmup']; main()",
 }
 LONG = ("auto", "warmup")
-COMMANDS = {"beliefs --help": ["--help"], "beliefs infer alarm": ["infer", "alarm"]}
+COMMANDS = {
+    "import numpy": ["-c", "import numpy"],
+    "beliefs --help": ["-m", "beliefs", "--help"],
+    "beliefs infer alarm": ["-m", "beliefs", "infer", "alarm"],
+}
 
 
 def processor_seconds(arguments: list[str], cache: str | None) -> float:
@@ -107,33 +112,42 @@ def measured(code: str) -> tuple[float, float]:
     return first, second
 
 
-def main() -> None:
-    """Measure, print the table, write JSON if asked to."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="leave out what takes minutes")
-    parser.add_argument("--only", help="questions, with commas between them")
-    parser.add_argument("--json", type=Path, help="write the measurements to this file")
-    options = parser.parse_args()
-    names = options.only.split(",") if options.only else [n for n in QUESTIONS if not (options.quick and n in LONG)]
+def measure(run: Run) -> None:
+    """Measure the questions, and the commands unless some questions were chosen."""
     processor_seconds(["-c", "import beliefs.cli.group"], None)  # Python's own files are compiled before
-    unit, _ = measured(YARDSTICK)
-    found: dict[str, dict[str, float]] = {"three plain kernels": {"first": unit}}
-    print(f"three plain kernels: {unit:.2f} s, the unit below\n\n| question | first | again |\n| --- | --- | --- |")
-    for name in names:
+    run.result |= {"unit": measured(YARDSTICK)[0], "questions": {}, "commands": {}}
+    for name in run.options.parts:
         first, second = measured(QUESTIONS[name])
-        found[name] = {"first": first, "again": second}
-        print(f"| {name} | {first / unit:.1f}x ({first:.1f} s) | {second / unit:.1f}x ({second:.1f} s) |", flush=True)
-    if not options.only:
-        print("\n| command, compiled before | seconds |\n| --- | --- |")
-        bare = min(processor_seconds(["-c", "import numpy"], None) for _ in range(3))
-        print(f"| import numpy | {bare:.2f} |")
+        run.result["questions"][name] = {"first": first, "again": second}
+        say(f"{name}: {first:.1f} s, again {second:.1f} s")
+    if run.options.only is None:
         for name, arguments in COMMANDS.items():
-            seconds = min(processor_seconds(["-m", "beliefs", *arguments], None) for _ in range(3))
-            found[name] = {"again": seconds}
-            print(f"| {name} | {seconds:.2f} |", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+            run.result["commands"][name] = min(processor_seconds(arguments, None) for _ in range(3))
 
+
+def page(result: Result, options: Options) -> str:
+    """Return both tables."""
+    unit = result["unit"]
+    rows = [
+        [name, *(f"{found[when] / unit:.1f}x ({found[when]:.1f} s)" for when in ("first", "again"))]
+        for name, found in result["questions"].items()
+    ]
+    lines = [f"three plain kernels: {unit:.2f} s, the unit below", "", *plain(["question", "first", "again"], rows)]
+    if result["commands"]:
+        rows = [[name, f"{found:.2f}"] for name, found in result["commands"].items()]
+        lines += ["", *plain(["command, compiled before", "seconds"], rows)]
+    return "\n".join(lines)
+
+
+SUITE = Suite(
+    "first_answer",
+    __doc__,
+    measure,
+    page,
+    parts=tuple(QUESTIONS),
+    quick_parts=tuple(name for name in QUESTIONS if name not in LONG),
+    quick="leave out what takes minutes",
+)
 
 if __name__ == "__main__":
-    main()
+    SUITE.main()

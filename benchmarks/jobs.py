@@ -26,21 +26,21 @@ ONE_THREAD = dict.fromkeys(
     ),
     "1",
 )  # fmt: skip
-HERE = Path(__file__).parent
+ROOT = Path(__file__).resolve().parents[1]
 SLACK = 240.0  # seconds for imports and for building the model, which are not timed
 
 
-def ask(script: str, request: Answer, folder: Path, python: str = sys.executable) -> Answer:
-    """Run ``script`` on a request; the answer has ``"failed"`` with the reason if it did not end well."""
+def ask(module: str, request: Answer, folder: Path, python: str = sys.executable) -> Answer:
+    """Run ``module`` on a request; the answer has ``"failed"`` with the reason if it did not end well."""
     asked, answered = folder / "request.json", folder / "answer.json"
     asked.write_text(json.dumps(request))
     answered.unlink(missing_ok=True)
     cap = float(request.get("cap", 0.0))
-    command = [python, str(HERE / script), str(asked), str(answered)]
+    command = [python, "-m", module, str(asked), str(answered)]
     try:
         done = subprocess.run(
             command,
-            env=os.environ | ONE_THREAD,
+            env=environment(),
             capture_output=True,
             text=True,
             timeout=(6 * cap + SLACK) if cap else None,
@@ -53,6 +53,12 @@ def ask(script: str, request: Answer, folder: Path, python: str = sys.executable
     if code:
         answer["failed"] = _reason(code, errors, cap)
     return answer
+
+
+def environment() -> dict[str, str]:
+    """Return the variables of a process that measures: one thread, and this package where Python looks for it."""
+    where = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return os.environ | ONE_THREAD | {"PYTHONPATH": where}
 
 
 def _reason(code: int, errors: str, cap: float) -> str:

@@ -1,11 +1,11 @@
 """Time limits on published problems: by how much each answer is late.
 
-    python benchmarks/limits.py [--limit SECONDS] [--tasks infer,maximize,marginal_map] [--only TEXT] [--processor]
+    python -m benchmarks.limits [--limit SECONDS] [--tasks infer,maximize,marginal_map] [--only TEXTS] [--processor]
 
 Every problem of the data folder (``BELIEFS_DATA`` or ``--data``) is asked with a short limit, one thread, and the worst
-are printed; marginal MAP where the problem has a query. Kernels are loaded by small models first, for compiling does
-not count. On a busy machine give ``--processor``: the library's clock is then processor time, and what other programs
-do is not measured with it.
+are printed; marginal MAP where the problem has a query. ``--only`` takes problems whose key contains one of the texts.
+Kernels are loaded by small models first, for compiling does not count. On a busy machine give ``--processor``: the
+library's clock is then processor time, and what other programs do is not measured with it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ import time
 import warnings
 from typing import Any
 
-_parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-_parser.add_argument("--limit", type=float, default=2.0, metavar="SECONDS")
-_parser.add_argument("--tasks", default="infer,maximize,marginal_map", help="with commas between")
-_parser.add_argument("--method", default="auto")
-_parser.add_argument("--only", default="", metavar="TEXT", help="problems whose key contains one of these")
-_parser.add_argument("--most", type=int, metavar="N", help="at most so many problems")
-_parser.add_argument("--processor", action="store_true", help="limits in processor time")
-_parser.add_argument("--data", metavar="FOLDER", help="data sets; the environment's BELIEFS_DATA otherwise")
+from benchmarks.frame import Options, Result, Run, Suite, names, say
 
 ALLOWED = 0.1, 1.0  # share of the limit, and seconds, that an answer may be late
+SHOWN = 10
+QUICK_MOST = 5
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the question, the limit and its clock."""
+    parser.add_argument("--limit", type=float, default=2.0, metavar="SECONDS")
+    parser.add_argument("--tasks", type=names, default="infer,maximize,marginal_map", help="with commas between")
+    parser.add_argument("--method", default="auto")
+    parser.add_argument("--most", type=int, metavar="N", help="at most so many problems")
+    parser.add_argument("--processor", action="store_true", help="limits in processor time")
 
 
 def asked(task: str, graph: Any, query: Any, method: str, limit: float) -> str:
@@ -50,34 +54,52 @@ def load_kernels(tasks: list[str], method: str) -> None:
             asked(task, graph, list(range(0, graph.n_vars, 2)), method, 4.0)
 
 
-def main(options: argparse.Namespace) -> None:
-    """Ask everything and print the latest."""
+def measure(run: Run) -> None:
+    """Ask everything; the library is imported after its clock was chosen."""
+    options = run.options
+    if options.processor:
+        time.perf_counter = time.process_time  # type: ignore[assignment]
     import beliefs as bl
 
-    tasks, late = options.tasks.split(","), []
+    run.result |= {"limit": options.limit, "late": []}
     warnings.simplefilter("ignore", bl.ConvergenceWarning)
-    load_kernels(tasks, options.method)
-    problems = [p for p in bl.datasets.uai_instances() if any(text in p.key for text in options.only.split(","))]
-    for problem in problems[: options.most]:
+    load_kernels(options.tasks, options.method)
+    wanted, most = options.only or [""], options.most or (QUICK_MOST if options.quick else None)
+    problems = [p for p in bl.datasets.uai_instances() if any(text in p.key for text in wanted)]
+    for problem in problems[:most]:
         graph = problem.conditioned()
         query = [v for v in problem.query() or () if not graph.layout.observed[v]]
-        for task in tasks:
+        for task in options.tasks:
             if task == "marginal_map" and not query:
                 continue
             began = time.perf_counter()
             ending = asked(task, graph, query, options.method, options.limit)
-            late.append((time.perf_counter() - began - options.limit, f"{problem.key} {task}: {ending}"))
-            print(f"{late[-1][0]:+7.2f} s  {late[-1][1]}", flush=True)
-    allowed = ALLOWED[0] * options.limit + ALLOWED[1]
-    print(f"\n{len(late)} questions, {sum(by > allowed for by, _ in late)} later than {allowed:g} s. The latest:")
-    for by, what in sorted(late, reverse=True)[:10]:
-        print(f"{by:+7.2f} s  {what}")
+            late = {"by": time.perf_counter() - began - options.limit, "what": f"{problem.key} {task}: {ending}"}
+            run.result["late"].append(late)
+            say(_line(late))
 
+
+def _line(late: Result) -> str:
+    return f"{late['by']:+7.2f} s  {late['what']}"
+
+
+def page(result: Result, options: Options) -> str:
+    """Return how many answers were late, and the latest of all."""
+    late, allowed = result["late"], ALLOWED[0] * result["limit"] + ALLOWED[1]
+    count = sum(answer["by"] > allowed for answer in late)
+    latest = sorted(late, key=lambda answer: -answer["by"])[:SHOWN]
+    head = f"{len(late)} questions, {count} later than {allowed:g} s. The latest:"
+    return "\n".join([head, "", *(f"    {_line(answer)}" for answer in latest)])
+
+
+def missing() -> str:
+    """Return a line where no data folder is named."""
+    return "" if os.environ.get("BELIEFS_DATA") else "Published problems are not here: set BELIEFS_DATA or give --data"
+
+
+SUITE = Suite(
+    "limits", __doc__, measure, page, quick=f"{QUICK_MOST} problems", add_options=add_options, missing=missing
+)
 
 if __name__ == "__main__":
-    given = _parser.parse_args()
-    if given.data is not None:
-        os.environ["BELIEFS_DATA"] = given.data
-    if given.processor:
-        time.perf_counter = time.process_time  # type: ignore[assignment]
-    main(given)
+    SUITE.main()

@@ -6,7 +6,6 @@ import math
 import os
 import platform
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import Any
 import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from benchmarks.clock import least
 
 N_STREAM = 2**25  # 256 MB an array: beyond any cache
 N_CACHED = 2**11  # 16 kB: within the first
@@ -40,15 +41,6 @@ def _logarithms(a: NDArray[np.float64], out: NDArray[np.float64]) -> None:
         out[i] = math.log(a[i])
 
 
-def _best(run: Callable[[], object], repeats: int) -> float:
-    best = math.inf
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
 def speed() -> dict[str, float]:
     """Measure one thread's bandwidths in GB/s (a copy counts what it reads and what it writes), and costs in ns."""
     fresh = time.perf_counter()
@@ -62,14 +54,14 @@ def speed() -> dict[str, float]:
     _logarithms(z, y)
     many = 200
     return {
-        "read_gb_per_s": a.nbytes / _best(lambda: _read(a), 7) / 1e9,
-        "copy_gb_per_s": 2 * a.nbytes / _best(lambda: np.copyto(b, a), 7) / 1e9,
+        "read_gb_per_s": a.nbytes / least(lambda: _read(a), 7) / 1e9,
+        "copy_gb_per_s": 2 * a.nbytes / least(lambda: np.copyto(b, a), 7) / 1e9,
         "copy_2_threads_gb_per_s": 2 * a.nbytes / _copy_by_two(a, b) / 1e9,
-        "write_ns_per_cell": _best(lambda: a.fill(2.0), 7) / N_STREAM * 1e9,
+        "write_ns_per_cell": least(lambda: a.fill(2.0), 7) / N_STREAM * 1e9,
         "first_write_ns_per_cell": fresh / N_STREAM * 1e9,
-        "exp_ns": _best(lambda: [_exponentials(x, y) for _ in range(many)], 7) / (many * N_CACHED) * 1e9,
-        "log_ns": _best(lambda: [_logarithms(z, y) for _ in range(many)], 7) / (many * N_CACHED) * 1e9,
-        "numpy_exp_ns": _best(lambda: [np.exp(x, out=y) for _ in range(many)], 7) / (many * N_CACHED) * 1e9,
+        "exp_ns": least(lambda: [_exponentials(x, y) for _ in range(many)], 7) / (many * N_CACHED) * 1e9,
+        "log_ns": least(lambda: [_logarithms(z, y) for _ in range(many)], 7) / (many * N_CACHED) * 1e9,
+        "numpy_exp_ns": least(lambda: [np.exp(x, out=y) for _ in range(many)], 7) / (many * N_CACHED) * 1e9,
     }
 
 
@@ -83,14 +75,14 @@ def _copy_by_two(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
             np.copyto(b[half:], a[half:])
             other.result()
 
-        return _best(run, 7)
+        return least(run, 7)
 
 
 def matrix_product() -> float:
     """Measure GFLOP/s of a matrix product, with as many threads as BLAS may use here."""
     n = 768
     a = np.random.default_rng(0).normal(size=(n, n))
-    return 2.0 * n**3 / _best(lambda: a @ a, 5) / 1e9
+    return 2.0 * n**3 / least(lambda: a @ a, 5) / 1e9
 
 
 def better(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """The fixed reference: message passing as one writes it down first, straight loops over vertices, compiled by Numba.
 
 Nothing here is tuned, and nothing here should be: a ratio to these loops, measured in the same run, can be carried from
-one machine to another, and to other libraries that were once measured beside them (``message_cases.LIBDAI``).
+one machine to another, and to other libraries that were once measured beside them (``messages.cases.LIBDAI``).
 
 A sweep visits all vertices in the order of their numbers. For a pairwise model with ``K`` states everywhere:
 

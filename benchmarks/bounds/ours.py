@@ -8,8 +8,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from clock import best_of
-from jobs import Answer, Report, serve
 
 import beliefs as bl
 from beliefs.inference.base import Problem, Task
@@ -22,6 +20,8 @@ from beliefs.kernels._jit import kernel
 from beliefs.kernels.dual.pairs.terms import pair_value_and_marginal
 from beliefs.kernels.primitives.elementary import fast_exp
 from beliefs.typing import Floats
+from benchmarks.clock import best_of
+from benchmarks.jobs import Answer, Report, serve
 
 
 @kernel

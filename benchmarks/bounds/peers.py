@@ -6,8 +6,9 @@ import time
 from importlib import metadata
 
 import numpy as np
-from jobs import Answer, Report, serve
-from message_peers import build
+
+from benchmarks.jobs import Answer, Report, serve
+from benchmarks.messages.peers import build
 
 REPEATS = 2
 

@@ -1,91 +1,46 @@
 """Certified bounds: passes, sweeps and memory measured beside a peer and a reference; bounds against seconds.
 
-    python benchmarks/bounds.py [--quick] [--only PARTS] [--json FILE] [--markdown FILE] [--figure FILE] [--from FILE]
+    python -m benchmarks.bounds [--quick] [--only PARTS] [--json FILE] [--markdown FILE] [--figure FILE] [--from FILE]
 
 Parts: passes (weighted mini-bucket beside pyGMs), sweeps (GDD beside tree-reweighted messages), memory, curves. Each
-measurement has a process of its own: ``bound_runs.py`` is ours, ``bound_peers.py`` the peer's.
+measurement has a process of its own: ``ours.py`` is ours, ``peers.py`` the peer's.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-import tempfile
-import time
 from pathlib import Path
-from typing import Any
 
-import bound_tables
-import machine
 import numpy as np
-from bound_runs import grid
-from jobs import ask
 
 from beliefs.inference.base import Problem
 from beliefs.inference.orders.planned import planned_order
+from benchmarks import machine
+from benchmarks.bounds import tables
+from benchmarks.bounds.ours import grid
+from benchmarks.frame import Options, Result, Run, Suite, say
 
-RESULTS = Path(__file__).parent / "results" / "local" / "bounds.json"
-PARTS = ("passes", "sweeps", "memory", "curves")
+OURS = "benchmarks.bounds.ours"
 IBOUNDS = (1, 5, 10, 15)
 GRIDS = ((300, 2), (300, 8), (100, 21))
 
-Result = dict[str, Any]
 
-
-def parsed(arguments: list[str]) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", type=lambda text: text.split(","), metavar="PARTS", help="with commas between")
-    parser.add_argument("--quick", action="store_true", help="small grids, no peer: half a minute")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add rounds, the time of a curve, and where the curves are drawn."""
     parser.add_argument("--limit", type=float, default=20.0, metavar="SECONDS", help="of each curve")
     parser.add_argument("--rounds", type=int, default=9, help="rounds of every sweep")
-    parser.add_argument("--peers-python", default=sys.executable, metavar="FILE", help="interpreter that has the peer")
-    parser.add_argument("--json", type=Path, default=RESULTS, metavar="FILE", help="where the measurements go")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="where the tables go, besides the terminal")
     parser.add_argument("--figure", type=Path, metavar="FILE", help="where the curves are drawn")
-    parser.add_argument("--from", dest="stored", type=Path, metavar="FILE", help="measure nothing: show this JSON file")
-    options = parser.parse_args(arguments)
-    options.parts = options.only or list(PARTS)
-    if not set(options.parts) <= set(PARTS):
-        parser.error(f"the parts are {', '.join(PARTS)}")
-    return options
 
 
-def say(text: str) -> None:
-    """Tell the one who waits."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def measure(options: argparse.Namespace) -> Result:
+def measure(run: Run) -> None:
     """Measure all parts asked for."""
-    started = time.time()
-    result: Result = {
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "machine": machine.description(),
-        "versions": machine.versions(),
-        "speed": machine.speed(),
-        "notes": [],
-    }
-    parts = {"passes": _passes, "sweeps": _sweeps, "memory": _memory, "curves": _curves}
-    with tempfile.TemporaryDirectory() as name:
-        for part in options.parts:
-            parts[part](options, Path(name), result)
-    result["seconds"] = time.time() - started
-    return result
+    run.result["speed"] = machine.speed()
+    for part in run.options.parts:
+        PARTS[part](run)
 
 
-def _asked(script: str, request: Result, folder: Path, result: Result, python: str = sys.executable) -> Result:
-    """Ask a process; a failure is a note."""
-    answer = ask(script, request, folder, python)
-    if "failed" in answer:
-        result["notes"].append(f"{script}, {request['task']}: {answer['failed']}")
-        say(result["notes"][-1])
-    return answer
-
-
-def _passes(options: argparse.Namespace, folder: Path, result: Result) -> None:
-    side = 20 if options.quick else 50
+def _passes(run: Run) -> None:
+    side = 20 if run.options.quick else 50
     graph = grid(side, 2)
     layout = graph.layout
     pairs = np.flatnonzero(np.diff(layout.scope_ptr) == 2)
@@ -95,57 +50,57 @@ def _passes(options: argparse.Namespace, folder: Path, result: Result) -> None:
         "tables": graph.theta[2 * graph.n_vars :].reshape(-1, 2, 2),
         "order": planned_order(Problem(graph), "auto").order,
     }
-    np.savez(folder / "case.npz", **case)
+    path = run.folder / "case.npz"
+    np.savez(path, **case)
     found: Result = {}
     for ibound in IBOUNDS:
-        request: Result = {"task": "passes", "side": side, "ibound": ibound, "case": str(folder / "case.npz")}
-        ours = _asked("bound_runs.py", request, folder, result)
+        request: Result = {"task": "passes", "side": side, "ibound": ibound, "case": str(path)}
+        ours = run.ask(OURS, request, "our passes")
         theirs: Result = {}
-        if not options.quick and ibound <= 10:
-            theirs = _asked("bound_peers.py", request, folder, result, options.peers_python)
+        if not (run.options.quick or run.options.no_peers) and ibound <= 10:
+            theirs = run.ask("benchmarks.bounds.peers", request, "pyGMs' passes", peer=True)
         found[str(ibound)] = {"ours": ours, "pygms": theirs}
-        say(f"i-bound {ibound}: {1e3 * (ours['up'] + ours['down']):.3g} ms, pyGMs {theirs.get('up', 0):.3g} s up")
-    result["passes"] = {"side": side, "found": found}
+        if "down" in ours:
+            say(f"i-bound {ibound}: {1e3 * (ours['up'] + ours['down']):.3g} ms, pyGMs {theirs.get('up', 0):.3g} s up")
+    run.result["passes"] = {"side": side, "found": found}
 
 
-def _sweeps(options: argparse.Namespace, folder: Path, result: Result) -> None:
-    result["sweeps"] = {}
-    for side, states in ((50, 2), (50, 8)) if options.quick else GRIDS:
-        request = {"task": "sweeps", "side": side, "states": states, "rounds": options.rounds}
-        answer = _asked("bound_runs.py", request, folder, result)
-        result["sweeps"][f"{side}x{side}, K={states}"] = answer.get("found", {})
+def _sweeps(run: Run) -> None:
+    run.result["sweeps"] = {}
+    for side, states in ((50, 2), (50, 8)) if run.options.quick else GRIDS:
+        request = {"task": "sweeps", "side": side, "states": states, "rounds": run.options.rounds}
+        answer = run.ask(OURS, request, "sweeps")
+        run.result["sweeps"][f"{side}x{side}, K={states}"] = answer.get("found", {})
         say(f"{side}x{side}, K={states}: {answer.get('found')}")
 
 
-def _memory(options: argparse.Namespace, folder: Path, result: Result) -> None:
-    if not options.quick:
-        result["memory"] = _asked("bound_runs.py", {"task": "memory"}, folder, result).get("found", {})
+def _memory(run: Run) -> None:
+    if not run.options.quick:
+        run.result["memory"] = run.ask(OURS, {"task": "memory"}, "memory").get("found", {})
 
 
-def _curves(options: argparse.Namespace, folder: Path, result: Result) -> None:
-    side, limit = (12, 1.0) if options.quick else (40, options.limit)
-    result["curves"] = _asked("bound_runs.py", {"task": "curves", "side": side, "limit": limit}, folder, result)
-    result["curves"]["side"] = side
+def _curves(run: Run) -> None:
+    side, limit = (12, 1.0) if run.options.quick else (40, run.options.limit)
+    answer = run.ask(OURS, {"task": "curves", "side": side, "limit": limit}, "curves")
+    if "found" in answer:
+        run.result["curves"] = tables.thinned(answer) | {"side": side}
 
 
-def main(arguments: list[str]) -> None:
-    """Measure or load, then print, write and draw."""
-    options = parsed(arguments)
-    if options.stored is not None:
-        result: Result = json.loads(options.stored.read_text())
-    else:
-        result = measure(options)
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(bound_tables.thinned(result), indent=1) + "\n")
-        say(f"measured in {result['seconds']:.0f} s; wrote {options.json}")
-    text = bound_tables.page(result)
-    print(text)
-    if options.markdown is not None:
-        options.markdown.parent.mkdir(parents=True, exist_ok=True)
-        options.markdown.write_text(text)
+def page(result: Result, options: Options) -> str:
+    """Return the tables, and draw the curves where that is wanted."""
     if options.figure is not None:
-        bound_tables.draw(result, options.figure)
+        tables.draw(result, options.figure)
+    return tables.page(result)
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+PARTS = {"passes": _passes, "sweeps": _sweeps, "memory": _memory, "curves": _curves}
+SUITE = Suite(
+    "bounds",
+    __doc__,
+    measure,
+    page,
+    parts=tuple(PARTS),
+    quick="small grids, no peer: half a minute",
+    has_peers=True,
+    add_options=add_options,
+)

@@ -12,17 +12,15 @@ Result = dict[str, Any]
 _POINTS = 60  # of a curve that are kept
 
 
-def thinned(result: Result) -> Result:
-    """Return the result with every curve at about as many points as the eye can tell."""
-    if "found" not in result.get("curves", {}):
-        return result
+def thinned(curves: Result) -> Result:
+    """Return every curve at about as many points as the eye can tell."""
     found = {}
-    for name, curve in result["curves"]["found"].items():
+    for name, curve in curves["found"].items():
         seconds = np.array(curve["seconds"])
         wanted = np.geomspace(seconds[0], seconds[-1], _POINTS) if len(seconds) > 1 else seconds
         keep = np.unique(np.searchsorted(seconds, wanted).clip(0, len(seconds) - 1))
         found[name] = {key: np.round(np.array(curve[key])[keep], 6).tolist() for key in ("seconds", "upper")}
-    return result | {"curves": result["curves"] | {"found": found}}
+    return curves | {"found": found}
 
 
 def passes(result: Result) -> str:

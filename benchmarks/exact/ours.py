@@ -10,12 +10,12 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from cases import Case
-from clock import best_of
-from jobs import Answer, Report, serve
 
 import beliefs as bl
 from beliefs.inference.base import Problem
+from benchmarks.clock import best_of
+from benchmarks.exact.cases import Case
+from benchmarks.jobs import Answer, Report, serve
 
 METHOD = bl.JunctionTree()
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from clock import best_of, give_up_after
-from jobs import Answer, Report, serve
+
+from benchmarks.clock import best_of, give_up_after
+from benchmarks.jobs import Answer, Report, serve
 
 PACKAGES = {"pyagrum": "pyAgrum", "pgmpy": "pgmpy"}
 SUFFICES = 0.4  # of the cap: a peer that needs more for all marginals is not asked again with evidence

@@ -1,10 +1,12 @@
-"""The measurements as Markdown tables, which read well on a terminal too."""
+"""The measurements of exact inference as Markdown."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from benchmarks.tables import seconds, size, table, times
 
 Result = dict[str, Any]
 Case = dict[str, Any]
@@ -13,32 +15,6 @@ PASSES = 4  # the least traffic: collect reads and writes each cell, distribute 
 COUNTED = 0.02  # seconds of pyAgrum's: below that, a ratio compares the overhead of calls
 LARGE = 1e6  # cells: below that, tables live in caches and the bandwidth of memory limits nothing
 PEER_NAMES = {"pyagrum": "pyAgrum", "pgmpy": "pgmpy"}
-
-
-# -- numbers ------------------------------------------------------------------------------------------------------
-def seconds(value: float | None) -> str:
-    """Return a duration in three digits."""
-    if value is None:
-        return "-"
-    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value / 1e-9:.3g} ns"
-
-
-def times(value: float | None) -> str:
-    """Return a ratio."""
-    if value is None:
-        return "-"
-    return f"{value:.0f}x" if value >= 100 else f"{value:.2g}x" if value < 10 else f"{value:.1f}x"
-
-
-def size(n_bytes: float) -> str:
-    """Return a number of bytes."""
-    for scale, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if n_bytes >= scale:
-            return f"{n_bytes / scale:.3g} {unit}"
-    return f"{n_bytes:.0f} B"
 
 
 def brief(reason: str) -> str:
@@ -90,18 +66,6 @@ def _peer_header(result: Result) -> list[str]:
 
 
 # -- tables -------------------------------------------------------------------------------------------------------
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table with aligned columns: names to the left, numbers to the right."""
-    widths = [max(3, *(len(row[k]) for row in [header, *rows])) for k in range(len(header))]
-
-    def line(row: Sequence[str]) -> str:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        return "| " + " | ".join(cells) + " |"
-
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    return "\n".join([line(header), "| " + " | ".join(rule) + " |", *map(line, rows)])
-
-
 def _rows(result: Result, row: Callable[[Case], list[str]]) -> list[list[str]]:
     cases = result["cases"]
     return [row(case) if "marginals" in case["ours"] else _failed(case, row) for case in cases.values()]

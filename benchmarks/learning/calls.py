@@ -1,6 +1,6 @@
 """Whole calls of learning beside their kernels: fits and predictions, as a user waits for them.
 
-    python benchmarks/calls_learning.py [--quick] [--repeats N] [--json FILE] [--markdown FILE]
+    python -m benchmarks.learning.calls [--quick] [--repeats N] [--json FILE] [--markdown FILE] [--from FILE]
 
 Images of 100 x 100 pixels, sentences of CoNLL-2000 (read from the folder ``nlp`` of ``BELIEFS_DATA``, left out where
 that is missing), and 2,000 graphs of ten vertices, each of another structure. One thread, kernels from the cache;
@@ -10,26 +10,21 @@ checking the input, making structures and the optimiser are included.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import warnings
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import chunking_data
-import machine
 import numpy as np
-from call_clock import timed
-from learning_pass import images
-from tables import seconds, times
 
 import beliefs as bl
+from benchmarks.call_clock import timed
+from benchmarks.frame import Options, Result, Run, Suite, say
+from benchmarks.learning.chunking import data
+from benchmarks.learning.image_pass import images
+from benchmarks.tables import plain, seconds, times
 
 Case = tuple[str, str, Callable[[], Any], int]
 """What is called, its options, the call, and for how many instances."""
-
-Row = dict[str, Any]
 
 
 def tiny_graphs(n: int, size: int = 10, chords: int = 4, seed: int = 0) -> tuple[list[Any], list[np.ndarray]]:
@@ -49,29 +44,46 @@ def tiny_graphs(n: int, size: int = 10, chords: int = 4, seed: int = 0) -> tuple
     return X, Y
 
 
-def cases(quick: bool) -> Iterator[Case]:
-    """Yield the calls."""
+def cases(quick: bool, estimators: Sequence[str]) -> Iterator[Case]:
+    """Yield the calls of the estimators."""
+    for name in estimators:
+        yield from CASES[name](quick)
+
+
+def grids(quick: bool) -> Iterator[Case]:
+    """Yield the calls on images."""
     X, Y = images(*((2, 30, 30) if quick else (4, 100, 100)))
     for text, options in (
         ("univariate_logistic, 5 sweeps of trw", {"loss": "univariate_logistic", "n_sweeps": 5}),
         ("surrogate_likelihood, trw", {"loss": "surrogate_likelihood"}),
     ):
         yield from both(bl.GridCRF(max_iters=20, **options), "GridCRF", text, X, Y)
-    if chunking_data.folder() is not None:
-        sentences = chunking_data.sentences("train", 50 if quick else 500)
-        words, tags = [chunking_data.attributes(s) for s in sentences], [chunking_data.tags(s) for s in sentences]
+
+
+def chains(quick: bool) -> Iterator[Case]:
+    """Yield the calls on sentences, where these are."""
+    if data.folder() is not None:
+        sentences = data.sentences("train", 50 if quick else 500)
+        words, tags = [data.attributes(s) for s in sentences], [data.tags(s) for s in sentences]
         chain = bl.ChainCRF(max_iters=20, all_transitions=False)
         yield from both(chain, "ChainCRF", "likelihood, words", words, tags)
-    graphs, labels = tiny_graphs(100 if quick else 2000)
+
+
+def graphs(quick: bool) -> Iterator[Case]:
+    """Yield the calls on small graphs."""
+    X, Y = tiny_graphs(100 if quick else 2000)
     for text, options in (
         ("likelihood, exact", {"loss": "likelihood"}),
         ("surrogate_likelihood, trw", {"loss": "surrogate_likelihood"}),
         ("clique_logistic, 10 sweeps of trw", {"loss": "clique_logistic"}),
     ):
-        yield from both(bl.GraphCRF(max_iters=20, **options), "GraphCRF", text, graphs, labels)
-    alike = [(unary, graphs[0][1]) for unary, _ in graphs]
+        yield from both(bl.GraphCRF(max_iters=20, **options), "GraphCRF", text, X, Y)
+    alike = [(unary, X[0][1]) for unary, _ in X]
     crf = bl.GraphCRF(max_iters=20, loss="clique_logistic")
-    yield from both(crf, "GraphCRF", "the same, one structure for all", alike, labels)
+    yield from both(crf, "GraphCRF", "the same, one structure for all", alike, Y)
+
+
+CASES = {"GridCRF": grids, "ChainCRF": chains, "GraphCRF": graphs}
 
 
 def both(crf: Any, name: str, text: str, X: list[Any], Y: list[Any]) -> Iterator[Case]:
@@ -80,44 +92,43 @@ def both(crf: Any, name: str, text: str, X: list[Any], Y: list[Any]) -> Iterator
     yield f"{name}.predict", text, lambda: crf.predict(X), len(X)
 
 
-def measured(quick: bool = False, repeats: int = 3) -> list[Row]:
+def measure(run: Run) -> None:
     """Time all calls."""
-    found = []
-    for name, text, run, n in cases(quick):
+    run.result["calls"] = []
+    for name, text, call, n in cases(run.options.quick, run.options.parts):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", bl.ConvergenceWarning)  # fits are cut short
-            timing = timed(run, repeats)
+            timing = timed(call, 1 if run.options.quick else run.options.repeats)
         row = {"call": name, "options": text, "instances": n, "seconds": timing.call, "kernels": timing.kernels}
-        print(f"{name:18s} {text:40s} {seconds(timing.call):>9s} {times(timing.ratio):>6s}", file=sys.stderr)
-        found.append(row)
-    return found
+        say(f"{name:18s} {text:40s} {seconds(timing.call):>9s} {times(timing.ratio):>6s}")
+        run.result["calls"].append(row)
 
 
-def table(rows: list[Row]) -> str:
+def page(result: Result, options: Options) -> str:
     """Return the measurements as a Markdown table."""
-    lines = ["| call | with | instances | the call | an instance | its kernels | call / kernels |"]
-    lines.append("| --- | --- | --: | --: | --: | --: | --: |")
-    for row in rows:
+    rows = []
+    for row in result["calls"]:
         each, ratio = row["seconds"] / row["instances"], row["seconds"] / row["kernels"]
         shown = [row["call"], row["options"], f"{row['instances']:,}", seconds(row["seconds"]), seconds(each)]
-        lines.append("| " + " | ".join([*shown, seconds(row["kernels"]), times(ratio)]) + " |")
-    return "\n".join(lines) + "\n"
+        rows.append([*shown, seconds(row["kernels"]), times(ratio)])
+    columns = ["call", "with", "instances", "the call", "an instance", "its kernels", "call / kernels"]
+    return "\n".join(plain(columns, rows, ["---"] * 2 + ["--:"] * 5))
 
 
-def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small data, one run each")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add how often."""
     parser.add_argument("--repeats", type=int, default=3, help="calls of which the best counts")
-    parser.add_argument("--json", type=Path, help="write the measurements")
-    parser.add_argument("--markdown", type=Path, help="write the table")
-    options = parser.parse_args(arguments)
-    rows = measured(options.quick, 1 if options.quick else options.repeats)
-    print(table(rows))
-    if options.json is not None:
-        options.json.write_text(json.dumps({"machine": machine.description(), "calls": rows}, indent=1) + "\n")
-    if options.markdown is not None:
-        options.markdown.write_text(table(rows))
 
+
+SUITE = Suite(
+    "learning.calls",
+    __doc__,
+    measure,
+    page,
+    parts=tuple(CASES),
+    quick="small data, one run each",
+    add_options=add_options,
+)
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    SUITE.main()

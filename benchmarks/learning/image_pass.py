@@ -1,6 +1,6 @@
 """One pass of learning over images: seconds, messages a second, where the time goes, and memory.
 
-    python benchmarks/learning_pass.py [--images 20] [--quick] [--output FILE]
+    python -m benchmarks.learning.image_pass [--images 20] [--quick] [--json FILE] [--markdown FILE] [--from FILE]
 
 The gradient of the clique logistic loss through ten sweeps of TRW, over noisy black and white images of 200 x 150
 pixels (one table for horizontal, one for vertical edges). Time outside kernels and matrix products is found by wrapping
@@ -11,15 +11,12 @@ held against what is allocated at the peak.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import machine
 import numpy as np
 
 import beliefs as bl
@@ -29,9 +26,16 @@ from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.marginal import CliqueLogistic, UnivariateLogistic
 from beliefs.model.features import LogLinearTemplate
+from benchmarks.clock import least
+from benchmarks.frame import Options, Result, Run, Suite
+from benchmarks.tables import table
 
 HEIGHT, WIDTH, SWEEPS = 150, 200, 10
-RESULTS = Path(__file__).parent / "results" / "learning_pass.json"
+REPEATS = 3
+FIGURES = (
+    "images", "pixels", "sweeps", "seconds a pass", "messages a second, there and back", "ns a message, there and back",
+    "share outside kernels and products", "seconds a pass, two threads",
+)  # fmt: skip
 
 
 def images(n: int, height: int, width: int, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -114,15 +118,6 @@ def watched(run: Callable[[], object]) -> tuple[float, float]:
             setattr(place, key, value)
 
 
-def best(run: Callable[[], object], repeats: int = 3) -> float:
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
-
-
 def memory(height: int, width: int) -> dict[str, float]:
     """Return bytes stated for copies of messages, and allocated at the peak of one evaluation, by number of sweeps."""
     found = {}
@@ -142,14 +137,14 @@ def memory(height: int, width: int) -> dict[str, float]:
     return found | {"bytes a sweep, allocated": more / (3 * SWEEPS), "bytes a sweep, stated": stated / (3 * SWEEPS)}
 
 
-def measure(n: int, height: int, width: int) -> dict[str, Any]:
+def speed(n: int, height: int, width: int) -> Result:
+    """Return seconds of a pass, by message and by where they go."""
     loss, weights, instances = prepared(n, height, width, 1)
-    two, _, _ = prepared(1, height, width, 2)
     two = CliqueLogistic(template=loss.template, through=loss.through, threads=2)
     edges = sum(int((np.diff(i.layout.scope_ptr) == 2).sum()) for i in instances)
     messages = 2 * edges * 2 * SWEEPS  # both directions, forward and backward
     loss.value_and_grad(weights, instances[:1])
-    alone = best(lambda: loss.value_and_grad(weights, instances))
+    alone = least(lambda: loss.value_and_grad(weights, instances), REPEATS)
     total, inside = watched(lambda: loss.value_and_grad(weights, instances))
     return {
         "images": n,
@@ -159,28 +154,40 @@ def measure(n: int, height: int, width: int) -> dict[str, Any]:
         "messages a second, there and back": messages / alone,
         "ns a message, there and back": 1e9 * alone / messages,
         "share outside kernels and products": 1 - inside / total,
-        "seconds a pass, two threads": best(lambda: two.value_and_grad(weights, instances)),
-        "memory": memory(height, width),
+        "seconds a pass, two threads": least(lambda: two.value_and_grad(weights, instances), REPEATS),
     }
 
 
-def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add how many images."""
     parser.add_argument("--images", type=int, default=20)
-    parser.add_argument("--quick", action="store_true", help="two small images")
-    parser.add_argument("--output", type=Path, help=f"default: {RESULTS.name} in results/, nothing for a quick run")
-    options = parser.parse_args(arguments)
-    shape = (30, 40) if options.quick else (HEIGHT, WIDTH)
-    found = measure(2 if options.quick else options.images, *shape)
-    for name, value in found.items():
-        if name != "memory":
-            print(f"{name:40s}{value:14.4g}")
-    print("memory, MB: " + ", ".join(f"{name} {value / 1e6:.2f}" for name, value in found["memory"].items()))
-    output = options.output or (None if options.quick else RESULTS)
-    if output is not None:
-        output.write_text(json.dumps({"machine": machine.description(), **found}, indent=1) + "\n")
-        print(f"Written: {output}")
 
+
+def measure(run: Run) -> None:
+    """Measure time and memory."""
+    shape = (30, 40) if run.options.quick else (HEIGHT, WIDTH)
+    if "time" in run.options.parts:
+        run.result |= speed(2 if run.options.quick else run.options.images, *shape)
+    if "memory" in run.options.parts:
+        run.result["memory"] = memory(*shape)
+
+
+def page(result: Result, options: Options) -> str:
+    """Return the measurements as one table."""
+    rows = [[name, f"{result[name]:.4g}"] for name in FIGURES if name in result]
+    rows += [[f"memory, {name}", f"{value / 1e6:.2f} MB"] for name, value in result.get("memory", {}).items()]
+    return table(["a pass over images", ""], rows)
+
+
+SUITE = Suite(
+    "learning.image_pass",
+    __doc__,
+    measure,
+    page,
+    parts=("time", "memory"),
+    quick="two small images",
+    add_options=add_options,
+)
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    SUITE.main()

@@ -6,12 +6,13 @@ compute the value of log Z in each iteration; there is no way to leave that out.
 
 from __future__ import annotations
 
-import time
 from importlib import metadata
 from typing import Any
 
 import numpy as np
-from jobs import Answer, Report, serve
+
+from benchmarks.clock import least
+from benchmarks.jobs import Answer, Report, serve
 
 ITERATIONS = (1, 3)
 REPEATS = 3
@@ -31,15 +32,8 @@ def build(case: Any) -> Any:
 
 def one_iteration(run: Any, model: Any) -> float:
     """Return the seconds of one iteration."""
-    seconds = []
-    for n in ITERATIONS:
-        best = np.inf
-        for _ in range(REPEATS):
-            start = time.perf_counter()
-            run(model, maxIter=n)
-            best = min(best, time.perf_counter() - start)
-        seconds.append(best)
-    return (seconds[1] - seconds[0]) / (ITERATIONS[1] - ITERATIONS[0])
+    few, many = (least(lambda n=n: run(model, maxIter=n), REPEATS) for n in ITERATIONS)
+    return (many - few) / (ITERATIONS[1] - ITERATIONS[0])
 
 
 def sweeps(request: Answer, report: Report) -> None:

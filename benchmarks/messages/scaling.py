@@ -5,7 +5,6 @@ Each task runs in a process of its own. Memory is the resident set, watched by a
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 import warnings
@@ -13,15 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import machine
 import numpy as np
-from jobs import Answer, Report, serve
-from message_cases import Grid
-from sweeps import Contender, interleaved, iterate
 
 import beliefs as bl
 from beliefs.datasets import uai_instances
 from beliefs.inference.base import Problem
+from benchmarks import machine
+from benchmarks.jobs import Answer, Report, serve
+from benchmarks.messages.cases import Grid
+from benchmarks.messages.sweeps import Contender, flooding, interleaved, iterate
 
 METHODS = ("bp", "trw", "fractional_bp", "mean_field", "gibbs")
 PROBLEMS = (
@@ -98,9 +97,6 @@ def memory(request: Answer, report: Report) -> None:
 # -- factors of any arity ---------------------------------------------------------------------------------------------
 def factors(request: Answer, report: Report) -> None:
     """Measure published problems: ns a message, the least traffic of a sweep, and plain NumPy."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from messages_reference import Flooding
-
     bandwidth = machine.speed()["copy_gb_per_s"]
     found: dict[str, Any] = {}
     for problem in largest_problems(request["kinds"], request["each"]):
@@ -112,7 +108,7 @@ def factors(request: Answer, report: Report) -> None:
         moved = 8 * int(lay.factor_size[arity >= 2].sum())
         moved += 16 * int(lay.card[lay.scope_vars[sending]].sum()) + 16 * int(lay.n_states)
         with np.errstate(all="ignore"):
-            plain = Contender("numpy", Flooding(graph).step, n_messages)
+            plain = Contender("numpy", flooding(graph).step, n_messages)
             tier, times = _begun_and_settled(graph, plain, 2 * n_messages, request["rounds"])
         found[problem.key.split("/", 1)[1]] = {
             "n_vars": graph.n_vars, "n_factors": graph.n_factors, "arity": int(arity.max()),

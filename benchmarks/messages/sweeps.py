@@ -15,20 +15,19 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import machine
 import numpy as np
-from jobs import Answer, Report, serve
-from message_cases import RHO, RULES, Grid, Rule
-from reference_kernel import Reference
 
 import beliefs as bl
 from beliefs.errors import BeliefsError
 from beliefs.inference.base import Problem, Task
 from beliefs.inference.registry import METHODS
 from beliefs.inference.text import parse_method
+from benchmarks import machine
+from benchmarks.jobs import ROOT, Answer, Report, serve
+from benchmarks.messages.cases import RHO, RULES, Grid, Rule
+from benchmarks.reference_kernel import Reference
 
 SLICE = 0.03  # seconds
 TICK = 0.001  # seconds
@@ -173,16 +172,21 @@ def all_rules(request: Answer, report: Report) -> None:
         report(rules=rules, notes=notes)
 
 
-def _plain_numpy(case: Grid) -> dict[str, float]:
-    """Measure the NumPy loops that the tests compare with, on a small grid: nanoseconds a message."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+def flooding(graph: bl.FactorGraph, rho: Any = None) -> Any:
+    """Return the plain NumPy loops that the tests compare with."""
+    sys.path.insert(0, str(ROOT / "tests"))
     from messages_reference import Flooding
 
+    return Flooding(graph, rho)
+
+
+def _plain_numpy(case: Grid) -> dict[str, float]:
+    """Measure the NumPy loops that the tests compare with, on a small grid: nanoseconds a message."""
     small = Grid(SMALL.get(case.states, 12), case.states, case.tied)
     graph = bl.FactorGraph.pairwise(*small.arrays())
     found = {}
     for name, rho in (("bp", 1.0), ("trw", 0.5)):
-        loops = Flooding(graph, np.where(np.diff(graph.layout.scope_ptr) == 2, rho, 1.0))
+        loops = flooding(graph, np.where(np.diff(graph.layout.scope_ptr) == 2, rho, 1.0))
         run = Contender(name, loops.step, small.n_messages)
         found[name] = interleaved([run], 2)[name]["ns"]
     return found

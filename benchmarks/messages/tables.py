@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from message_cases import AIMS, LIBDAI, PLAIN, RULES, Grid, Rule, limit_ns, page_loop
-from tables import seconds, size, table, times
+from benchmarks.messages.cases import AIMS, LIBDAI, PLAIN, RULES, Grid, Rule, limit_ns, page_loop
+from benchmarks.tables import seconds, size, table, times
 
 Result = dict[str, Any]
 FREE = "reference, a table per edge"

@@ -1,59 +1,49 @@
 """Published inference problems: how far answers are from the reference answers, and whether bounds hold.
 
-    python benchmarks/uai.py --task PR|MAR|MMAP [--limit SECONDS] [--methods auto,bp,trw] [--all] [--fresh]
+    python -m benchmarks.uai --task PR|MAR|MMAP [--limit SECONDS] [--methods auto,bp,trw] [--all] [--fresh]
 
 The problems are those of ``uai_index.csv`` in the data folder (``BELIEFS_DATA`` or ``--data``): those marked ``core``,
 or with ``--all`` every one. References known to be wrong are left out by :func:`beliefs.datasets.uai_instances`.
 Results are written after every problem, and a run goes on where the last one ended; ``--fresh`` begins anew. PR and MAR
-are one question to the library, so a run for one of them answers the other. What is asked and checked is in
-``uai_tasks.py``, how answers are scored in ``uai_scores.py``, the tables are in ``uai_tables.py``.
+are one question to the library, so a run for one of them answers the other. ``--only`` takes problems whose key
+contains one of the texts, ``--markdown`` the folder of ``uai_pr.inc`` and so on. What is asked and checked is in
+``tasks.py``, how answers are scored in ``scores.py``, the tables are in ``tables.py``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
-import time
-from pathlib import Path
-from typing import Any
-
-import machine
-import uai_tables
-from uai_scores import score
-from uai_tasks import DOORS, asked, described, door_tasks
 
 from beliefs.datasets import UaiInstance, uai_instances
 from beliefs.errors import FormatError
+from benchmarks.frame import Options, Result, Run, Suite, say, write_json
+from benchmarks.uai import tables
+from benchmarks.uai.scores import score
+from benchmarks.uai.tasks import DOORS, asked, described, door_tasks
 
-RESULTS = Path(__file__).parent / "results" / "local" / "uai.json"
-
-Result = dict[str, Any]
+QUICK_LIMIT, QUICK_MOST = 2.0, 5
 
 
-def parsed(arguments: list[str]) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the question, the methods, the limit, and how much of the collection."""
     parser.add_argument("--task", default="PR,MAR", help="PR, MAR, MMAP, with commas between")
     parser.add_argument("--methods", default="auto", help="with commas between, as text")
-    parser.add_argument("--limit", type=float, default=20.0, metavar="SECONDS", help="for one problem and method")
+    parser.add_argument("--limit", type=float, metavar="SECONDS", help="for one problem and method; 20")
     parser.add_argument("--all", action="store_true", help="every problem with a reference, not the core alone")
-    parser.add_argument("--only", metavar="TEXT", help="problems whose key contains this")
     parser.add_argument("--most", type=int, metavar="N", help="at most so many problems")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
-    parser.add_argument("--data", metavar="FOLDER", help="data sets; the environment's BELIEFS_DATA otherwise")
-    parser.add_argument("--json", type=Path, default=RESULTS, metavar="FILE", help="where the results go")
-    parser.add_argument("--markdown", type=Path, metavar="FOLDER", help="where the tables go: uai_pr.inc and so on")
-    parser.add_argument("--from", dest="stored", type=Path, metavar="FILE", help="run nothing: show this JSON file")
-    options = parser.parse_args(arguments)
-    if options.data is not None:
-        os.environ["BELIEFS_DATA"] = options.data
+
+
+def settle(options: Options) -> str | None:
+    """Read tasks and methods; a quick run has a file of its own, because limits are not mixed."""
     options.tasks = options.task.split(",")
-    if not set(options.tasks) <= DOORS.keys():
-        parser.error(f"the tasks are {', '.join(DOORS)}")
     options.methods = _split(options.methods)
-    return options
+    if options.quick:
+        options.json = options.json.with_stem(f"{options.json.stem}_quick")
+        options.most = options.most or QUICK_MOST
+    options.limit = options.limit or (QUICK_LIMIT if options.quick else 20.0)
+    return None if set(options.tasks) <= DOORS.keys() else f"the tasks are {', '.join(DOORS)}"
 
 
 def _split(text: str) -> list[str]:
@@ -68,45 +58,35 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def say(text: str) -> None:
-    """Tell the one who waits."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def load(options: argparse.Namespace) -> Result:
+def load(options: Options) -> Result:
     """Return the results so far, or none; those of another time limit are not mixed in, nor overwritten."""
     if options.fresh or not options.json.is_file():
-        return {"limit": options.limit, "machine": machine.description(), "problems": {}, "runs": {}}
+        return {"limit": options.limit, "problems": {}, "runs": {}}
     stored: Result = json.loads(options.json.read_text())
     if stored["limit"] != options.limit:
         raise SystemExit(f"{options.json} has results for {stored['limit']:g} s: give another --json, or --fresh")
-    return stored
+    return {name: stored[name] for name in ("limit", "machine", "problems", "runs")}
 
 
-def save(result: Result, path: Path) -> None:
-    """Write the results whole."""
-    result |= {"date": time.strftime("%Y-%m-%d", time.gmtime()), "versions": machine.versions()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(result, indent=1) + "\n")
-    part.replace(path)
-
-
-def run(options: argparse.Namespace) -> Result:
+def measure(run: Run) -> None:
     """Ask every method about every problem that was not asked before."""
-    result = load(options)
+    options = run.options
+    run.result |= load(options)
+    try:
+        known = uai_instances(core=None if options.all else True)
+    except FileNotFoundError as error:
+        raise SystemExit(f"{error}; published problems are not part of the package") from None
     for door in dict.fromkeys(DOORS[task] for task in options.tasks):
-        known = [p for p in uai_instances(core=None if options.all else True) if door_tasks(p, door)]
-        chosen = [p for p in known if options.only is None or options.only in p.key][: options.most]
+        posed = [p for p in known if door_tasks(p, door)]
+        chosen = [p for p in posed if any(text in p.key for text in options.only or [""])][: options.most]
         for number, problem in enumerate(chosen, 1):
-            lines = _ask(result, problem, door, options)
+            lines = _ask(run.result, problem, door, options)
             if lines:
                 say(f"{number}/{len(chosen)} {problem.key}: {'; '.join(lines)}")
-                save(result, options.json)
-    return result
+                write_json(options.json, run.result)
 
 
-def _ask(result: Result, problem: UaiInstance, door: str, options: argparse.Namespace) -> list[str]:
+def _ask(result: Result, problem: UaiInstance, door: str, options: Options) -> list[str]:
     """Ask the methods that have not answered yet; return one piece of text each."""
     runs = result["runs"].setdefault(door, {})
     todo = [m for m in options.methods if problem.key not in runs.setdefault(m, {})]
@@ -142,23 +122,19 @@ def _number(value: float | None, infinity: str) -> str:
     return infinity if value is None else f"{value:.6g}"
 
 
-def main(arguments: list[str]) -> None:
-    """Run or load, then print and write."""
-    options = parsed(arguments)
-    if options.stored is not None:
-        result: Result = json.loads(options.stored.read_text())
-    else:
-        try:
-            result = run(options)
-        except FileNotFoundError as error:
-            raise SystemExit(f"{error}; published problems are not part of the package") from None
-    for task in options.tasks:
-        text = uai_tables.page(result, task, DOORS[task], options.methods)
-        print(text)
-        if options.markdown is not None:
-            options.markdown.mkdir(parents=True, exist_ok=True)
-            (options.markdown / f"uai_{task.lower()}.inc").write_text(text)
+def pages(result: Result, options: Options) -> dict[str, str]:
+    """Return the tables of each task."""
+    return {
+        f"uai_{task.lower()}.inc": tables.page(result, task, DOORS[task], options.methods) for task in options.tasks
+    }
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+SUITE = Suite(
+    "uai",
+    __doc__,
+    measure,
+    pages,
+    quick=f"{QUICK_MOST} problems, {QUICK_LIMIT:g} s each",
+    add_options=add_options,
+    settle=settle,
+)

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
-from tables import seconds, table
-from uai_scores import PUBLISHED, score
+from benchmarks.tables import seconds, table
+from benchmarks.uai.scores import PUBLISHED, score
 
 Result = dict[str, Any]
 Runs = dict[str, dict[str, Result]]

@@ -13,11 +13,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-from uai_scores import independent_log_z, log_error, mean_hellinger, outside, up_to_digits
 
 import beliefs as bl
 from beliefs.datasets import UaiInstance
 from beliefs.errors import BeliefsError
+from benchmarks.uai.scores import independent_log_z, log_error, mean_hellinger, outside, up_to_digits
 
 Result = dict[str, Any]
 

@@ -14,14 +14,14 @@ import pytest
 import beliefs as bl
 from families import grid_pairs
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
 def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A file of the benchmarks, which import each other by bare names."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module(request.param)
+    """A module of the benchmarks, which are found from the root folder."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module(f"benchmarks.{request.param}")
 
 
 def of(name: str) -> Any:
@@ -29,7 +29,7 @@ def of(name: str) -> Any:
 
 
 # -- scores ----------------------------------------------------------------------------------------------------------
-@of("uai_scores")
+@of("uai.scores")
 def test_error_of_log_z_is_signed(module: ModuleType) -> None:
     assert module.log_error(3.0, 1.0) == 2.0
     assert module.log_error(1.0, 3.0) == -2.0
@@ -37,7 +37,7 @@ def test_error_of_log_z_is_signed(module: ModuleType) -> None:
     assert module.log_error(-math.inf, 0.0) == -math.inf
 
 
-@of("uai_scores")
+@of("uai.scores")
 def test_hellinger_distance_of_known_distributions(module: ModuleType) -> None:
     assert module.hellinger([1, 0], [0, 1]) == pytest.approx(1.0)
     assert module.hellinger([0.2, 0.8], [0.2, 0.8]) == 0.0
@@ -46,7 +46,7 @@ def test_hellinger_distance_of_known_distributions(module: ModuleType) -> None:
         module.hellinger([0.5, 0.5], [0.5, 0.5, 0.0])
 
 
-@of("uai_scores")
+@of("uai.scores")
 def test_mean_distance_leaves_out_observed_variables(module: ModuleType) -> None:
     found, reference = [[1, 0], [0.5, 0.5], [0, 1]], [[0, 1], [0.5, 0.5], [1, 0]]
     assert module.mean_hellinger(found, reference) == pytest.approx(2 / 3)
@@ -56,13 +56,13 @@ def test_mean_distance_leaves_out_observed_variables(module: ModuleType) -> None
         module.mean_hellinger(found, reference[:2])
 
 
-@of("uai_scores")
+@of("uai.scores")
 def test_errors_below_the_printed_digits_are_none(module: ModuleType) -> None:
     assert module.up_to_digits(-4e-5, 5e-5) == 0.0
     assert module.up_to_digits(-6e-5, 5e-5) == -6e-5
 
 
-@of("uai_scores")
+@of("uai.scores")
 def test_trivial_estimate_takes_factors_for_independent(module: ModuleType) -> None:
     """Right for factors that share no variable; a query takes the mean over its states instead of the sum."""
     tables = [[1.0, 3.0], [[1.0, 2.0, 3.0], [0.0, 5.0, 1.0]]]
@@ -74,7 +74,7 @@ def test_trivial_estimate_takes_factors_for_independent(module: ModuleType) -> N
     assert module.independent_log_z([2], [False], [[-math.inf, -math.inf]]) == -math.inf
 
 
-@of("uai_scores")
+@of("uai.scores")
 def test_scores_run_from_the_trivial_answer_to_the_right_one(module: ModuleType) -> None:
     assert [module.score("PR", e, 10.0) for e in (0.0, -2.5, 10.0, 11.0, None)] == [100.0, 75.0, 0.0, 0.0, 0.0]
     assert module.score("PR", 0.5, 0.0) == 50.0  # a trivial answer that is right by chance
@@ -83,7 +83,7 @@ def test_scores_run_from_the_trivial_answer_to_the_right_one(module: ModuleType)
     assert module.score("PR", 0.0, None) == 100.0  # Z = 0 was proved, the trivial solver is infinitely far
 
 
-@of("uai_scores")
+@of("uai.scores")
 def test_an_interval_that_excludes_the_reference_is_found(module: ModuleType) -> None:
     assert not module.outside(1.0, 2.0, 1.5, 0.0)
     assert not module.outside(1.0, 2.0, 2.04, 0.05)
@@ -93,7 +93,7 @@ def test_an_interval_that_excludes_the_reference_is_found(module: ModuleType) ->
     assert not module.outside(-math.inf, math.inf, -math.inf, 0.0)
 
 
-@of("uai_tables")
+@of("uai.tables")
 def test_tables_count_targets_wrong_sides_and_late_answers(module: ModuleType) -> None:
     about = {"n_vars": 3, "width": 2, "tasks": ["PR"], "log_z": "1.0", "trivial": {"PR": 10.0}}
     right = {"status": "CONVERGED", "bound": "EXACT", "value": 1.0, "lower": 1.0, "upper": 1.0, "seconds": 1.0}
@@ -116,9 +116,65 @@ def test_tables_count_targets_wrong_sides_and_late_answers(module: ModuleType) -
     assert "never" not in text
 
 
-@of("uai")
+@of("uai.run")
 def test_methods_are_split_at_commas_between_them_only(module: ModuleType) -> None:
     assert module._split("bp(damping=0.2, schedule=flooding), trw") == ["bp(damping=0.2, schedule=flooding)", "trw"]
+
+
+# -- the frame -------------------------------------------------------------------------------------------------------
+SUITES = ("bounds.run", "calls.run", "exact.run", "first_answer", "learning.calls", "learning.chunking.run",
+          "learning.image_pass", "learning.truncated.run", "limits", "messages.run", "uai.run")  # fmt: skip
+STORED = {
+    "bounds.run": "bounds", "calls.run": "calls", "exact.run": "exact", "learning.calls": "calls_learning",
+    "learning.chunking.run": "chunking", "learning.truncated.run": "truncated", "messages.run": "messages",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("module", SUITES, indirect=True)
+def test_suites_have_the_same_options(module: ModuleType) -> None:
+    options = module.SUITE.parsed(["--quick", "--json", "a.json", "--markdown", "b.inc"])
+    assert (options.quick, options.only, options.stored, options.markdown) == (True, None, None, Path("b.inc"))
+    chosen = module.SUITE.parts[:1] or ("Grids",)
+    assert module.SUITE.parsed(["--only", ",".join(chosen)]).only == list(chosen)
+
+
+@of("bounds.run")
+def test_unknown_parts_are_refused(module: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        module.SUITE.parsed(["--only", "passes,nothing"])
+    assert "unknown nothing; known are passes, sweeps, memory, curves" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", STORED, indirect=True)
+def test_stored_results_give_the_published_tables(module: ModuleType, tmp_path: Path) -> None:
+    name = STORED[module.__name__.removeprefix("benchmarks.")]
+    stored, made = ROOT / "benchmarks" / "results" / f"{name}.json", tmp_path / "made.inc"
+    assert module.SUITE.run(["--from", str(stored), "--markdown", str(made)]) == 0
+    assert made.read_text() == (ROOT / "docs" / "_tables" / f"{name}.inc").read_text()
+
+
+@of("frame")
+def test_a_run_is_written_shown_and_shown_again(module: ModuleType, tmp_path: Path) -> None:
+    def measure(run: Any) -> None:
+        run.result["found"] = list(run.options.parts)
+        run.note("nothing was left out")
+
+    def pages(result: Any, options: Any) -> dict[str, str]:
+        return {f"{name}.inc": f"{name}: {len(result['notes'])}" for name in result["found"]}
+
+    suite = module.Suite("of.nothing", None, measure, pages, parts=("one", "two"), has_failed=lambda result: True)
+    stored, first, again = tmp_path / "new" / "of.json", tmp_path / "first", tmp_path / "again"
+    assert suite.run(["--only", "two", "--json", str(stored), "--markdown", str(first)]) == 1
+    assert suite.run(["--from", str(stored), "--markdown", str(again)]) == 1
+    assert {path.name: path.read_text() for path in first.iterdir()} == {"two.inc": "two: 1\n"}
+    assert (again / "two.inc").read_text() == (first / "two.inc").read_text()
+    assert suite.parsed([]).json.name == "of_nothing.json"
+
+
+@of("jobs")
+def test_a_failed_process_says_why(module: ModuleType, tmp_path: Path) -> None:
+    answer = module.ask("benchmarks.messages.peers", {"task": "nothing"}, tmp_path)
+    assert answer == {"failed": "KeyError: 'nothing'"}
 
 
 # -- the reference loops ---------------------------------------------------------------------------------------------
@@ -164,7 +220,7 @@ def test_reference_sampler_follows_its_potentials(module: ModuleType, states: in
 
 
 # -- limits and ratios -----------------------------------------------------------------------------------------------
-@of("message_cases")
+@of("messages.cases")
 @pytest.mark.parametrize(
     ("states", "tied", "ns"), [(2, False, 2.5), (8, False, 17.0), (21, False, 89.6), (21, True, 21.1)]
 )
@@ -172,9 +228,9 @@ def test_limit_of_a_message(module: ModuleType, states: int, tied: bool, ns: flo
     assert module.limit_ns(states, tied, False, 24.0, 41.8) == pytest.approx(ns, abs=0.05)
 
 
-@of("message_tables")
+@of("messages.tables")
 def test_ratio_is_carried_over_through_the_reference(module: ModuleType) -> None:
-    cases = importlib.import_module("message_cases")
+    cases = importlib.import_module("benchmarks.messages.cases")
     case, rule = cases.Grid(300, 2), cases.RULES[0]
     then = 1e6 * cases.PLAIN[300, 2]["bp"] / case.n_messages  # ns a message on the machine of then
     for slower in (1.0, 3.0):  # a machine three times slower hurts both alike

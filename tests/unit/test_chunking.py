@@ -8,14 +8,14 @@ from types import ModuleType
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
 def data(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The file of the benchmarks, which import each other by bare names."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module("chunking_data")
+    """A module of the benchmarks, which are found from the root folder."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.learning.chunking.data")
 
 
 def test_attributes_reach_two_tokens_and_no_further_than_the_sentence(data: ModuleType) -> None:
@@ -59,14 +59,14 @@ def test_without_the_data_one_line_says_so(
     data: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("BELIEFS_DATA", str(tmp_path))
-    chunking = importlib.import_module("chunking")
-    assert chunking.main(["--json", str(tmp_path / "out.json")]) == 0
+    chunking = importlib.import_module("benchmarks.learning.chunking.run")
+    assert chunking.SUITE.run(["--json", str(tmp_path / "out.json")]) == 0
     assert capsys.readouterr().out.count("\n") == 1
     assert not (tmp_path / "out.json").exists()
 
 
 def test_tables_compare_with_the_peer(data: ModuleType) -> None:
-    chunking = importlib.import_module("chunking")
+    chunking = importlib.import_module("benchmarks.learning.chunking.run")
     run = {"evaluations": 12, "loss": 99.5, "f1": 93.7, "read": 1.0, "seconds": 9.0, "tagging": 0.1, "iterations": 11}
     run |= {"n_tokens": 5, "n_weights": 7, "extracting": 0.5, "processor": 0.1}
     sides = {"ours_1": [run | {"wall": 0.2}, run | {"wall": 0.1}], "peer": [run | {"wall": 0.4}]}

@@ -8,8 +8,8 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-import chunking_data
-from jobs import Answer, Report, serve
+from benchmarks.jobs import Answer, Report, serve
+from benchmarks.learning.chunking import data
 
 
 def train(request: Answer, report: Report) -> None:
@@ -26,12 +26,12 @@ def train(request: Answer, report: Report) -> None:
             if "time" in last and last["num"] > len(marks):
                 marks.append((time.perf_counter(), time.process_time(), float(last["loss"])))
 
-    train, test = (chunking_data.sentences(part, request["limit"]) for part in ("train", "test"))
-    inputs = [chunking_data.attributes(sentence) for sentence in train]
+    train, test = (data.sentences(part, request["limit"]) for part in ("train", "test"))
+    inputs = [data.attributes(sentence) for sentence in train]
     start = time.perf_counter()
     trainer = Watched(algorithm="lbfgs", verbose=False)
     for x, sentence in zip(inputs, train, strict=True):
-        trainer.append(x, chunking_data.tags(sentence))
+        trainer.append(x, data.tags(sentence))
     report(version=metadata.version("python-crfsuite"), read=time.perf_counter() - start)
     trainer.set_params({"c1": 0.0, "c2": request["c2"], "max_iterations": request["iterations"]})
     marks: list[tuple[float, float, float]] = []
@@ -42,7 +42,7 @@ def train(request: Answer, report: Report) -> None:
         seconds = time.perf_counter() - start
         tagger = pycrfsuite.Tagger()
         tagger.open(path)
-        held = [chunking_data.attributes(sentence) for sentence in test]
+        held = [data.attributes(sentence) for sentence in test]
         start = time.perf_counter()
         answers = [tagger.tag(x) for x in held]
         tagging = time.perf_counter() - start
@@ -53,7 +53,7 @@ def train(request: Answer, report: Report) -> None:
         evaluations=1 + sum(int(row["linesearch_trials"]) for row in trainer.logparser.iterations),
         seconds=seconds,
         tagging=tagging,
-        f1=chunking_data.f1([chunking_data.tags(sentence) for sentence in test], answers),
+        f1=data.f1([data.tags(sentence) for sentence in test], answers),
     )
 
 

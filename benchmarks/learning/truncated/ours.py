@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from jobs import Answer, Report, serve
-from message_cases import Grid
 
 import beliefs as bl
 from beliefs.inference.base import observed_point_masses
@@ -17,6 +14,9 @@ from beliefs.inference.messages.schedule import make_schedule
 from beliefs.learning.gradients.forms import message_run
 from beliefs.learning.gradients.message_run import setting_of
 from beliefs.learning.gradients.truncated import Truncated
+from benchmarks.clock import least
+from benchmarks.jobs import Answer, Report, serve
+from benchmarks.messages.cases import Grid
 
 NONE = np.zeros(0)
 clock = time.process_time  # of this process alone, whatever else the machine does
@@ -59,16 +59,6 @@ def compared(request: Answer, report: Report) -> None:
     report(apart=float(apart))
 
 
-def best(run: Callable[[], object], rounds: int, now: Callable[[], float] = clock) -> float:
-    """Return the best time of a number of rounds."""
-    found = np.inf
-    for _ in range(rounds):
-        start = now()
-        run()
-        found = min(found, now() - start)
-    return found
-
-
 def sweeps(request: Answer, report: Report) -> None:
     """Measure passes alone, then ``run`` and ``pullback`` as a loss calls them, then two at once."""
     graph = graph_of(Grid(**request["grid"]))
@@ -99,13 +89,13 @@ def sweeps(request: Answer, report: Report) -> None:
     def instance(_: int = 0) -> object:
         return way.run(graph).pullback(bar)
 
-    report(whole=best(instance, rounds) / n, n_bytes=way.n_bytes(graph.layout))
+    report(whole=least(instance, rounds, clock) / n, n_bytes=way.n_bytes(graph.layout))
     if request["threads"]:
         with ThreadPoolExecutor(2) as pool:
             ratios = []
             for _ in range(rounds):
-                alone = best(lambda: [instance(), instance()], 1, time.perf_counter)
-                ratios.append(alone / best(lambda: list(pool.map(instance, range(2))), 1, time.perf_counter))
+                alone = least(lambda: [instance(), instance()], 1)
+                ratios.append(alone / least(lambda: list(pool.map(instance, range(2))), 1))
         report(two_threads=float(np.median(ratios)), two_threads_best=max(ratios))
 
 

@@ -10,7 +10,8 @@ import time
 from typing import Any
 
 import numpy as np
-from jobs import Answer, Report, serve
+
+from benchmarks.jobs import Answer, Report, serve
 
 
 def passed(case: Any, unary: Any, tables: list[Any], n_passes: int) -> Any:
@@ -19,18 +20,18 @@ def passed(case: Any, unary: Any, tables: list[Any], n_passes: int) -> Any:
 
     rho, states = float(case["rho"]), unary.shape[1]
     ends = [torch.from_numpy(case[f"ends{c}"]) for c in range(len(tables))]
-    said = [torch.full((2, e.shape[1], states), -np.log(states), dtype=torch.float64) for e in ends]
+    messages = [torch.full((2, e.shape[1], states), -np.log(states), dtype=torch.float64) for e in ends]
     beta = unary
-    for e, m in zip(ends, said, strict=True):
+    for e, m in zip(ends, messages, strict=True):
         beta = beta.index_add(0, e.reshape(-1), rho * m.reshape(-1, states))
     for t in range(n_passes):
         for c in range(len(ends)) if t % 2 == 0 else range(len(ends) - 1, -1, -1):
-            cavity = beta[ends[c]] - said[c]
+            cavity = beta[ends[c]] - messages[c]
             to_u = torch.logsumexp(tables[c] + cavity[1][:, None, :], 2)
             to_v = torch.logsumexp(tables[c] + cavity[0][:, :, None], 1)
             new = torch.log_softmax(torch.stack([to_u, to_v]), 2)
-            beta = beta.index_add(0, ends[c].reshape(-1), rho * (new - said[c]).reshape(-1, states))
-            said[c] = new
+            beta = beta.index_add(0, ends[c].reshape(-1), rho * (new - messages[c]).reshape(-1, states))
+            messages[c] = new
     return beta
 
 

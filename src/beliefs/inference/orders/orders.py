@@ -60,7 +60,7 @@ MOST_RESTARTS = 10**6
 """Randomised runs of a heuristic: a search that nothing interrupts."""
 
 SECONDS_PER_CELL = 5e-9
-"""Measured by ``benchmarks/exact.py`` on large networks, where it is 4 to 6 ns: two products and their sums."""
+"""Measured by ``benchmarks.exact`` on large networks, where it is 4 to 6 ns: two products and their sums."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Certified bounds: passes, sweeps, memory, and bounds against time."""

@@ -1,0 +1,3 @@
+from benchmarks.bounds.run import SUITE
+
+SUITE.main()

@@ -1,0 +1,1 @@
+"""Whole calls of inference beside their sweeps or kernels."""

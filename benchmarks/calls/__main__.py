@@ -1,0 +1,3 @@
+from benchmarks.calls.run import SUITE
+
+SUITE.main()

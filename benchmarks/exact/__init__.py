@@ -1,0 +1,1 @@
+"""Exact inference, ours beside pyAgrum and pgmpy."""

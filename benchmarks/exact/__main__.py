@@ -1,0 +1,3 @@
+from benchmarks.exact.run import SUITE
+
+SUITE.main()

@@ -1,0 +1,1 @@
+"""Learning: whole fits, one gradient over images, truncated gradients beside torch, chains beside CRFsuite."""

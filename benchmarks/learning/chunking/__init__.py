@@ -1,0 +1,1 @@
+"""Linear chains on CoNLL-2000 chunking, ours beside CRFsuite."""

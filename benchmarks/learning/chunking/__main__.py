@@ -1,0 +1,3 @@
+from benchmarks.learning.chunking.run import SUITE
+
+SUITE.main()

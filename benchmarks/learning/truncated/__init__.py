@@ -1,0 +1,1 @@
+"""Gradients through sweeps of tree-reweighted messages, ours beside torch autograd."""

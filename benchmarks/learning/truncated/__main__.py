@@ -1,0 +1,3 @@
+from benchmarks.learning.truncated.run import SUITE
+
+SUITE.main()

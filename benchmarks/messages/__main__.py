@@ -1,0 +1,3 @@
+from benchmarks.messages.run import SUITE
+
+SUITE.main()

@@ -1,0 +1,1 @@
+"""Published problems: errors, scores, and whether bounds hold."""

@@ -1,0 +1,3 @@
+from benchmarks.uai.run import SUITE
+
+SUITE.main()
