@@ -177,6 +177,14 @@ def test_a_failed_process_says_why(module: ModuleType, tmp_path: Path) -> None:
     assert answer == {"failed": "KeyError: 'nothing'"}
 
 
+@of("exact.ours")
+def test_parts_of_exact_inference_are_seen(module: ModuleType) -> None:
+    with module.split() as seconds:
+        bl.infer(bl.datasets.make_ising_grid(4, seed=0), "junction_tree")
+    assert set(seconds) == set(module.PARTS)
+    assert all(seconds[name] > 0 for name in ("plan", "symbolic", "factor copy", "collect", "distribute", "read off"))
+
+
 # -- the reference loops ---------------------------------------------------------------------------------------------
 def grid(states: int, tied: bool) -> tuple[Any, Any, Any]:
     rng, edges = np.random.default_rng(states), np.array(grid_pairs(3, 4))
