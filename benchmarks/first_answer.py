@@ -10,14 +10,11 @@ other machines. A second process asks again, with what the first has left on dis
 
 from __future__ import annotations
 
-import os
-import resource
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from benchmarks.frame import Options, Result, Run, Suite, say
+from benchmarks.jobs import processor_seconds
 from benchmarks.tables import plain
 
 YARDSTICK = """
@@ -90,31 +87,19 @@ COMMANDS = {
 }
 
 
-def processor_seconds(arguments: list[str], cache: str | None) -> float:
-    """Run a process of its own and return its processor time; ``cache`` is the folder of its compiled kernels."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    if cache is not None:
-        env["NUMBA_CACHE_DIR"] = cache
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([sys.executable, *arguments], env=env, capture_output=True, text=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0:
-        raise SystemExit(done.stderr)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
 def measured(code: str) -> tuple[float, float]:
     """Return the processor seconds of a first and of a second process, which share a folder that was empty."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "question.py"  # Numba keeps no code of what has no file
         script.write_text(f"if __name__ == '__main__':\n    {code.strip().replace(chr(10), chr(10) + '    ')}\n")
-        first, second = (processor_seconds([str(script)], str(Path(folder) / "cache")) for _ in range(2))
+        cache = str(Path(folder) / "cache")
+        first, second = (processor_seconds([str(script)], NUMBA_CACHE_DIR=cache)[0] for _ in range(2))
     return first, second
 
 
 def measure(run: Run) -> None:
     """Measure the questions, and the commands unless some questions were chosen."""
-    processor_seconds(["-c", "import beliefs.cli.group"], None)  # Python's own files are compiled before
+    processor_seconds(["-c", "import beliefs.cli.group"])  # Python's own files are compiled before
     run.result |= {"unit": measured(YARDSTICK)[0], "questions": {}, "commands": {}}
     for name in run.options.parts:
         first, second = measured(QUESTIONS[name])
@@ -122,7 +107,7 @@ def measure(run: Run) -> None:
         say(f"{name}: {first:.1f} s, again {second:.1f} s")
     if run.options.only is None:
         for name, arguments in COMMANDS.items():
-            run.result["commands"][name] = min(processor_seconds(arguments, None) for _ in range(3))
+            run.result["commands"][name] = min(processor_seconds(arguments)[0] for _ in range(3))
 
 
 def page(result: Result, options: Options) -> str:

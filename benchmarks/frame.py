@@ -178,7 +178,7 @@ class Suite:
         if unknown:
             parser.error(f"unknown {', '.join(unknown)}; known are {', '.join(self.parts)}")
         options.parts = options.only or (options.quick and self.quick_parts) or self.parts
-        options.json = options.json or LOCAL / f"{self.name.replace('.', '_')}.json"
+        options.json = options.json or LOCAL / f"{self.name.replace('.', '_')}{'_quick' * options.quick}.json"
         if options.data is not None:
             os.environ["BELIEFS_DATA"] = options.data
         wrong = self.settle(options)

@@ -36,11 +36,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def settle(options: Options) -> str | None:
-    """Read tasks and methods; a quick run has a file of its own, because limits are not mixed."""
+    """Read tasks and methods."""
     options.tasks = options.task.split(",")
     options.methods = _split(options.methods)
     if options.quick:
-        options.json = options.json.with_stem(f"{options.json.stem}_quick")
         options.most = options.most or QUICK_MOST
     options.limit = options.limit or (QUICK_LIMIT if options.quick else 20.0)
     return None if set(options.tasks) <= DOORS.keys() else f"the tasks are {', '.join(DOORS)}"

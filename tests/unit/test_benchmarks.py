@@ -185,6 +185,59 @@ def test_parts_of_exact_inference_are_seen(module: ModuleType) -> None:
     assert all(seconds[name] > 0 for name in ("plan", "symbolic", "factor copy", "collect", "distribute", "read off"))
 
 
+# -- two checkouts ---------------------------------------------------------------------------------------------------
+@of("compare")
+def test_a_row_is_measured_until_it_is_at_rest(module: ModuleType) -> None:
+    def figures(before: float, after: float, digest: str = "a") -> Any:
+        return {"before": {"seconds": before, "digest": "a"}, "after": {"seconds": after, "digest": digest}}
+
+    row = module.Row("bp")
+    for before, after in ((2.0, 2.1), (1.5, 2.0), (1.0, 1.9), (1.0, 1.0), (3.0, 1.0), (1.0, 1.01)):
+        assert not row.is_done
+        row.add(figures(before, after))
+    assert row.is_done
+    assert (row.least, row.ratio, row.answers) == ({"before": 1.0, "after": 1.0}, 1.0, "same")
+    row.add(figures(1.0, 0.9))
+    for _ in range(module.CLOSELY):  # a row that differs is looked at for longer
+        assert not row.is_done
+        row.add(figures(1.0, 0.9))
+    assert row.is_done
+    row.add(figures(1.0, 0.9, "b"))
+    assert row.answers == "vary"
+
+
+@of("compare")
+def test_comparisons_name_the_worst_rows_and_answers_that_differ(module: ModuleType) -> None:
+    rows = [module.Row("bp"), module.Row("trw"), module.Row("compiling", most=1), module.Row("none")]
+    for row, after, digest in zip(rows[:2], (0.5, 4.0), "ab", strict=True):
+        row.add({"before": {"seconds": 1.0, "digest": "a"}, "after": {"seconds": after, "digest": digest}})
+    rows[2].add({tree: {"seconds": 1.0, "signatures": 7} for tree in module.TREES})
+    rows[3].add({"before": {"seconds": 1.0}, "after": {"failed": "KeyError: 'none'"}})
+    assert [row.is_done for row in rows] == [False, False, True, True]
+    text = module.page({"rows": [row.entry() for row in rows], "rounds": 1, "notes": ["left"]}, None)
+    assert "Geometric mean of 3 ratios: 1.260, after 1 rounds." in text
+    assert "The worst: trw 4.000, compiling 1.000, bp 0.500." in text
+    assert "Answers that differ: trw." in text
+    assert "- left" in text
+
+
+@of("compare_calls")
+def test_answers_have_digests_of_their_bytes(module: ModuleType) -> None:
+    a, b = (bl.infer(bl.datasets.make_ising_grid(3, seed=seed), "junction_tree") for seed in (0, 1))
+    assert module.digest(a) == module.digest(bl.infer(a.graph, "junction_tree")) != module.digest(b)
+    assert module.digest([np.zeros(2), np.ones(2)]) != module.digest([np.zeros(2), np.zeros(2)])
+
+
+@of("compare")
+def test_a_quick_comparison_has_rows_of_every_kind(module: ModuleType) -> None:
+    every = module.chosen(module.SUITE.parsed(["--before", "."]))
+    quick = module.chosen(module.SUITE.parsed(["--before", ".", "--quick"]))
+    assert set(quick) < set(every)
+    assert {cls.__name__ for cls in (bl.GridCRF, bl.ChainCRF, bl.GraphCRF)} <= {name.split(".")[0] for name in quick}
+    for cls in bl.METHODS:
+        assert any(name.startswith(repr(cls())) for name in quick), cls
+
+
 # -- the reference loops ---------------------------------------------------------------------------------------------
 def grid(states: int, tied: bool) -> tuple[Any, Any, Any]:
     rng, edges = np.random.default_rng(states), np.array(grid_pairs(3, 4))
