@@ -91,6 +91,14 @@ def processor_seconds(arguments: list[str], **variables: str) -> tuple[float, st
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
 
 
+def load_arrays(path: str | Path) -> dict[str, Any]:
+    """Read all arrays of an ``.npz`` file."""
+    import numpy as np
+
+    with np.load(path) as stored:
+        return {name: stored[name] for name in stored.files}
+
+
 def serve(handlers: dict[str, Callable[[Answer, Report], None]]) -> None:
     """Answer the request named on the command line; ``report(name=value)`` adds to the answer and saves it."""
     asked, answered = Path(sys.argv[1]), Path(sys.argv[2])

@@ -37,10 +37,7 @@ CURVES = ("trw", "gdd", "gdd(ibound=5)", "wmb(ibound=1)", "wmb(ibound=5)", "wmb(
 def grid(side: int, states: int, coupling: float = 1.0) -> bl.FactorGraph:
     """A grid of random pairwise tables, one an edge."""
     rng = np.random.default_rng(0)
-    at = np.arange(side * side).reshape(side, side)
-    edges = np.concatenate(
-        [np.stack([at[:, :-1], at[:, 1:]], -1).reshape(-1, 2), np.stack([at[:-1], at[1:]], -1).reshape(-1, 2)]
-    )
+    edges = bl.datasets.grid_edges(side, side)
     unary = 0.3 * rng.normal(size=(side * side, states))
     return bl.FactorGraph.pairwise(unary, edges, coupling * rng.normal(size=(len(edges), states, states)))
 

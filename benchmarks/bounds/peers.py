@@ -7,7 +7,7 @@ from importlib import metadata
 
 import numpy as np
 
-from benchmarks.jobs import Answer, Report, serve
+from benchmarks.jobs import Answer, Report, load_arrays, serve
 from benchmarks.messages.peers import build
 
 REPEATS = 2
@@ -17,8 +17,7 @@ def passes(request: Answer, report: Report) -> None:
     """Measure a forward pass with matching and a backward pass; its ``iBound`` counts the variables of a cluster."""
     from pygms.wmb import WMB
 
-    with np.load(request["case"]) as stored:
-        case = {name: stored[name] for name in stored.files}
+    case = load_arrays(request["case"])
     tree = WMB(build(case), elimOrder=case["order"].tolist(), iBound=request["ibound"] + 1)
     nodes = [node for bucket in tree.buckets for node in bucket]
     report(version=metadata.version("pygms"), clusters=len(nodes), largest=max(len(node.clique) for node in nodes))

@@ -18,8 +18,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 import beliefs as bl
 from beliefs.inference.base import Problem, Task
 from beliefs.inference.messages.tiers import LogTier
@@ -27,10 +25,12 @@ from beliefs.inference.registry import METHODS
 from beliefs.inference.text import parse_method
 from beliefs.kernels._jit import Twofold
 from beliefs.kernels.messages.linear import OUT_OF_RANGE
+from beliefs.typing import Floats, Ints
 from benchmarks.call_clock import timed
 from benchmarks.calls import tables
 from benchmarks.clock import best_of
 from benchmarks.frame import Result, Run, Suite, say
+from benchmarks.messages.cases import Grid
 from benchmarks.messages.scaling import largest_problems
 from benchmarks.reference_kernel import Reference
 
@@ -69,12 +69,15 @@ def sweeps_alone(graph: bl.FactorGraph, text: str, task: Task, n_iters: int) -> 
     return spent(sweep, begin)[0]
 
 
+def weak(side: int, states: int) -> tuple[Floats, Ints, Floats]:
+    """Return the arrays of a random pairwise grid, fields and couplings 0.3 N(0, 1)."""
+    unary, edges, pairs = Grid(side, states).arrays()
+    return 0.3 * unary, edges, 0.3 * pairs
+
+
 def grid(side: int, states: int) -> bl.FactorGraph:
-    """Return a random pairwise grid, fields and couplings 0.3 N(0, 1)."""
-    rng = np.random.default_rng(states)
-    edges = np.ascontiguousarray(bl.datasets.grid_edges(side, side), np.int64)
-    unary, pairs = rng.normal(size=(side * side, states)), rng.normal(size=(len(edges), states, states))
-    return bl.FactorGraph.pairwise(0.3 * unary, edges, 0.3 * pairs)
+    """Return the model of these arrays."""
+    return bl.FactorGraph.pairwise(*weak(side, states))
 
 
 def anew(graph: bl.FactorGraph) -> bl.FactorGraph:
@@ -105,7 +108,7 @@ def grids(quick: bool, found: Result) -> None:
     """Measure message passing on grids, and the reference loop that carries libDAI's figures over."""
     for side, states in QUICK if quick else GRIDS:
         graph = grid(side, states)
-        loops = Reference(*_arrays(graph, side, states))
+        loops = Reference(*weak(side, states))
         loops.bp()
         plain, _ = spent(Reference.bp, lambda repeat, loops=loops: loops)
         for text in MESSAGES:
@@ -143,13 +146,6 @@ def others(quick: bool, found: Result) -> None:
     for name, (graph, text, options) in questions.items():
         timing = timed(partial(bl.infer, graph, text, threads=1, **options), REPEATS)
         found[name] = {"kept": timing.call, "kernels": timing.kernels}
-
-
-def _arrays(graph: bl.FactorGraph, side: int, states: int) -> tuple[Any, Any, Any]:
-    n = side * side
-    theta = np.asarray(graph.theta)
-    edges = np.ascontiguousarray(bl.datasets.grid_edges(side, side), np.int64)
-    return theta[: n * states].reshape(n, states), edges, theta[n * states :].reshape(-1, states, states)
 
 
 # -- the run ----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import beliefs as bl
 from beliefs.datasets import data_home
+from benchmarks.jobs import load_arrays
 
 NETWORKS = (
     "alarm", "hailfinder", "insurance", "win95pts", "andes", "pigs", "water", "mildew", "munin", "munin1", "link",
@@ -58,8 +59,7 @@ class Case:
     @classmethod
     def load(cls, path: Path | str) -> Case:
         """Read what :meth:`save` wrote."""
-        with np.load(path) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+        arrays = load_arrays(path)
         return cls(**{**arrays, "name": str(arrays["name"]), "directed": bool(arrays["directed"])})
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.clock import best_of, give_up_after
-from benchmarks.jobs import Answer, Report, serve
+from benchmarks.jobs import Answer, Report, load_arrays, serve
 
 PACKAGES = {"pyagrum": "pyAgrum", "pgmpy": "pgmpy"}
 SUFFICES = 0.4  # of the cap: a peer that needs more for all marginals is not asked again with evidence
@@ -162,8 +162,7 @@ PEERS: dict[str, Callable[[], Any]] = {"pyagrum": PyAgrum, "pgmpy": Pgmpy}
 
 def load(path: str) -> Arrays:
     """Read the arrays of a case, cut into scopes and tables."""
-    with np.load(path) as stored:
-        case = {name: stored[name] for name in stored.files}
+    case = load_arrays(path)
     case["directed"] = bool(case["directed"])
     scopes = [scope.tolist() for scope in np.split(case["scope_vars"], case["scope_ptr"][1:-1])]
     shapes = [tuple(case["card"][scope].tolist()) for scope in scopes]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.clock import least
-from benchmarks.jobs import Answer, Report, serve
+from benchmarks.jobs import Answer, Report, load_arrays, serve
 
 ITERATIONS = (1, 3)
 REPEATS = 3
@@ -40,8 +40,7 @@ def sweeps(request: Answer, report: Report) -> None:
     """Measure belief propagation and mean field, nanoseconds a message and a vertex."""
     from pygms import messagepass
 
-    with np.load(request["case"]) as stored:
-        case = {name: stored[name] for name in stored.files}
+    case = load_arrays(request["case"])
     model = build(case)
     report(
         version=metadata.version("pygms"),

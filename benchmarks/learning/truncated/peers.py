@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.jobs import Answer, Report, serve
+from benchmarks.jobs import Answer, Report, load_arrays, serve
 
 
 def passed(case: Any, unary: Any, tables: list[Any], n_passes: int) -> Any:
@@ -40,8 +40,7 @@ def sweeps(request: Answer, report: Report) -> None:
     import torch
 
     torch.set_num_threads(1)
-    with np.load(request["case"]) as stored:
-        case = {name: stored[name] for name in stored.files}
+    case = load_arrays(request["case"])
     n, best = request["passes"], [np.inf, np.inf]
     n_classes = sum(name.startswith("ends") for name in case)
     for _ in range(request["rounds"]):
