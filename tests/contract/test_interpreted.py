@@ -1,4 +1,4 @@
-"""With the compiler off (``NUMBA_DISABLE_JIT=1``) the library gives the same answers, more slowly and without a warning.
+"""With the compiler off (``NUMBA_DISABLE_JIT=1``) every answer is the same, later, and without a warning.
 
 A person who debugs a kernel relies on it; and where Python runs a kernel, a cell that is not there is an IndexError
 instead of a number from elsewhere. Sums may be reassociated by the compiler, so answers agree up to rounding.
