@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import beliefs as bl
@@ -183,7 +183,7 @@ def test_linear_and_log_tiers_agree_with_hard_zeros_and_any_arity(
                     raise bl.ZeroProbabilityError
             state.tier.beliefs(state.mu_var)
     except bl.ZeroProbabilityError:
-        return
+        reject()  # zeros that only messages find
     np.testing.assert_allclose(states[0].mu_var, states[1].mu_var, rtol=0, atol=1e-10)
 
 
