@@ -5,12 +5,19 @@
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench experiments docs check-long clean distclean
+.PHONY: help demo test lint format hooks bench experiments docs check-long check-oldest check-wheel clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 SUITES ?= exact messages calls bounds learning.calls learning.truncated learning.image_pass learning.chunking
+
+# The lower bounds have packages for this Python.
+OLDEST := .venv-oldest
+OLDEST_PYTHON ?= python3.11
+OLDEST_TESTS := tests/unit/model tests/unit/io tests/contract/test_doors.py tests/contract/test_interpreted.py \
+    tests/unit/inference/test_exact.py tests/unit/inference/test_bp.py tests/unit/learning/test_grid_crf.py \
+    tests/unit/learning/test_graph_crf.py tests/unit/learning/test_chain_crf.py tests/unit/test_cli.py tests/unit/test_plot.py
 
 # The first Python that is new enough; asked only when the environment is made. `make PYTHON=...` chooses another.
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.14; do \
@@ -29,7 +36,7 @@ demo: $(VENV)/installed-dev  ## draw the report: report/index.html
 	$(BIN)/python -m beliefs.report --output report/index.html
 	@echo "The report is $(abspath report/index.html)"
 
-test: lint  ## lint, types, unit tests, doctests
+test: lint  ## lint, types, unit tests, doctests, examples, one pass without the compiler
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 lint: $(VENV)/installed-dev  ## ruff and mypy
@@ -57,20 +64,44 @@ docs: $(VENV)/installed-docs  ## build the documentation: site/index.html
 	$(BIN)/sphinx-build -W --keep-going -q -b html -d site/.doctrees docs site
 	@echo "The documentation is $(abspath site/index.html)"
 
-check-long: $(VENV)/installed-dev  ## the tests that take minutes
+hooks: $(VENV)/installed-dev  ## let git run lint and types before each commit (asks for pre-commit)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pre-commit
+	$(BIN)/pre-commit install
+
+check-long: docs check-wheel check-oldest  ## what takes minutes: long tests, docs, the wheel, the oldest dependencies
 	$(BIN)/python -m pytest -n $(WORKERS) -m long
+
+# Kernels, questions, files, fits, pictures and the command with the lower bounds of pyproject.toml; deprecations that old
+# releases meet in newer neighbours are not ours.
+check-oldest: $(OLDEST)/installed  ## a part of the tests with the oldest supported dependencies
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
+	$(OLDEST)/bin/python -m pytest -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning $(OLDEST_TESTS)
+
+check-wheel: $(VENV)/installed-dev  ## build the wheel, install it in an empty environment, ask it something
+	rm -rf build/wheel
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
+	$(PYTHON) -m venv build/wheel/venv
+	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/*.whl
+	cp tests/installed.py build/wheel
+	cd build/wheel && venv/bin/python -W error installed.py && venv/bin/beliefs --help >/dev/null
 
 clean:  ## remove what the targets above wrote, but not the environment
 	rm -rf report site docs/generated build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 distclean: clean  ## also remove the environment and the compiled kernels
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(OLDEST)
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
 
 $(VENV)/installed-dev: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; name one with 'make PYTHON=...'" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(OLDEST)/installed: pyproject.toml $(VENV)/installed-dev
+	$(OLDEST_PYTHON) -m venv $(OLDEST)
+	$(BIN)/python tests/oldest.py >$(OLDEST)/requirements.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(OLDEST)/requirements.txt
 	@touch $@
 
 $(VENV)/installed-docs: $(VENV)/installed-dev

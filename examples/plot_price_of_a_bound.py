@@ -9,6 +9,7 @@ trees. At small i-bounds one step may also lose a little: how the buckets are di
 Run ``python plot_price_of_a_bound.py`` to see the figure, or with the name of a file to save it.
 """
 
+import os
 import sys
 import warnings
 
@@ -17,7 +18,7 @@ import numpy as np
 
 import beliefs as bl
 
-SIDE, SEEDS = 12, range(6)
+SIDE, SEEDS = (4, range(1)) if os.environ.get("QUICK") else (12, range(6))
 COUPLINGS = {0.5: "Weak couplings", 1.0: "Strong couplings"}
 IBOUNDS = range(1, 15)
 BLUE, GREEN = "#1f6391", "#4f8a3a"

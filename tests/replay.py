@@ -157,7 +157,7 @@ def recorded() -> Iterator[dict[Any, list[Call]]]:
                     calls[place : place + 1] = [Call.of(kernel, arguments)]
         return straight(kernel, *arguments)
 
-    Kernel.__call__ = record
+    Kernel.__call__ = record  # type: ignore[assignment]
     try:
         yield kept
     finally:

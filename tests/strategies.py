@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
+import reference
 from beliefs.model import FactorGraph
 
 MAX_STATES = 4096
@@ -47,13 +48,38 @@ def factor_graphs(draw: st.DrawFn, zeros: bool = True, scales: tuple[float, ...]
 
 
 @st.composite
-def tied_graphs(draw: st.DrawFn) -> FactorGraph:
-    """Pairwise graphs whose edges share one table."""
+def forests(draw: st.DrawFn) -> FactorGraph:
+    """Factor graphs without a cycle: of drawn factors those are kept that close none."""
+    graph = draw(factor_graphs())
+    tables, card = [], graph.layout.card
+    for f in range(graph.n_factors):
+        table = graph.theta[graph.layout.cells(f)].reshape(graph.layout.shape(f))
+        more = [*tables, (tuple(int(v) for v in graph.layout.scope(f)), table)]
+        if reference.is_forest(FactorGraph.from_tables(card, more, log=True)):
+            tables = more
+    return FactorGraph.from_tables(card, tables, log=True)
+
+
+@st.composite
+def pairwise_graphs(draw: st.DrawFn, scale: float) -> FactorGraph:
+    """Pairwise graphs of one to three states a variable, cycles and repeated edges included."""
+    n = draw(st.integers(2, 5))
+    card = draw(st.lists(st.integers(1, 3), min_size=n, max_size=n))
+    pair = st.lists(st.integers(0, n - 1), min_size=2, max_size=2, unique=True)
+    scopes = [*((v,) for v in range(n)), *map(tuple, draw(st.lists(pair, min_size=1, max_size=7)))]
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    tables = [(scope, scale * rng.normal(size=[card[v] for v in scope])) for scope in scopes]
+    return FactorGraph.from_tables(card, tables, log=True)
+
+
+@st.composite
+def tied_graphs(draw: st.DrawFn, scale: float = 1.0, chain: bool = False) -> FactorGraph:
+    """Pairwise graphs whose edges share one table; with ``chain`` the edges form one."""
     n, k = draw(st.integers(2, 5)), draw(st.integers(2, 3))
     pair = st.lists(st.integers(0, n - 1), min_size=2, max_size=2, unique=True)
-    edges = draw(st.lists(pair, min_size=1, max_size=6))
+    edges = [[v, v + 1] for v in range(n - 1)] if chain else draw(st.lists(pair, min_size=1, max_size=6))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    return FactorGraph.pairwise(rng.normal(size=(n, k)), edges, rng.normal(size=(k, k)))
+    return FactorGraph.pairwise(rng.normal(size=(n, k)), edges, scale * rng.normal(size=(k, k)))
 
 
 @st.composite

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beliefs.kernels._interpreted import interpreted
-from beliefs.kernels._jit import Twofold, n_entries
+from beliefs.kernels._interpreted import interpreted, n_entries
+from beliefs.kernels._jit import Twofold
 
 LARGEST = 200_000  # entries of a call that is worth interpreting
 

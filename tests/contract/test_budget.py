@@ -63,7 +63,7 @@ def grid_model(side: int, states: int) -> bl.FactorGraph:
 
 def wide_model(n_vars: int, arity: int) -> bl.FactorGraph:
     rng = np.random.default_rng(1)
-    scopes = [rng.choice(n_vars, arity, replace=False) for _ in range(n_vars)]
+    scopes = [tuple(rng.choice(n_vars, arity, replace=False)) for _ in range(n_vars)]
     return bl.FactorGraph.from_tables([2] * n_vars, [(s, rng.normal(size=2**arity)) for s in scopes], log=True)
 
 

@@ -66,7 +66,7 @@ class TestZeroProbability:
     @pytest.mark.parametrize("method", [cls.name for cls in bl.METHODS])
     def test_one_sentence_from_every_engine_and_door(self, method: str, door: Door) -> None:
         if bl.inference.Task(_name(door)) not in next(c for c in bl.METHODS if c.name == method).tasks:
-            return
+            pytest.skip("not its task")
         given = self.IMPOSSIBLE.condition({"rain": 0, "slip": 1})
         query = {"marginal_map": lambda: bl.marginal_map(given, ["wet"], method)}.get(_name(door))
         with pytest.raises(bl.ZeroProbabilityError) as caught:
@@ -77,7 +77,7 @@ class TestZeroProbability:
     @pytest.mark.parametrize("method", [cls.name for cls in bl.METHODS])
     def test_without_evidence_the_model_itself_is_named(self, method: str, door: Door) -> None:
         if bl.inference.Task(_name(door)) not in next(c for c in bl.METHODS if c.name == method).tasks:
-            return
+            pytest.skip("not its task")
         for tables in (
             [((0,), [1, 0]), ((0,), [0, 1])],
             [((0,), [0, 0])],

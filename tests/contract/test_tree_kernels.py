@@ -17,9 +17,11 @@ import beliefs as bl
 import reference
 from beliefs.inference.clusters.cluster_tree import ClusterTree
 from beliefs.inference.orders.orders import order_cost
-from beliefs.kernels import cluster_tree as planning
-from beliefs.kernels import tree as walking
-from beliefs.kernels import tree_decode, tree_linear, tree_log
+from beliefs.kernels.trees import blocks as walking
+from beliefs.kernels.trees import decode as tree_decode
+from beliefs.kernels.trees import linear as tree_linear
+from beliefs.kernels.trees import log as tree_log
+from beliefs.kernels.trees import plan as planning
 from families import random_model
 from strategies import examples, factor_graphs
 
@@ -241,7 +243,7 @@ class TestWalking:
         column = np.empty(size, np.int64)
         tree_log.fill_columns(mode, maps[:size], at, column)
         assert column.tolist() == (at + read).tolist()
-        assert tree_linear.sum_block(block) == pytest.approx(block.sum(), rel=1e-14)
+        assert walking.sum_block(block) == pytest.approx(block.sum(), rel=1e-14)
 
     def test_a_zero_scalar_skips_the_block(self) -> None:
         modes, starts, maps = np.array([walking.RUN, walking.SCALAR]), np.zeros(2, np.int64), np.zeros(0, np.uint32)
@@ -298,7 +300,7 @@ class TestPasses:
         t = plan.tree
         tables = np.full(int(t.slot_ptr[-1]), np.nan)
         tables[: plan.source.size] = graph.theta[plan.source]
-        assert tree_log.collect_log(t, tables) == tree_log.DONE
+        assert tree_log.collect_log(t, tables) == tree_linear.DONE
         for c in clusters(graph, plan):
             u = np.sum([c.spread(tables[slot(plan, s)], k) for k, s in enumerate(c.slots[:-1])], axis=0)
             u, tau = c.rows(np.broadcast_to(u, c.shape)), float(t.temperature[c.number])
@@ -306,11 +308,12 @@ class TestPasses:
             np.testing.assert_allclose(tables[slot(plan, c.separator)], message, rtol=1e-12, atol=1e-12)
         beliefs = np.zeros(tables.size)
         tree_log.distribute_log(t, tables, beliefs)
-        tau = np.ones(graph.n_vars)
+        taus = np.ones(graph.n_vars)
         for c in clusters(graph, plan):
-            tau[c.variables[: c.n_eliminated]] = t.temperature[c.number]
+            taus[c.variables[: c.n_eliminated]] = t.temperature[c.number]
         rest = [v for v in range(graph.n_vars) if v not in plan.order.order]
-        _, belief = reference.power_sum(reference.joint_table(graph), [*plan.order.order.tolist(), *rest], tau.tolist())
+        order = [*plan.order.order.tolist(), *rest]
+        _, belief = reference.power_sum(reference.joint_table(graph), order, taus.tolist())
         self.check_beliefs(graph, plan, beliefs, belief)
 
     def check_beliefs(self, graph: bl.FactorGraph, plan: ClusterTree, beliefs: np.ndarray, joint: np.ndarray) -> None:
@@ -330,7 +333,7 @@ class TestPasses:
         ranges[:3] = 250.0
         assert tree_linear.collect_linear(plan.tree, tables, ranges, 600.0, tops) == tree_linear.OUT_OF_RANGE
         logs = np.concatenate([graph.theta[plan.source], np.zeros(tables.size - 8)])
-        assert tree_log.collect_log(plan.tree, logs) == tree_log.ZERO
+        assert tree_log.collect_log(plan.tree, logs) == tree_linear.ZERO
 
 
 def shuffled(graph: bl.FactorGraph, seed: int) -> list[int]:

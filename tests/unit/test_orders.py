@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from beliefs.errors import ModelError
-from beliefs.inference import order_search
+from beliefs.inference.orders import search as order_search
 from beliefs.inference.orders.orders import ORDERS, order_cost, plan_order
 from beliefs.kernels.orders.graph import primal_graph
 from beliefs.kernels.orders.greedy import bit_rows, fill_scores, greedy_elimination

@@ -98,7 +98,7 @@ def test_the_kept_plan_serves_other_potentials_and_other_evidence(name: str) -> 
     seen = {0: 0}
     first = graph.condition(seen)
     if not np.isfinite(reference.maximum(reference.joint_table(graph, seen))):
-        return
+        pytest.skip("state 0 of variable 0 is impossible")
     bl.infer(first, "junction_tree")
     for k in range(1, int(graph.layout.card[0])):
         other = graph.condition({0: k})

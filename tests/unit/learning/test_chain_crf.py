@@ -239,7 +239,7 @@ def test_answers_do_not_depend_on_windows_or_threads(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("kind", ["words", "dense", "sparse"])
 def test_files_hold_the_whole_model(kind: str, tmp_path: Path) -> None:
     X, Y = arrays(10)
-    inputs: list[Any] = {"words": WORDS, "dense": X, "sparse": [csr_array(x) for x in X]}[kind]
+    inputs: Any = {"words": WORDS, "dense": X, "sparse": [csr_array(x) for x in X]}[kind]
     crf = bl.ChainCRF(l2=0.05, all_transitions=False, boundaries=True).fit(inputs, TAGS if kind == "words" else Y)
     crf.save(tmp_path / "model.npz")
     again = bl.ChainCRF.load(tmp_path / "model.npz")

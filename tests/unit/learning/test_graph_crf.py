@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 import beliefs as bl
 import reference
+from beliefs.learning.estimators.examples import Examples
 from beliefs.learning.estimators.graph import GraphCRF
 from beliefs.model.features import CurvedTemplate
 
@@ -149,7 +150,7 @@ def test_the_fit_is_where_the_gradient_vanishes(loss: str) -> None:
     X, Y = data()
     crf = GraphCRF(loss=loss, l2=0.01, tol=1e-7, n_sweeps=4).fit(X, Y)
     assert crf.result_.converged
-    again = crf._instances(bl.learning.estimators.examples.Examples(X, Y))
+    again = crf._instances(Examples(X, Y))
     value, grad = crf.loss_.value_and_grad(crf.weights_, again)
     assert value == pytest.approx(crf.result_.loss)
     assert np.abs(grad).max() < 1e-6
@@ -239,9 +240,7 @@ def test_prediction_uses_the_sweeps_of_the_fit() -> None:
 
 def test_graphs_of_equal_structure_share_their_layout() -> None:
     X, Y = data()
-    instances = GraphCRF()._instances(bl.learning.estimators.examples.Examples(X, Y))
+    instances = GraphCRF()._instances(Examples(X, Y))
     assert len({id(instance.layout) for instance in instances}) == 1
-    other = GraphCRF()._instances(
-        bl.learning.estimators.examples.Examples([X[0], (X[1][0], EDGES[::-1].copy(), X[1][2])], Y[:2])
-    )
+    other: Any = GraphCRF()._instances(Examples([X[0], (X[1][0], EDGES[::-1].copy(), X[1][2])], Y[:2]))
     assert other[0].layout is not other[1].layout

@@ -84,7 +84,7 @@ def test_the_papers_count_of_weights() -> None:
 def test_images_of_one_size_share_their_structure() -> None:
     X, Y = images(3)
     X.append(X[0][:2]), Y.append(Y[0][:2])
-    instances = GridCRF()._instances(Examples(X, Y))
+    instances: Any = GridCRF()._instances(Examples(X, Y))
     assert len({id(instance.layout) for instance in instances}) == 2
     assert instances[0].layout is instances[2].layout
 
@@ -93,7 +93,8 @@ def test_features_are_kept_as_they_are() -> None:
     """Float32 stays float32, and no table of edges is stored: memory is that of the input."""
     X, Y = images(1, (30, 40), depth=6)
     x = X[0].astype(np.float32)
-    rows = GridCRF(intercept=False)._instances(Examples([x], Y))[0].inputs
+    instances: Any = GridCRF(intercept=False)._instances(Examples([x], Y))
+    rows = instances[0].inputs
     assert rows[0].values.dtype == np.float32
     assert np.shares_memory(rows[0].values, x)
     assert [r.values for r in rows[1:]] == [None, None]
@@ -112,7 +113,8 @@ def test_made_features_are_the_same_kept_or_on_the_fly(separate: bool) -> None:
     ]  # fmt: skip
     assert fits[0].weights_ == pytest.approx(fits[1].weights_, abs=1e-12)
     assert fits[0].weights_.size == 2 * 65 + 4 * 11 * (2 if separate else 1)
-    assert all(callable(r.values) for r in fits[1]._instances(Examples(X, Y))[0].inputs)
+    instances: Any = fits[1]._instances(Examples(X, Y))
+    assert all(callable(r.values) for r in instances[0].inputs)
 
 
 def test_thresholds_are_those_of_the_training_data() -> None:

@@ -9,6 +9,7 @@ import beliefs as bl
 from beliefs.learning.gradients import Truncated
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses import LOSSES, make_loss
+from beliefs.learning.losses.base import Loss
 from families import family
 from learning_reference import identity, labelled, slope
 
@@ -18,7 +19,7 @@ SETTLED = [
 ]  # fmt: skip
 
 
-def made(name: str, graph: bl.FactorGraph, method: object = None) -> object:
+def made(name: str, graph: bl.FactorGraph, method: bl.Method | None = None) -> Loss:
     return make_loss(
         name, template=identity(graph.theta.size), method=method or bl.TRW(), tol=1e-14, gradient="auto", n_sweeps=None
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import beliefs as bl
 from beliefs.errors import ModelError
+from beliefs.inference.messages.schedule import is_forest
 from beliefs.learning.independent import Independent
 from beliefs.learning.instances import Instance
 from beliefs.learning.joined import Joined, Joiner, part_by_part
@@ -142,7 +144,7 @@ def test_weights_of_instances_and_of_labels(name: str) -> None:
 
 
 def test_messages_of_a_part_are_to_the_byte_those_it_has_alone() -> None:
-    loss = loss_of("clique_logistic", 3, True, bl.TRW(schedule="even"))
+    loss: Any = loss_of("clique_logistic", 3, True, bl.TRW(schedule="even"))
     joiner, weights = Joiner.of(loss), weights_for(loss)
     assert joiner is not None
     for union in joiner.units(several(3, True)):
@@ -189,7 +191,7 @@ def test_forests_are_not_joined_with_graphs_whose_messages_take_another_schedule
     for unit in joiner.units(several(2, True)):
         parts = unit.parts if isinstance(unit, Joined) else (unit,)
         assert len({part.name in ("chain", "tree", "alone") for part in parts}) == 1
-        assert len({bl.inference.messages.schedule.is_forest(part.layout) for part in parts}) == 1
+        assert len({is_forest(part.layout) for part in parts}) == 1
 
 
 def test_large_instances_stay_alone_and_unions_are_bounded() -> None:

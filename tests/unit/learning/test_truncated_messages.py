@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -269,7 +270,7 @@ def test_options_out_of_range(field: str, bad: object) -> None:
 @pytest.mark.parametrize("states", [2, 3, 9])
 def test_states_are_handed_over_and_later_passes_leave_them_alone(states: int) -> None:
     graph = grid(states)
-    run = message_run(graph, setting_of(bl.TRW(), graph), np.zeros(graph.layout.n_states))
+    run: Any = message_run(graph, setting_of(bl.TRW(), graph), np.zeros(graph.layout.n_states))
     held = []
     for t in range(6):
         now = run.tier.messages

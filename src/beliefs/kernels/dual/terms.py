@@ -71,12 +71,12 @@ def factor_marginals(
         start, end = table_ptr[f], table_ptr[f + 1]
         arity = scope_ptr[f + 1] - scope_ptr[f]
         for k in range(start, end):
-            mu_factor[k] = 1.0 if arity == 0 else 0.0
+            mu_factor[k] = 1.0 if end - start == 1 else 0.0
         if arity == 1:
             v = scope_vars[scope_ptr[f]]
             for x in range(var_card[v]):
                 mu_factor[start + x] = mu_var[state_ptr[v] + x]
-        elif arity > 1:
+        elif end - start > 1:  # a cluster of single states alone has no belief to read
             c = home[f]
             first, last = axis_ptr[c], axis_ptr[c + 1]
             factor_strides(f, scope_ptr, scope_vars, var_card, axis_var, first, last, stride)
