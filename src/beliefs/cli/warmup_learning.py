@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from beliefs.model.features import CurvedTemplate
+from beliefs.model.features import DifferentiableTemplate
 from beliefs.model.graph import FactorGraph
 
 __all__ = ["learning_jobs"]
@@ -81,7 +81,7 @@ def _losses(graph: FactorGraph) -> Iterator[Job]:
     from beliefs.learning.instances import Instance
     from beliefs.learning.losses import LOSSES, make_loss
 
-    template = CurvedTemplate(graph.theta.size, lambda weights, _: weights, lambda _w, _x, grad: grad)
+    template = DifferentiableTemplate(graph.theta.size, lambda weights, _: weights, lambda _w, _x, grad: grad)
     for cls in LOSSES:
         loss = make_loss(cls.name, template=template, method=TRW(), n_sweeps=2)
         labels = np.zeros((2, graph.n_vars), np.int64)

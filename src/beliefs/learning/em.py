@@ -21,7 +21,7 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.learning.losses.likelihood import LikelihoodLoss, scattered
 from beliefs.typing import Floats
 
@@ -44,14 +44,14 @@ class ExpectedLikelihood(Loss):
     hidden: ClassVar[bool] = True
     by_variable: ClassVar[bool] = False
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Compare with the kept expectations."""
         expected = instance.kept.get("expected")
         if expected is None:
             raise ModelError(f"{instance.name} has no expectations yet; take an E-step (learning.em.expect) first")
         free = self.of.free(instance.graph(theta), instance)
         score = float(theta[expected > 0] @ expected[expected > 0])  # a hard zero is expected never
-        return Part(free.log_z - score, free.mu - expected, converged=free.converged)
+        return InstanceLoss(free.log_z - score, free.mu - expected, converged=free.converged)
 
 
 def expect(loss: LikelihoodLoss, weights: Floats, instances: Sequence[Instance]) -> None:

@@ -33,7 +33,7 @@ class FitProgress:
     weights : ndarray
         The present weights, read-only.
     n_diverged : int
-        Instances whose loss has lost its bound; see :class:`beliefs.learning.losses.base.Part`.
+        Instances whose loss has lost its bound; see :class:`beliefs.learning.losses.base.InstanceLoss`.
     """
 
     iteration: int

@@ -6,17 +6,19 @@ import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.learning.chains.union import Union, rows_for
+from beliefs.learning.chains.union import ChainUnion, rows_for
 from beliefs.typing import Floats, Ints
 from reference import joint_table, log_z, marginal, maximum
 
 LENGTHS = {2: (1, 2, 3, 4, 5, 6), 3: (6, 1, 5, 2, 4, 3), 5: (1, 4, 2, 3), 22: (1, 2, 3)}
 
 
-def chains(states: int, lengths: tuple[int, ...], scale: float = 1.0, seed: int = 0) -> tuple[Union, Floats, Floats]:
+def chains(
+    states: int, lengths: tuple[int, ...], scale: float = 1.0, seed: int = 0
+) -> tuple[ChainUnion, Floats, Floats]:
     """A union, its rows of log potentials, and a table."""
     rng = np.random.default_rng([states, seed])
-    union = Union(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), states)
+    union = ChainUnion(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), states)
     rows = rows_for(union.n_tokens, states)
     rows[:, :states] = scale * rng.normal(size=(union.n_tokens, states))
     return union, rows, scale * rng.normal(size=(states, states))
@@ -27,7 +29,7 @@ def graph(unary: Floats, table: Floats) -> bl.FactorGraph:
     return bl.FactorGraph.pairwise(unary, np.stack([np.arange(n - 1), np.arange(1, n)], axis=1), table)
 
 
-def pieces(union: Union, rows: Floats, table: Floats) -> list[tuple[slice, bl.FactorGraph]]:
+def pieces(union: ChainUnion, rows: Floats, table: Floats) -> list[tuple[slice, bl.FactorGraph]]:
     spans = [slice(int(a), int(b)) for a, b in zip(union.starts[:-1], union.starts[1:], strict=True)]
     return [(span, graph(rows[span, : union.n_states], table)) for span in spans]
 
@@ -52,7 +54,7 @@ def test_posteriors_are_those_of_the_joint_table(states: int, scale: float) -> N
 @pytest.mark.parametrize("spread", [0.0, 290.0, 310.0])
 def test_small_posteriors_keep_their_digits_on_both_sides_of_the_limit(spread: float) -> None:
     """The second label of the middle token, by potentials that differ by hundreds of nats."""
-    union = Union(np.array([0, 3]), 2)
+    union = ChainUnion(np.array([0, 3]), 2)
     rows = rows_for(3, 2)
     rows[1, 1] = -spread
     table = np.array([[0.0, -spread], [-spread / 2, 0.25]])
@@ -102,7 +104,7 @@ def test_best_labels_have_the_largest_score(states: int, scale: float) -> None:
 
 
 def test_ties_go_to_the_smallest_label() -> None:
-    union, rows = Union(np.array([0, 4]), 3), rows_for(4, 3)
+    union, rows = ChainUnion(np.array([0, 4]), 3), rows_for(4, 3)
     assert union.best(rows, np.zeros((3, 3)), 1)[0].tolist() == [0, 0, 0, 0]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from beliefs.learning.chains.scores import StateScores, state_scores
 from beliefs.learning.chains.template import ChainTemplate
 from beliefs.learning.chains.tokens import joined
-from beliefs.learning.chains.union import Union, rows_for
+from beliefs.learning.chains.union import ChainUnion, rows_for
 from beliefs.learning.instances import Instance
 from beliefs.typing import Bools, Floats, Ints
 
@@ -25,7 +25,7 @@ class Clamped:
     that contradict a known one; ``before[s]`` counts such chains before chain s of the batch.
     """
 
-    union: Union
+    union: ChainUnion
     chains: Ints
     tokens: Ints
     impossible: Bools
@@ -50,7 +50,7 @@ class ChainBatch:
         Weighted number of labels.
     """
 
-    union: Union
+    union: ChainUnion
     scores: StateScores
     weight: Floats
     label_cell: Ints
@@ -65,7 +65,7 @@ class ChainBatch:
         """Join instances whose inputs are tokens."""
         k = template.n_states
         lengths = [instance.labels.size for instance in instances]
-        union = Union(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), k)
+        union = ChainUnion(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), k)
         labels = np.concatenate([instance.labels for instance in instances])
         weight = np.array([instance.weight for instance in instances], np.float64)
         whole = np.array([instance.n_labelled == instance.labels.size for instance in instances])
@@ -92,7 +92,7 @@ def _transitions(labels: Ints, of_token: Ints, weight: Floats, k: int) -> Floats
     return counts.reshape(k, k).astype(np.float64, copy=False)
 
 
-def _clamped(union: Union, labels: Ints, whole: Bools) -> Clamped:
+def _clamped(union: ChainUnion, labels: Ints, whole: Bools) -> Clamped:
     chains = np.flatnonzero(~whole)
     lengths = np.diff(union.starts)
     tokens = np.flatnonzero(np.repeat(~whole, lengths))
@@ -101,4 +101,4 @@ def _clamped(union: Union, labels: Ints, whole: Bools) -> Clamped:
     impossible = known[:, None] & (np.arange(rows.shape[1]) != labels[tokens][:, None])
     starts = np.concatenate([[0], np.cumsum(lengths[chains])]).astype(np.int64)
     before = np.concatenate([[0], np.cumsum(~whole)]).astype(np.int64)
-    return Clamped(Union(starts, union.n_states), chains, tokens, impossible, before, rows)
+    return Clamped(ChainUnion(starts, union.n_states), chains, tokens, impossible, before, rows)

@@ -19,7 +19,7 @@ from beliefs.kernels.chains.log import best_labels, log_posteriors, sample_label
 from beliefs.kernels.primitives.random import stream
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["Chunk", "Pairs", "Union", "rows_for", "width_for"]
+__all__ = ["Chunk", "Pairs", "ChainUnion", "rows_for", "width_for"]
 
 _CHUNK = 2048  # tokens: few enough to stay in the second cache from scores to posteriors
 
@@ -69,7 +69,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, eq=False)
-class Union:
+class ChainUnion:
     """The structure of a union of chains."""
 
     starts: Ints

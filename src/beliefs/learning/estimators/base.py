@@ -25,7 +25,7 @@ from beliefs.inference.doors import sample
 from beliefs.io.files import StrPath
 from beliefs.learning.estimators.examples import Example, Examples, Stream, inputs_of
 from beliefs.learning.estimators.fitting import fitted, loss_of
-from beliefs.learning.estimators.inputs import Kind, Layouts, Reading, check_kinds, check_tables
+from beliefs.learning.estimators.inputs import FactorSpec, Layouts, ParsedInput, check_kinds, check_tables
 from beliefs.learning.estimators.labels import Classes, Tally, label_array
 from beliefs.learning.estimators.prediction import (
     all_marginals,
@@ -119,7 +119,7 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         Names of the states: 0, 1, ... or words.
     class_counts_ : ndarray (n_states,)
         How often each occurs among the labels.
-    kinds_ : tuple of Kind
+    kinds_ : tuple of FactorSpec
         The types of factors, each with its number of variables and of features.
     n_features_in_ : int
         Features of a variable, the constant included.
@@ -158,17 +158,17 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
 
     # -- what a kind of graph says ------------------------------------------------------------------------------
     @abstractmethod
-    def _read(self, x: Any, name: str) -> Reading:
+    def _read(self, x: Any, name: str) -> ParsedInput:
         """Check one input and return what it says; errors begin with ``name``. Must not need ``n_states_``."""
 
     def _prepare(self, examples: Examples) -> None:
         """Learn from all examples what reading needs (vocabularies, thresholds), before any is read."""
 
-    def _template(self, kinds: tuple[Kind, ...]) -> Template:
+    def _template(self, kinds: tuple[FactorSpec, ...]) -> Template:
         """Return the template for these types of factors, with ``n_states_`` states."""
         return LogLinearTemplate([FactorType(k.name, self.n_states_**k.arity, k.width) for k in kinds])
 
-    def _labels(self, y: Any, reading: Reading, name: str) -> np.ndarray:
+    def _labels(self, y: Any, reading: ParsedInput, name: str) -> np.ndarray:
         """Return the labels of one example, flat: int64, or words as objects with None where hidden."""
         return label_array(y, reading.shape, name)
 
@@ -235,7 +235,7 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         return self._instance(example, reading, self._labels(example.y, reading, example.name), classes, weights)
 
     def _instance(
-        self, example: Example, reading: Reading, labels: np.ndarray, classes: Classes, weights: Floats | None
+        self, example: Example, reading: ParsedInput, labels: np.ndarray, classes: Classes, weights: Floats | None
     ) -> Instance:
         codes = classes.codes(labels, example.name)
         each = None if weights is None else np.where(codes == HIDDEN, 0.0, weights[codes])
@@ -347,7 +347,7 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         return {name: getattr(self, name) for name in self._learned_names if hasattr(self, name)}
 
     # -- parts of answers ---------------------------------------------------------------------------------------
-    def _codes(self, y: Any, reading: Reading, name: str) -> Ints:
+    def _codes(self, y: Any, reading: ParsedInput, name: str) -> Ints:
         return Classes(self.classes_).codes(self._labels(y, reading, name), name)
 
     def _named(self, codes: np.ndarray) -> np.ndarray:

@@ -24,10 +24,10 @@ from beliefs.learning.chains.scores import state_scores
 from beliefs.learning.chains.table import chain_table
 from beliefs.learning.chains.template import ChainTemplate, StatePairs, seen_pairs
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens, joined
-from beliefs.learning.chains.union import Union, rows_for
+from beliefs.learning.chains.union import ChainUnion, rows_for
 from beliefs.learning.estimators.base import CRF, DECODERS
 from beliefs.learning.estimators.examples import Examples, Stream, inputs_of
-from beliefs.learning.estimators.inputs import Kind, Reading, check_kinds, checked_features
+from beliefs.learning.estimators.inputs import FactorSpec, ParsedInput, check_kinds, checked_features
 from beliefs.learning.estimators.labels import Classes, label_array
 from beliefs.learning.estimators.prediction import expected_states, likeliest_states
 from beliefs.learning.gradients.exact import Exact
@@ -42,7 +42,7 @@ from beliefs.typing import Floats, Ints
 __all__ = ["ChainCRF"]
 
 _KINDS = (
-    Kind("transitions", 2, 1, True), Kind("first token", 1, 1, True), Kind("last token", 1, 1, True),
+    FactorSpec("transitions", 2, 1, True), FactorSpec("first token", 1, 1, True), FactorSpec("last token", 1, 1, True),
 )  # fmt: skip
 _WINDOW = 100_000  # tokens answered for at a time
 _LIKELIHOODS = ("likelihood", "surrogate_likelihood", "surrogate_em")  # one and the same where inference is exact
@@ -111,7 +111,7 @@ class ChainCRF(CRF):
         self.pair_ptr_, self.pair_label_ = np.zeros(1, np.int64), np.zeros(0, np.int64)  # known when all is read
         self.transitions_ = np.zeros(0, np.int64)
 
-    def _read(self, x: Any, name: str) -> Reading:
+    def _read(self, x: Any, name: str) -> ParsedInput:
         form = _form(x)
         if isinstance(x, list | tuple) and not x:
             raise ModelError(f"{name} is an empty sequence; leave it out")
@@ -121,8 +121,8 @@ class ChainCRF(CRF):
         n = tokens.n_tokens
         if n == 0:
             raise ModelError(f"{name} is an empty sequence; leave it out")
-        kinds = (Kind("tokens", 1, width), *_KINDS[: 3 if self.boundaries else 1])
-        return Reading((n,), tokens, kinds, lambda: _scopes(n, self.boundaries), n)
+        kinds = (FactorSpec("tokens", 1, width), *_KINDS[: 3 if self.boundaries else 1])
+        return ParsedInput((n,), tokens, kinds, lambda: _scopes(n, self.boundaries), n)
 
     def _tokens(self, x: Any, name: str) -> tuple[Tokens, int]:
         """Return the tokens of one input, and how many features they may have (0: as many as have names)."""
@@ -158,7 +158,7 @@ class ChainCRF(CRF):
         self.template_ = self._template(self.kinds_)
         return instances
 
-    def _template(self, kinds: tuple[Kind, ...]) -> Template:
+    def _template(self, kinds: tuple[FactorSpec, ...]) -> Template:
         dense = self.form_ == "dense"
         return ChainTemplate(
             self.n_states_,
@@ -252,7 +252,7 @@ class ChainCRF(CRF):
         method = getattr(self.loss_, "method", self._method)
         return isinstance(self.loss_, ChainLikelihood) or method.guarantee == "exact"
 
-    def _unions(self, X: Any) -> Iterator[tuple[Union, Floats, Floats]]:
+    def _unions(self, X: Any) -> Iterator[tuple[ChainUnion, Floats, Floats]]:
         """Yield unions of sequences, their rows of unary potentials, and the table."""
         self._check_fitted()
         waiting: list[Tokens] = []
@@ -268,11 +268,11 @@ class ChainCRF(CRF):
         if waiting:
             yield self._scored(waiting)
 
-    def _scored(self, sequences: list[Tokens]) -> tuple[Union, Floats, Floats]:
+    def _scored(self, sequences: list[Tokens]) -> tuple[ChainUnion, Floats, Floats]:
         template, k = self.template_, self.n_states_
         assert isinstance(template, ChainTemplate)
         starts = np.concatenate([[0], np.cumsum([tokens.n_tokens for tokens in sequences])]).astype(np.int64)
-        union, rows, cut = Union(starts, k), rows_for(int(starts[-1]), k), template.cut(self.weights_)
+        union, rows, cut = ChainUnion(starts, k), rows_for(int(starts[-1]), k), template.cut(self.weights_)
         scores = state_scores(template, joined(sequences), rows.shape[1])
         scores.add(scores.prepare(cut.state), 0, union.n_tokens, rows)
         rows[starts[:-1], :k] += cut.first
@@ -318,6 +318,6 @@ def _seen_transitions(instances: Iterable[Instance], n_states: int) -> Ints:
     return np.flatnonzero(seen)
 
 
-def _split(values: np.ndarray, union: Union) -> list[np.ndarray]:
+def _split(values: np.ndarray, union: ChainUnion) -> list[np.ndarray]:
     """Return the tokens' values sequence by sequence."""
     return np.split(values, union.starts[1:-1])

@@ -21,7 +21,7 @@ import numpy as np
 from beliefs.errors import BeliefsError, FormatError, ModelError
 from beliefs.io.archive import check_beginning, unpacked
 from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
-from beliefs.learning.estimators.inputs import Kind, Layouts
+from beliefs.learning.estimators.inputs import FactorSpec, Layouts
 
 if TYPE_CHECKING:
     from beliefs.learning.estimators.base import CRF
@@ -138,7 +138,9 @@ def _estimator(cls: type[CRF], header: dict[str, Any], arrays: Arrays, given: di
     crf._check_options()
     crf.classes_ = np.array(header["classes"])
     crf.n_states_ = len(crf.classes_)
-    crf.kinds_ = tuple(Kind(str(k["name"]), int(k["arity"]), int(k["width"]), bool(k["tied"])) for k in header["kinds"])
+    crf.kinds_ = tuple(
+        FactorSpec(str(k["name"]), int(k["arity"]), int(k["width"]), bool(k["tied"])) for k in header["kinds"]
+    )
     for name, value in header["state"].items():
         if name not in cls._learned_names:
             raise ModelError(f"{name!r} is no name of something learned")

@@ -28,13 +28,13 @@ from beliefs.model.features import Template
 from beliefs.options import MANY, check_integer, check_option, is_number
 from beliefs.typing import Floats
 
-__all__ = ["Evaluation", "Loss", "Part"]
+__all__ = ["Evaluation", "Loss", "InstanceLoss"]
 
 _WINDOW = 4  # instances a thread works on between two additions to the gradient
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class InstanceLoss:
     """What one instance contributes: its loss and the gradient in ``theta``; and whether the numbers can be trusted.
 
     ``diverged``: a surrogate log-probability of the labels is positive, so too few sweeps have left the objective
@@ -109,7 +109,7 @@ class Loss(ABC):
         check_integer("threads", self.threads, 1, MANY, none=True)
 
     @abstractmethod
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return loss and gradient of one instance as a function of its log potentials."""
 
     def value_and_grad(self, weights: Floats, instances: Iterable[Instance]) -> tuple[float, Floats]:
@@ -141,7 +141,7 @@ class Loss(ABC):
 
     def _parts(
         self, weights: Floats, instances: Iterable[Instance]
-    ) -> Iterable[Sequence[tuple[Instance, Part, Floats]]]:
+    ) -> Iterable[Sequence[tuple[Instance, InstanceLoss, Floats]]]:
         """Yield windows of evaluated instances, in order whatever the number of threads."""
         joiner = Joiner.of(self)
         if joiner is not None and isinstance(instances, list | tuple):
@@ -149,7 +149,7 @@ class Loss(ABC):
         elif joiner is not None:
             instances = joiner.units(instances)
 
-        def one(instance: Instance) -> list[tuple[Instance, Part, Floats]]:
+        def one(instance: Instance) -> list[tuple[Instance, InstanceLoss, Floats]]:
             if not isinstance(instance, Joined):
                 self.check(instance)
                 return [(instance, *self._evaluated(weights, instance))]
@@ -176,14 +176,14 @@ class Loss(ABC):
                 window.append(instance)
             yield list(chain.from_iterable(pool.map(one, window)))
 
-    def _evaluated(self, weights: Floats, instance: Instance) -> tuple[Part, Floats]:
+    def _evaluated(self, weights: Floats, instance: Instance) -> tuple[InstanceLoss, Floats]:
         """Return what an instance contributes, and the gradient in the weights."""
         part = self.part(self.template.theta(weights, instance.inputs), instance)
         pulled = np.zeros(self.template.n_weights)
         self.template.add_pullback(weights, instance.inputs, instance.weight * part.grad_theta, pulled)
         return part, pulled
 
-    def _together(self, weights: Floats, instance: Joined) -> tuple[Part, Floats] | None:
+    def _together(self, weights: Floats, instance: Joined) -> tuple[InstanceLoss, Floats] | None:
         """Return what joined instances contribute; None where one of them fails or raises a flag."""
         try:
             part, pulled = self._evaluated(weights, instance)

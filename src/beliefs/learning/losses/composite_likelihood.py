@@ -30,7 +30,7 @@ from beliefs.inference.base import Method
 from beliefs.learning.answers import answer, exact_method
 from beliefs.learning.instances import Instance
 from beliefs.learning.joined import Joined
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.learning.losses.components import COMPONENTS, checked, choose, grid_shape
 from beliefs.learning.losses.label_scores import label_score
 from beliefs.learning.losses.pseudo_likelihood import conditional_part
@@ -101,7 +101,7 @@ class CompositeLikelihood(Loss):
         """Exact inference alone."""
         return ()
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return value and gradient, by one exact inference on all components side by side."""
         graph = instance.graph(theta)
         if self.components == "variables":
@@ -110,7 +110,7 @@ class CompositeLikelihood(Loss):
         unrolled = self._unrolled(instance)
         found = answer(unrolled.graph(graph, instance), exact_method(unrolled.layout), max_iters=1)
         score = float(graph.theta[instance.label_cells[unrolled.slice_factor]].sum())
-        return Part(found.log_z - score, unrolled.gradient(found.mu, instance))
+        return InstanceLoss(found.log_z - score, unrolled.gradient(found.mu, instance))
 
     def _unrolled(self, instance: Instance) -> Unrolled:
         """Return the union: kept with the layout where instances share it, else with the instance."""

@@ -33,7 +33,7 @@ from beliefs.inference.messages.trw import TRW
 from beliefs.learning.answers import Answer, answer, exact_method, settled
 from beliefs.learning.instances import Instance
 from beliefs.learning.joined import common_tol
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.learning.losses.free_energy import free_energy
 from beliefs.learning.losses.label_scores import label_scores
 from beliefs.model.graph import FactorGraph
@@ -62,7 +62,7 @@ class LikelihoodLoss(Loss):
         """Return the answer for the model with the labels as evidence."""
         raise NotImplementedError
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return the free value minus that of the labels, and the difference of expectations."""
         whole = instance.graph(theta)
         free = self.free(whole, instance)
@@ -78,7 +78,7 @@ class LikelihoodLoss(Loss):
         if instance.n_parts > 1 and bound not in (Bound.EXACT, Bound.UPPER):  # any part may be above one
             of_labels = scores if clamped is None else energies(graph, clamped, instance)
             diverged = diverged or impossible(energies(whole, free, instance), of_labels)
-        return Part(free.log_z - score, free.mu - expected, diverged, free.converged and settled, bound)
+        return InstanceLoss(free.log_z - score, free.mu - expected, diverged, free.converged and settled, bound)
 
 
 @dataclass(frozen=True, kw_only=True)

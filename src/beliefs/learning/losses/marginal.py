@@ -32,7 +32,7 @@ from beliefs.inference.base import Method
 from beliefs.kernels.losses.marginal import logistic_loss, quadratic_loss, smoothed_classification_loss
 from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.options import check_option, is_number
 from beliefs.typing import Floats, Ints
 
@@ -48,7 +48,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class LossTerms:
     """Runs of beliefs and the entry of each that the labels pick; see :mod:`beliefs.kernels.losses.marginal`."""
 
     begin: Ints
@@ -57,7 +57,7 @@ class Pieces:
     weight: Floats
 
     @classmethod
-    def of_variables(cls, instance: Instance, chosen: Ints) -> Pieces:
+    def of_variables(cls, instance: Instance, chosen: Ints) -> LossTerms:
         """One piece per labelled variable among these."""
         chosen = chosen[instance.labelled[chosen]]
         lay, weights = instance.layout, instance.label_weights
@@ -65,7 +65,7 @@ class Pieces:
         return cls(lay.state_ptr[chosen], lay.card[chosen], instance.labels[chosen], weight)
 
     @classmethod
-    def of_factors(cls, instance: Instance) -> Pieces:
+    def of_factors(cls, instance: Instance) -> LossTerms:
         """One piece per factor of two or more variables that all have labels, weighted by their mean."""
         lay = instance.layout
         arity = np.diff(lay.scope_ptr)
@@ -104,7 +104,7 @@ class MarginalLoss(Loss):
         """The alpha of smoothed losses."""
         return 0.0
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Run inference, compare with the labels, and go back."""
         key = f"beliefs, {self.through!r}"
         beliefs = self.through.run(instance.graph(theta), instance.kept.get(key))
@@ -120,13 +120,13 @@ class MarginalLoss(Loss):
         try:
             grad = beliefs.pullback(bar_var, bar_factor)
         except NotConvergedError:  # no gradient here: an infinite loss makes the optimiser take a smaller step
-            return Part(np.inf, np.zeros(theta.size), converged=False)
-        return Part(value, grad, converged=beliefs.converged)
+            return InstanceLoss(np.inf, np.zeros(theta.size), converged=False)
+        return InstanceLoss(value, grad, converged=beliefs.converged)
 
-    def _compare(self, pieces: Pieces, mu: Floats, bar: Floats) -> float:
+    def _compare(self, pieces: LossTerms, mu: Floats, bar: Floats) -> float:
         return float(self.kernel(pieces.begin, pieces.size, pieces.target, pieces.weight, self.sharpness, mu, bar))
 
-    def _pieces(self, instance: Instance) -> tuple[Pieces, Pieces | None]:
+    def _pieces(self, instance: Instance) -> tuple[LossTerms, LossTerms | None]:
         """Return the pieces over variables, and over factors for the clique forms; made once an instance."""
         key = "clique pieces" if self.cliques else "pieces"
         if key not in instance.kept:
@@ -135,9 +135,9 @@ class MarginalLoss(Loss):
             if self.cliques:
                 joined = np.diff(lay.scope_ptr)[lay.edge_factor] > 1
                 variables = np.setdiff1d(variables, lay.scope_vars[joined])
-            joint = Pieces.of_factors(instance) if self.cliques else None
-            instance.kept[key] = Pieces.of_variables(instance, variables), joint
-        found: tuple[Pieces, Pieces | None] = instance.kept[key]
+            joint = LossTerms.of_factors(instance) if self.cliques else None
+            instance.kept[key] = LossTerms.of_variables(instance, variables), joint
+        found: tuple[LossTerms, LossTerms | None] = instance.kept[key]
         return found
 
 

@@ -24,7 +24,7 @@ from beliefs.inference.base import Decoding, Method, Problem, Task
 from beliefs.inference.budget import default_budget
 from beliefs.learning.answers import exact_method
 from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.learning.losses.label_scores import label_score
 from beliefs.model.graph import FactorGraph
 from beliefs.options import check_integer, check_option, is_number
@@ -66,7 +66,7 @@ class SaddlePoint(Loss):
         check_integer("max_iters", self.max_iters, 0, none=True)
         check_integer("seed", self.seed, 0)
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return the difference of scores and of statistics."""
         graph = instance.graph(theta)
         label_score(graph, instance)
@@ -74,8 +74,8 @@ class SaddlePoint(Loss):
         best = Instance(instance.layout, None, state)
         value = float((graph.theta[best.label_cells] - graph.theta[instance.label_cells]).sum())
         if not value > 0:
-            return Part(0.0, np.zeros(theta.size), converged=settled)
-        return Part(value, best.statistics - instance.statistics, converged=settled)
+            return InstanceLoss(0.0, np.zeros(theta.size), converged=settled)
+        return InstanceLoss(value, best.statistics - instance.statistics, converged=settled)
 
     def _best(self, graph: FactorGraph) -> tuple[Ints, bool]:
         """Return the best state found, and whether the method met its tolerance."""

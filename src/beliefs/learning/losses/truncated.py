@@ -26,7 +26,7 @@ from beliefs.errors import ModelError
 from beliefs.inference.base import Method
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.learning.losses.free_energy import free_energy
 from beliefs.learning.losses.label_scores import label_scores
 from beliefs.learning.losses.likelihood import impossible, scattered
@@ -68,7 +68,7 @@ class TruncatedLikelihood(Loss):
         """The inference of the sweeps."""
         return self.through.runs
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return the truncated free energy minus the score of the labels, or minus that of the clamped model."""
         whole = instance.graph(theta)
         values, grad = self._energies(whole, instance)
@@ -78,7 +78,7 @@ class TruncatedLikelihood(Loss):
             graph = instance.clamped(theta)
             scores, within = self._energies(graph, instance)
             expected = scattered(graph, within, theta.size)
-        return Part(float(values.sum() - scores.sum()), grad - expected, diverged=impossible(values, scores))
+        return InstanceLoss(float(values.sum() - scores.sum()), grad - expected, diverged=impossible(values, scores))
 
     def _energies(self, graph: FactorGraph, instance: Instance) -> tuple[Floats, Floats]:
         """Return the truncated free energies of an instance's parts, and their gradient in the graph's cells."""
