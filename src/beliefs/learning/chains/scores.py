@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from beliefs.inference.parallel import side_by_side
 from beliefs.kernels.chains.features import (
     add_pair_gradient,
     add_row_gradient,
@@ -24,6 +23,7 @@ from beliefs.kernels.chains.features import (
 )
 from beliefs.learning.chains.template import ChainTemplate, StatePairs
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens
+from beliefs.learning.parallel import Executor
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["StateScores", "state_scores"]
@@ -45,7 +45,7 @@ class StateScores(ABC):
         """Add the scores of some tokens to their rows ``out (n_tokens, width)``."""
 
     @abstractmethod
-    def add_gradient(self, residual: Floats, out: Floats, threads: int) -> None:
+    def add_gradient(self, residual: Floats, out: Floats, executor: Executor) -> None:
         """Add the gradient for residuals ``(n_tokens, width)`` to that in the weights of states."""
 
 
@@ -68,7 +68,7 @@ class _DenseScores(StateScores):
     def add(self, prepared: Floats, begin: int, end: int, out: Floats) -> None:
         out[begin:end, : self.n_states] += self.tokens.rows(begin, end) @ prepared
 
-    def add_gradient(self, residual: Floats, out: Floats, threads: int) -> None:
+    def add_gradient(self, residual: Floats, out: Floats, executor: Executor) -> None:
         onto = out.reshape(self.n_states, -1)
         for begin in range(0, self.tokens.n_tokens, _DENSE_CHUNK):
             end = min(begin + _DENSE_CHUNK, self.tokens.n_tokens)
@@ -106,13 +106,13 @@ class _SparseScores(StateScores):
             self.others.value, self.pairs.ptr, self.pairs.label, weights, self.width, begin, end, out.reshape(-1),
         )  # fmt: skip
 
-    def add_gradient(self, residual: Floats, out: Floats, threads: int) -> None:
+    def add_gradient(self, residual: Floats, out: Floats, executor: Executor) -> None:
         """Each thread has its attributes, and adds up the tokens in order: no weight's sum depends on the number."""
         given, rows = residual.reshape(-1), np.zeros(self.owner.size * self.width)
-        rowed_cuts, other_cuts = self._cut(threads)
+        rowed_cuts, other_cuts = self._cut(executor.n_workers)
         pairs, width = self.pairs, self.width
 
-        def some(begin: int, end: int) -> int:
+        def some(begin: int, end: int) -> None:
             rowed, others = self.rowed, self.others
             first, last = rowed_cuts[begin], rowed_cuts[end]
             add_row_gradient(first, last, rowed.attribute, rowed.value, width, given, rows)
@@ -120,9 +120,8 @@ class _SparseScores(StateScores):
             add_pair_gradient(
                 first, last, others.attribute, others.value, pairs.ptr, pairs.label, width, given, out
             )  # fmt: skip
-            return 0
 
-        side_by_side(some, np.arange(threads + 1), threads)
+        executor.chunks(some, executor.n_workers)
         gather_rows(self.owner, pairs.ptr, pairs.label, width, rows, out)
 
     def _cut(self, n_parts: int) -> tuple[list[Ints], list[Ints]]:

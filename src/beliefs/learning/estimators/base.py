@@ -35,13 +35,13 @@ from beliefs.learning.estimators.prediction import (
     map_states,
     marginals,
     method_of,
-    side_by_side,
 )
 from beliefs.learning.estimators.storage import load, save
 from beliefs.learning.estimators.table import weight_table
 from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.instances import HIDDEN, Instance
 from beliefs.learning.losses.base import Loss
+from beliefs.learning.parallel import Executor, executor_of
 from beliefs.model.features import FactorType, LogLinearTemplate, Template
 from beliefs.model.graph import FactorGraph
 from beliefs.options import MANY, check_integer, check_option, is_number, is_word
@@ -377,7 +377,7 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
             instance, shape = self._asked(entry)
             return answer(self._graph(instance), shape)
 
-        return side_by_side(one, inputs_of(X), self._threads)
+        return self._executor.map(one, inputs_of(X))
 
     def _all_marginals(self, X: Any) -> list[tuple[Floats, tuple[int, ...]]]:
         """Return ``mu_var (n_states,)`` and the shape of its variables for each input; small ones are joined."""
@@ -386,7 +386,7 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         def solve(instance: Instance) -> Floats:
             return self._marginals(self._graph(instance))
 
-        return all_marginals(solve, self._asked, inputs_of(X), joiner_of(self.loss_), self._threads)
+        return all_marginals(solve, self._asked, inputs_of(X), joiner_of(self.loss_), self._executor)
 
     @property
     def n_features_in_(self) -> int:
@@ -403,6 +403,10 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         check_integer("n_jobs", self.n_jobs, -MANY, MANY, none=True)
         check_option(self.n_jobs != 0, "n_jobs", "None or an integer other than 0", self.n_jobs)
         return int(effective_n_jobs(self.n_jobs))
+
+    @property
+    def _executor(self) -> Executor:
+        return executor_of(self._threads)
 
     def _check_fitted(self) -> None:
         check_is_fitted(self, "weights_")

@@ -190,10 +190,10 @@ class ChainCRF(CRF):
         found: list[np.ndarray] = []
         for union, rows, table in self._unions(X):
             if how == "map":
-                states: np.ndarray = union.best(rows, table, self._threads)[0]
+                states: np.ndarray = union.best(rows, table, self._executor)[0]
             else:
                 by = likeliest_states if how == "mpm" else expected_states
-                states = by(union.marginals(rows, table, self._threads)[1], self.n_states_)
+                states = by(union.marginals(rows, table, self._executor)[1], self.n_states_)
             found += _split(self._named(states), union)
         return found
 
@@ -203,7 +203,7 @@ class ChainCRF(CRF):
             return super().predict_marginals(X)
         found: list[Floats] = []
         for union, rows, table in self._unions(X):
-            found += _split(union.marginals(rows, table, self._threads)[1].copy(), union)
+            found += _split(union.marginals(rows, table, self._executor)[1].copy(), union)
         return found
 
     def sample(self, X: Any, n: int = 1, method: Any = "auto") -> list[np.ndarray]:
@@ -213,7 +213,7 @@ class ChainCRF(CRF):
         check_integer("n", n, 1, MANY)
         found: list[np.ndarray] = []
         for number, (union, rows, table) in enumerate(self._unions(X)):
-            drawn = union.samples(rows, table, n, (self.seed or 0) + number * 2**32, self._threads)
+            drawn = union.samples(rows, table, n, (self.seed or 0) + number * 2**32, self._executor)
             found += [part.T for part in _split(self._named(drawn.T), union)]
         return found
 

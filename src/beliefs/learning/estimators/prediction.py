@@ -7,9 +7,8 @@ losses without inference (pseudo-likelihood, piecewise) with the estimator's met
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from beliefs.learning.instances import Instance
 from beliefs.learning.joined import Joined, Joiner
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.likelihood import Likelihood
+from beliefs.learning.parallel import Executor
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 
@@ -37,11 +37,8 @@ __all__ = [
     "map_states",
     "marginals",
     "method_of",
-    "side_by_side",
 ]
 
-S = TypeVar("S")
-T = TypeVar("T")
 Shape: TypeAlias = tuple[int, ...]
 
 _TOL = 1e-5  # residual of inference for models that were fitted without one ([domke2013] section 8)
@@ -100,7 +97,7 @@ def all_marginals(
     ask: Callable[[Any], tuple[Instance, Shape]],
     inputs: Iterable[Any],
     joiner: Joiner | None,
-    threads: int,
+    executor: Executor,
 ) -> list[tuple[Floats, Shape]]:
     """Return ``mu_var (n_states,)`` of each input and the shape of its variables; small inputs are solved together.
 
@@ -126,19 +123,11 @@ def all_marginals(
             found = [solve(part) for part in unit.parts]
         return list(zip(unit.parts, found, strict=True))
 
-    answers = side_by_side(first, inputs, threads)
+    answers = executor.map(first, inputs)
     waiting = [found for found, _ in answers if isinstance(found, Instance)]
     units = [] if joiner is None else joiner.units(waiting)
-    solved = {id(part): mu_var for pairs in side_by_side(second, units, threads) for part, mu_var in pairs}
+    solved = {id(part): mu_var for pairs in executor.map(second, units) for part, mu_var in pairs}
     return [(solved[id(found)] if isinstance(found, Instance) else found, shape) for found, shape in answers]
-
-
-def side_by_side(task: Callable[[S], T], entries: Iterable[S], threads: int) -> list[T]:
-    """Return the answers of a task for all entries, in order, from as many threads."""
-    if threads == 1:
-        return [task(entry) for entry in entries]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(task, entries))
 
 
 def likeliest_states(mu_var: Floats, n_states: int) -> Ints:
