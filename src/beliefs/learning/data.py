@@ -21,7 +21,7 @@ import numpy as np
 from beliefs.learning.instances import Instance
 from beliefs.typing import Ints
 
-__all__ = ["Data", "Examples", "can_choose", "chosen", "n_labels", "read_once"]
+__all__ = ["Data", "LabelledData", "can_choose", "chosen", "first_ones", "n_labels", "read_once"]
 
 
 class Data(ABC):
@@ -45,7 +45,7 @@ class Data(ABC):
         """Return sizes and checksums, by which a checkpoint knows its data."""
 
 
-Examples: TypeAlias = Data | Iterable[Instance]
+LabelledData: TypeAlias = Data | Iterable[Instance]
 
 
 def can_choose(data: Any) -> bool:

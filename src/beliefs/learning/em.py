@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from beliefs.driver import says_stop
 from beliefs.errors import ModelError
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import InstanceLoss, Loss
@@ -95,6 +96,6 @@ def alternate(
         expect(loss, weights, instances)
         weights = minimise(step, instances, weights)
         losses.append(loss.value_and_grad(weights, instances)[0])
-        if (callback is not None and callback(n + 1, losses[-1]) is True) or losses[-2] - losses[-1] < tol:
+        if (callback is not None and says_stop(callback(n + 1, losses[-1]))) or losses[-2] - losses[-1] < tol:
             break
     return Rounds(weights, np.array(losses))

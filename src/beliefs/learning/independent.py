@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.inference.base import Method
+from beliefs.learning.data import read_once
 from beliefs.learning.fit import fit, optimizer_of
 from beliefs.learning.instances import Instance
 from beliefs.learning.joined import Joiner
 from beliefs.learning.losses.base import InstanceLoss, Loss
-from beliefs.learning.optimizers.objective import read_once
 from beliefs.learning.result import FitResult
 from beliefs.model.features import LogLinearTemplate, Rows, Template
 from beliefs.model.layout import Layout

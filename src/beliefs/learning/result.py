@@ -113,6 +113,11 @@ class FitResult:
         """Whether the slope met the tolerance."""
         return self.status is Status.CONVERGED
 
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a callback ended the fit, so that no further stage is to follow."""
+        return self.status is Status.STOPPED and self.reason == Status.STOPPED.advice
+
     def require_converged(self) -> FitResult:
         """Return itself, or raise NotConvergedError with advice."""
         if not self.converged:

@@ -173,7 +173,7 @@ class Evaluated:
         ({"loss": 3}, "loss must have value_and_grad"),
         ({"instances": 3}, "instances must be a list of instances, found int"),
         ({"instances": iter(DATA)}, "generator, which can be read once, and lbfgs asks for more: give a list"),
-        ({"loss": Valley()}, "has no template .* give the weights"),
+        ({"loss": Valley()}, "has no n_weights .* give the weights"),
         ({"weights": np.zeros(9)}, r"weights must be 10 numbers, found shape \(9,\)"),
         ({"weights": [np.nan] * 10}, "weight 0 to start from is not finite"),
         ({"optimizer": "newton"}, r"no optimizer 'newton' \(known: lbfgs"),
