@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.learning.estimators.base import CRF
+from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.graph import GraphCRF
 from beliefs.learning.estimators.grid import GridCRF
 from beliefs.learning.estimators.registry import estimator, load_estimator

@@ -25,7 +25,7 @@ from beliefs.learning.chains.table import chain_table
 from beliefs.learning.chains.template import ChainTemplate, StatePairs, seen_pairs
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens, joined
 from beliefs.learning.chains.union import ChainUnion, rows_for
-from beliefs.learning.estimators.base import CRF, DECODERS
+from beliefs.learning.estimators.crf import CRF, DECODERS
 from beliefs.learning.estimators.examples import Examples, Stream, inputs_of
 from beliefs.learning.estimators.inputs import FactorSpec, ParsedInput, check_kinds, checked_features
 from beliefs.learning.estimators.labels import Classes, label_array

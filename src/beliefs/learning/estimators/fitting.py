@@ -24,7 +24,7 @@ from beliefs.options import is_word
 from beliefs.typing import Floats
 
 if TYPE_CHECKING:
-    from beliefs.learning.estimators.base import CRF
+    from beliefs.learning.estimators.crf import CRF
 
 __all__ = ["fitted", "loss_of"]
 

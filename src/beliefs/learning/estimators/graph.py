@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.learning.estimators.base import CRF
+from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.examples import Examples
 from beliefs.learning.estimators.inputs import (
     FactorSpec,

@@ -8,7 +8,7 @@ from typing import Any
 
 from beliefs.errors import ModelError
 from beliefs.io.files import StrPath
-from beliefs.learning.estimators.base import CRF
+from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.storage import load
 from beliefs.model.variable import suggestion
 

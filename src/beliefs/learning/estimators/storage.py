@@ -24,7 +24,7 @@ from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
 from beliefs.learning.estimators.inputs import FactorSpec, Layouts
 
 if TYPE_CHECKING:
-    from beliefs.learning.estimators.base import CRF
+    from beliefs.learning.estimators.crf import CRF
 
 __all__ = ["VERSION", "load", "save"]
 
