@@ -168,6 +168,9 @@ class BatchLoss(ABC):
     stochastic: ClassVar[bool] = False
     """Whether value and gradient are estimates, which line searches cannot use."""
 
+    starts_from: ClassVar[str] = "zeros"
+    """What an estimator fits first where nothing else is asked for."""
+
     def __post_init__(self) -> None:
         check_option(is_number(self.l2) and self.l2 >= 0, "l2", "a number of at least 0", self.l2)
         check_integer("threads", self.threads, 1, MANY, none=True)

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
-from beliefs.inference.text import parse_named
 from beliefs.learning.chains.attributes import Vocabulary, are_attributes
 from beliefs.learning.chains.likelihood import ChainLikelihood
 from beliefs.learning.chains.scores import state_scores
@@ -30,14 +28,13 @@ from beliefs.learning.estimators.examples import Examples, Stream, inputs_of
 from beliefs.learning.estimators.inputs import FactorSpec, ParsedInput, check_kinds, checked_features
 from beliefs.learning.estimators.labels import Classes, label_array
 from beliefs.learning.estimators.prediction import expected_states, likeliest_states
-from beliefs.learning.gradients.exact import Exact
 from beliefs.learning.instances import HIDDEN, Instance
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.likelihood import Likelihood
-from beliefs.learning.losses.registry import LOSSES
+from beliefs.learning.losses.registry import loss_named
 from beliefs.model.features import Template
 from beliefs.options import MANY, check_integer, check_option, is_word
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["ChainCRF"]
 
@@ -169,10 +166,7 @@ class ChainCRF(CRF):
         )
 
     def _loss(self) -> Loss:
-        exact = self.loss is Likelihood or (
-            isinstance(self.loss, str) and parse_named(self.loss, LOSSES, "loss")[0] is Likelihood
-        )
-        return self._likelihood() if exact else super()._loss()
+        return self._likelihood() if loss_named(self.loss)[0] is Likelihood else super()._loss()
 
     def _stage(self, text: str) -> Loss:
         return self._likelihood() if text in _LIKELIHOODS else super()._stage(text)
@@ -217,21 +211,12 @@ class ChainCRF(CRF):
             found += [part.T for part in _split(self._named(drawn.T), union)]
         return found
 
-    def score(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of labels that are predicted; a word that was no label in training counts as missed."""
-        examples = list(Examples(X, Y, sample_weight))
-        found = self.predict([example.x for example in examples], "map" if self.decode == "map" else "mpm")
-        right = total = 0.0
-        for example, labels in zip(examples, found, strict=True):
-            truth = label_array(example.y, labels.shape, example.name)
-            if truth.dtype != object or self.classes_.dtype.kind == "i":
-                truth = Classes(self.classes_).codes(truth, example.name)  # integers: in range, or an error
-            seen = np.array([label is not None and label != HIDDEN for label in truth.tolist()], np.bool_)
-            right += example.weight * int((truth == labels)[seen].sum())
-            total += example.weight * int(seen.sum())
-        if not total > 0:
-            raise ModelError("every label is hidden; there is nothing to compare predictions with")
-        return float(right / total)
+    def _truth(self, y: Any, shape: tuple[int, ...], name: str) -> tuple[np.ndarray, Bools]:
+        """Return labels and which are known; a word that was no label in training is one that is missed."""
+        truth = label_array(y, shape, name)
+        if truth.dtype != object or self.classes_.dtype.kind == "i":
+            truth = Classes(self.classes_).codes(truth, name)  # integers: in range, or an error
+        return truth, np.array([label is not None and label != HIDDEN for label in truth.tolist()], np.bool_)
 
     def describe(self, feature_names: Sequence[str] | None = None, limit: int = 30) -> str:
         """Return the learned weights: transitions, then the attributes of largest weight for each label."""
@@ -246,11 +231,7 @@ class ChainCRF(CRF):
     def _exact(self) -> bool:
         """Whether the inference of the fit is exact, so that unions of chains give its answers."""
         self._check_fitted()
-        through = getattr(self.loss_, "through", None)
-        if through is not None:
-            return isinstance(through, Exact)
-        method = getattr(self.loss_, "method", self._method)
-        return isinstance(self.loss_, ChainLikelihood) or method.guarantee == "exact"
+        return self.loss_.is_exact(self._inference_spec)
 
     def _unions(self, X: Any) -> Iterator[tuple[ChainUnion, Floats, Floats]]:
         """Yield unions of sequences, their rows of unary potentials, and the table."""

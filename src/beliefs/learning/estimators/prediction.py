@@ -1,7 +1,6 @@
-"""Answers of a fitted model: the inference of the fit, asked once more.
+"""Answers of a fitted model: the inference of the fit, asked once more, for many inputs.
 
-A loss that runs inference predicts with that inference, sweep for sweep; likelihoods with the method of their log Z;
-losses without inference (pseudo-likelihood, piecewise) with the estimator's method, run to convergence.
+Which marginals these are is said by the loss (:meth:`beliefs.learning.losses.base.Loss.marginals`).
 """
 
 from __future__ import annotations
@@ -18,13 +17,8 @@ from beliefs.inference.doors import maximize
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.registry import METHODS
 from beliefs.inference.text import parse_method
-from beliefs.learning.answers import answer, exact_method, settled
-from beliefs.learning.gradients.exact import Exact
-from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
 from beliefs.learning.joined import Joined, Joiner
-from beliefs.learning.losses.base import Loss
-from beliefs.learning.losses.likelihood import Likelihood
 from beliefs.learning.parallel import Executor
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
@@ -32,16 +26,12 @@ from beliefs.typing import Floats, Ints
 __all__ = [
     "all_marginals",
     "expected_states",
-    "joiner_of",
     "likeliest_states",
     "map_states",
-    "marginals",
     "method_of",
 ]
 
 Shape: TypeAlias = tuple[int, ...]
-
-_TOL = 1e-5  # residual of inference for models that were fitted without one ([domke2013] section 8)
 
 
 def method_of(inference: Any) -> Method:
@@ -68,28 +58,6 @@ def _named_method(inference: Any) -> Method:
             "junction_tree; auto would choose anew for each"
         )
     return parse_method(inference, METHODS)
-
-
-def marginals(loss: Loss, method: Method, tol: float | None, graph: FactorGraph) -> Floats:
-    """Return the marginals of the variables, ``(n_states,)``, by the inference of a loss."""
-    through = getattr(loss, "through", None)
-    if through is not None:
-        return np.array(through.marginals(graph))
-    if isinstance(loss, Likelihood):
-        return answer(graph, exact_method(graph.layout), max_iters=1).mu_var
-    if hasattr(loss, "method"):
-        return settled(graph, loss.method, tol=getattr(loss, "tol", tol)).mu_var
-    return settled(graph, method, tol=_TOL if tol is None else tol).mu_var
-
-
-def joiner_of(loss: Loss) -> Joiner | None:
-    """Return what joins small inputs; None where inference runs until convergence.
-
-    There the last digits of an answer would depend on what else is asked in the same call.
-    """
-    through = getattr(loss, "through", None)
-    fixed = isinstance(through, Truncated | Exact) or (through is None and isinstance(loss, Likelihood))
-    return Joiner.of(loss) if fixed else None
 
 
 def all_marginals(

@@ -74,6 +74,11 @@ class Gradient(ABC):
     """A way to differentiate through inference; the fields are its options."""
 
     name: ClassVar[str]
+    exact: ClassVar[bool] = False
+    """Whether the marginals are exact."""
+
+    until_tol: ClassVar[bool] = True
+    """Whether inference runs until a tolerance is met, and does no fixed amount of work."""
 
     @property
     def runs(self) -> tuple[Method, ...] | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,10 +23,23 @@ from beliefs.learning.batches import Batch, BatchLoss, Evaluation, Share
 from beliefs.learning.instance_batch import InstanceBatch
 from beliefs.learning.instances import Instance
 from beliefs.learning.joined import Joiner
+from beliefs.learning.losses.inference import InferenceSpec
 from beliefs.model.features import Template
+from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
 
-__all__ = ["Evaluation", "InstanceLoss", "Loss"]
+__all__ = ["Evaluation", "InstanceLoss", "Loss", "Needs"]
+
+
+class Needs(Enum):
+    """What a loss needs, besides labels, to be evaluated."""
+
+    NOTHING = "no inference"
+    EXACT = "exact inference, which it chooses"
+    METHOD = "a method, run until it converges"
+    GRADIENT = "a method and a way to differentiate through it"
+    SWEEPS = "a method that makes a number of sweeps, and its derivative"
+    SAMPLES = "Gibbs sampling, which it does itself"
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +83,12 @@ class Loss(BatchLoss):
     clamps: ClassVar[bool] = False
     """Whether inference is also run with the labels as evidence, where some are hidden."""
 
+    needs: ClassVar[Needs] = Needs.NOTHING
+    """What it needs to be evaluated."""
+
+    starts_from: ClassVar[str] = "independent"
+    """What is fitted first where nothing else is asked for: the ``independent`` model, and then a ``surrogate``."""
+
     @property
     def runs(self) -> tuple[Method, ...] | None:
         """The methods of inference that it runs; None unless the loss of a disjoint union is the sum of its parts'.
@@ -77,6 +97,33 @@ class Loss(BatchLoss):
         """
         return None
 
+    # -- inference ------------------------------------------------------------------------------------------------
+    @classmethod
+    def taken(cls, inference: InferenceSpec) -> dict[str, Any]:
+        """Return the options that follow from the inference it is given; none where it needs none."""
+        return {}
+
+    def marginals(self, graph: FactorGraph, inference: InferenceSpec) -> Floats:
+        """Return the marginals ``(n_states,)`` that a model fitted by this loss predicts with.
+
+        Those of its own inference, sweep for sweep; without any, those of the inference at hand, run to convergence.
+        """
+        return inference.marginals(graph)
+
+    def is_exact(self, inference: InferenceSpec) -> bool:
+        """Whether these marginals are the exact ones."""
+        return inference.method.guarantee == "exact"
+
+    @property
+    def predicts_jointly(self) -> bool:
+        """Whether the marginals of several small inputs may be found together.
+
+        Not where inference runs until convergence: the last digits of an answer would depend on what else is asked in
+        the same call.
+        """
+        return False
+
+    # -- evaluation -----------------------------------------------------------------------------------------------
     @property
     def n_weights(self) -> int:
         """Number of weights of the template."""

@@ -30,7 +30,7 @@ from beliefs.inference.base import Method
 from beliefs.learning.answers import answer, exact_method
 from beliefs.learning.instances import Instance
 from beliefs.learning.joined import Joined
-from beliefs.learning.losses.base import InstanceLoss, Loss
+from beliefs.learning.losses.base import InstanceLoss, Loss, Needs
 from beliefs.learning.losses.components import COMPONENTS, checked, choose, grid_shape
 from beliefs.learning.losses.label_scores import label_score
 from beliefs.learning.losses.pseudo_likelihood import conditional_part
@@ -82,6 +82,7 @@ class CompositeLikelihood(Loss):
     name: ClassVar[str] = "composite_likelihood"
     hidden: ClassVar[bool] = True
     by_variable: ClassVar[bool] = False
+    needs: ClassVar[Needs] = Needs.EXACT
 
     def __post_init__(self) -> None:
         super().__post_init__()

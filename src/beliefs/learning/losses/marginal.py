@@ -28,11 +28,10 @@ from typing import ClassVar
 import numpy as np
 
 from beliefs.errors import NotConvergedError
-from beliefs.inference.base import Method
 from beliefs.kernels.losses.marginal import logistic_loss, quadratic_loss, smoothed_classification_loss
-from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import InstanceLoss, Loss
+from beliefs.learning.losses.base import InstanceLoss
+from beliefs.learning.losses.through import LossThroughInference
 from beliefs.options import check_option, is_number
 from beliefs.typing import Floats, Ints
 
@@ -78,26 +77,12 @@ class LossTerms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarginalLoss(Loss):
-    """Base of the losses on marginals.
-
-    Parameters
-    ----------
-    through : Gradient
-        How inference is run and differentiated: ``Truncated(method=TRW(), n_sweeps=10)`` for example.
-    """
-
-    through: Gradient
+class MarginalLoss(LossThroughInference):
+    """Base of the losses on marginals; ``through`` is how inference is run and differentiated."""
 
     hidden: ClassVar[bool] = True
     cliques: ClassVar[bool] = False
     kernel: ClassVar[Callable[..., float]]
-    starts_from: ClassVar[str] = "independent"
-
-    @property
-    def runs(self) -> tuple[Method, ...] | None:
-        """The inference that is differentiated through."""
-        return self.through.runs
 
     @property
     def sharpness(self) -> float:

@@ -34,7 +34,7 @@ from beliefs.inference.sampling.chains import starting_states
 from beliefs.inference.sampling.sweeps import Pairs, Schedule, Sweeper
 from beliefs.kernels.gibbs.general import States, count_cells
 from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import InstanceLoss, Loss
+from beliefs.learning.losses.base import InstanceLoss, Loss, Needs
 from beliefs.learning.losses.pseudo_likelihood import conditional_part
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
@@ -82,6 +82,7 @@ class SampledLoss(Loss):
     hidden: ClassVar[bool] = True
     by_variable: ClassVar[bool] = False
     stochastic: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs.SAMPLES
     persistent: ClassVar[bool]
     """Whether free chains go on where they stopped, or start at the labels."""
 
