@@ -42,12 +42,14 @@ _MOST_STATES = 10**5  # weights of pairs grow with their square
 class DataForm:
     """What a data file holds of one instance: the shapes of ``X`` and ``Y``, and further arrays by name.
 
-    ``shared``: axes of those arrays that one instance has and all may share.
+    ``further_shown`` says it of those in the docs; ``shared`` has the axes of those that one instance has and all may
+    share.
     """
 
     x: str
     y: str
     further: tuple[str, ...] = ()
+    further_shown: str = ""
     shared: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -149,6 +151,11 @@ class Estimator(BaseEstimator, ABC, Generic[L]):  # type: ignore[misc]
     def _compared(self, X: Any) -> list[np.ndarray]:
         """Return the labels that :meth:`score` compares with the truth."""
         return self.predict(X)
+
+    @classmethod
+    @abstractmethod
+    def tiny_data(cls) -> tuple[list[Any], list[Any]]:
+        """Return a few very small inputs and their labels: what there is to compile is compiled by fitting them."""
 
     @classmethod
     def input_of(cls, x: np.ndarray, further: Sequence[np.ndarray | None]) -> Any:

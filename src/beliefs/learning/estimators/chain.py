@@ -23,6 +23,7 @@ from beliefs.learning.chains.table import chain_table
 from beliefs.learning.chains.template import ChainTemplate, StatePairs, seen_pairs
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens, joined
 from beliefs.learning.chains.union import ChainUnion, rows_for
+from beliefs.learning.estimators.base import DataForm
 from beliefs.learning.estimators.crf import CRF, DECODERS
 from beliefs.learning.estimators.examples import Examples, Stream, inputs_of
 from beliefs.learning.estimators.inputs import FactorSpec, ParsedInput, check_kinds, checked_features
@@ -96,8 +97,15 @@ class ChainCRF(CRF):
     boundaries: bool = False
     intercept: bool = True
 
+    data_form: ClassVar[DataForm] = DataForm("`(T, D)`", "`(T,)`")
     _switches: ClassVar[tuple[str, ...]] = ("all_pairs", "all_transitions", "boundaries", "intercept")
     _learned_names: ClassVar[tuple[str, ...]] = ("form_", "attributes_", "pair_ptr_", "pair_label_", "transitions_")
+
+    @classmethod
+    def tiny_data(cls) -> tuple[list[Any], list[Any]]:
+        """Return sequences of four tokens and of one."""
+        labels = np.arange(4) % 2
+        return [labels[:, None] + 0.5, np.ones((1, 1))], [labels, labels[:1]]
 
     # -- reading --------------------------------------------------------------------------------------------------
     def _prepare(self, examples: Examples) -> None:

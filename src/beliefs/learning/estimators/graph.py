@@ -11,13 +11,14 @@ features of their own they share one table.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from beliefs.errors import ModelError
+from beliefs.learning.estimators.base import DataForm
 from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.examples import Examples
 from beliefs.learning.estimators.inputs import (
@@ -79,8 +80,26 @@ class GraphCRF(CRF):
     intercept: bool = True
     template: Template | None = None
 
+    data_form: ClassVar[DataForm] = DataForm(
+        "`(n, D)`",
+        "`(n,)`",
+        ("edges", "edge_features", "edge_types"),
+        "`edges (m, 2)`, `edge_features (m, E)`, `edge_types (m,)`; `edges` without a number are those of all",
+        {"edges": 2, "edge_types": 1},
+    )
     _switches: ClassVar[tuple[str, ...]] = ("intercept",)
     _learned_names: ClassVar[tuple[str, ...]] = ("n_edge_types_",)
+
+    @classmethod
+    def tiny_data(cls) -> tuple[list[Any], list[Any]]:
+        """Return two triangles."""
+        labels, edges = np.arange(3) % 2, np.array([(0, 1), (1, 2), (0, 2)])
+        return [(labels[:, None] + shift, edges) for shift in (0.5, -0.5)], [labels, labels]
+
+    @classmethod
+    def input_of(cls, x: np.ndarray, further: Sequence[np.ndarray | None]) -> Any:
+        """Return an input made of the arrays of a file: a tuple with a place for each."""
+        return (x, *further)
 
     def _check_options(self) -> None:
         super()._check_options()

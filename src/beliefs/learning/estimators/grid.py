@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.errors import ModelError
+from beliefs.learning.estimators.base import DataForm
 from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.examples import Examples
 from beliefs.learning.estimators.inputs import (
@@ -82,8 +83,20 @@ class GridCRF(CRF):
     edge_features: Any = None
     on_the_fly: bool = False
 
+    data_form: ClassVar[DataForm] = DataForm(
+        "`(H, W)` or `(H, W, D)`",
+        "`(H, W)`",
+        ("horizontal", "vertical", "down", "up"),
+        "`horizontal (H, W-1, E)`, `vertical (H-1, W, E)`; `down`, `up` with `-O connectivity=8`",
+    )
     _switches: ClassVar[tuple[str, ...]] = ("separate_directions", "intercept", "on_the_fly")
     _learned_names: ClassVar[tuple[str, ...]] = ("edge_thresholds_",)
+
+    @classmethod
+    def tiny_data(cls) -> tuple[list[Any], list[Any]]:
+        """Return two pictures of six pixels."""
+        labels = np.arange(6).reshape(2, 3) % 2
+        return [labels + 0.5, labels - 0.5], [labels, labels]
 
     def _check_options(self) -> None:
         super()._check_options()
