@@ -21,12 +21,14 @@ import numpy as np
 
 from beliefs.driver import says_stop
 from beliefs.errors import ModelError
-from beliefs.learning.instances import Instance
+from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.learning.losses.likelihood import LikelihoodLoss, scattered
 from beliefs.typing import Floats
 
 __all__ = ["ExpectedLikelihood", "Rounds", "alternate", "expect"]
+
+_EXPECTED = Slot[Floats]("expected statistics given the labels")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +49,7 @@ class ExpectedLikelihood(Loss):
 
     def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Compare with the kept expectations."""
-        expected = instance.kept.get("expected")
+        expected = instance.memory.get(_EXPECTED)
         if expected is None:
             raise ModelError(f"{instance.name} has no expectations yet; take an E-step (learning.em.expect) first")
         free = self.of.free(instance.graph(theta), instance)
@@ -60,7 +62,7 @@ def expect(loss: LikelihoodLoss, weights: Floats, instances: Sequence[Instance])
     for instance in instances:
         theta = loss.template.theta(weights, instance.inputs)
         graph = instance.clamped(theta)
-        instance.kept["expected"] = scattered(graph, loss.clamped(graph, instance).mu, theta.size)
+        instance.memory.put(_EXPECTED, scattered(graph, loss.clamped(graph, instance).mu, theta.size))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -30,6 +30,7 @@ __all__ = ["StateScores", "state_scores"]
 
 _ROW = 3  # labels from which an attribute has a row; measured on text, 2 and 4 are about as fast
 _INSERTION = 64  # attributes of a token up to which insertion sort is fast
+Cuts: TypeAlias = tuple[list[Ints], list[Ints]]
 _DENSE_CHUNK = 8192  # tokens whose features are made float64 at a time
 
 
@@ -84,7 +85,7 @@ class _SparseScores(StateScores):
     rowed: SparseTokens
     others: SparseTokens
     width: int
-    _cuts: dict[int, Any] = field(default_factory=dict, repr=False)
+    _cuts: dict[int, Cuts] = field(default_factory=dict, repr=False)
 
     @classmethod
     def build(cls, pairs: StatePairs, tokens: SparseTokens, width: int) -> _SparseScores:
@@ -124,12 +125,11 @@ class _SparseScores(StateScores):
         executor.chunks(some, executor.n_workers)
         gather_rows(self.owner, pairs.ptr, pairs.label, width, rows, out)
 
-    def _cut(self, n_parts: int) -> tuple[list[Ints], list[Ints]]:
+    def _cut(self, n_parts: int) -> Cuts:
         """Return where the parts of the attributes begin and end within each token; about equal work each."""
         if n_parts not in self._cuts:
             self._cuts[n_parts] = (_cut(self.rowed, n_parts), _cut(self.others, n_parts))
-        found: tuple[list[Ints], list[Ints]] = self._cuts[n_parts]
-        return found
+        return self._cuts[n_parts]
 
 
 def _chosen(tokens: SparseTokens, mask: Bools, names: Ints) -> SparseTokens:

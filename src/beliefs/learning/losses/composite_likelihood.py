@@ -28,7 +28,7 @@ from typing import ClassVar, TypeAlias
 
 from beliefs.inference.base import Method
 from beliefs.learning.answers import answer, exact_method
-from beliefs.learning.instances import Instance
+from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.joined import Joined
 from beliefs.learning.losses.base import InstanceLoss, Loss, Needs
 from beliefs.learning.losses.components import COMPONENTS, checked, choose, grid_shape
@@ -118,11 +118,11 @@ class CompositeLikelihood(Loss):
         key = (self.name, self.components, self.size, self.step)
         if isinstance(self.components, str) and instance.n_labelled == instance.labels.size:
             return instance.layout.plan(key, lambda: self._unroll(instance))
-        held = instance.kept.get(self.name)
+        slot = Slot[tuple[tuple[object, ...], Unrolled]]("components", self.name)
+        held = instance.memory.get(slot)
         if held is None or not _same(held[0], key):
-            held = instance.kept[self.name] = (key, self._unroll(instance))
-        unrolled: Unrolled = held[1]
-        return unrolled
+            held = instance.memory.put(slot, (key, self._unroll(instance)))
+        return held[1]
 
     def _unroll(self, instance: Instance) -> Unrolled:
         return Unrolled.build(instance.layout, self._sets(instance), instance.labelled)

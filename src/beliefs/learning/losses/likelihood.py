@@ -31,7 +31,7 @@ from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Method
 from beliefs.inference.messages.trw import TRW
 from beliefs.learning.answers import Answer, answer, exact_method, settled
-from beliefs.learning.instances import Instance
+from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.joined import common_tol
 from beliefs.learning.losses.base import InstanceLoss, Loss, Needs
 from beliefs.learning.losses.free_energy import free_energy
@@ -178,12 +178,12 @@ class SurrogateLikelihood(LikelihoodLoss):
         return self._asked(graph, self.method, instance, "free")
 
     def _asked(self, graph: FactorGraph, method: Method, instance: Instance, what: str) -> Answer:
-        key = f"{what}, {method!r}"  # another loss may have left what its method goes on from
-        warm = instance.kept.get(key) if self.warm else None
+        slot = Slot[Any](f"warm start, {what}", repr(method))  # another loss may have left that of its own method
+        warm = instance.memory.get(slot) if self.warm else None
         tol = common_tol(method.default_tol if self.tol is None else self.tol, instance.n_parts)
         found = settled(graph, method, tol=tol, max_iters=self.max_iters, warm=warm)
         if self.warm:
-            instance.kept[key] = found.kept
+            instance.memory.put(slot, found.kept)
         return found
 
 

@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from beliefs.errors import NotConvergedError
 from beliefs.kernels.losses.marginal import logistic_loss, quadratic_loss, smoothed_classification_loss
-from beliefs.learning.instances import Instance
+from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.losses.base import InstanceLoss
 from beliefs.learning.losses.through import LossThroughInference
 from beliefs.options import check_option, is_number
@@ -57,7 +57,7 @@ class LossTerms:
 
     @classmethod
     def of_variables(cls, instance: Instance, chosen: Ints) -> LossTerms:
-        """One piece per labelled variable among these."""
+        """One term per labelled variable among these."""
         chosen = chosen[instance.labelled[chosen]]
         lay, weights = instance.layout, instance.label_weights
         weight = np.ones(chosen.size) if weights is None else weights[chosen]
@@ -65,7 +65,7 @@ class LossTerms:
 
     @classmethod
     def of_factors(cls, instance: Instance) -> LossTerms:
-        """One piece per factor of two or more variables that all have labels, weighted by their mean."""
+        """One term per factor of two or more variables that all have labels, weighted by their mean."""
         lay = instance.layout
         arity = np.diff(lay.scope_ptr)
         f = np.flatnonzero((arity > 1) & (instance.label_cells >= 0))
@@ -74,6 +74,9 @@ class LossTerms:
             sums = np.bincount(lay.edge_factor, instance.label_weights[lay.scope_vars], lay.n_factors)
             weight = sums[f] / arity[f]
         return cls(lay.table_ptr[f], lay.factor_size[f], instance.label_cells[f] - lay.cell_ptr[f], weight)
+
+
+Terms: TypeAlias = tuple[LossTerms, LossTerms | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +94,11 @@ class MarginalLoss(LossThroughInference):
 
     def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Run inference, compare with the labels, and go back."""
-        key = f"beliefs, {self.through!r}"
-        beliefs = self.through.run(instance.graph(theta), instance.kept.get(key))
+        slot = Slot[Any]("warm start of beliefs", repr(self.through))
+        beliefs = self.through.run(instance.graph(theta), instance.memory.get(slot))
         if beliefs.kept is not None:
-            instance.kept[key] = beliefs.kept
-        alone, joint = self._pieces(instance)
+            instance.memory.put(slot, beliefs.kept)
+        alone, joint = self._terms(instance)
         bar_var, bar_factor = np.zeros(instance.layout.n_states), None
         value = self._compare(alone, beliefs.mu_var, bar_var)
         if joint is not None:
@@ -108,22 +111,22 @@ class MarginalLoss(LossThroughInference):
             return InstanceLoss(np.inf, np.zeros(theta.size), converged=False)
         return InstanceLoss(value, grad, converged=beliefs.converged)
 
-    def _compare(self, pieces: LossTerms, mu: Floats, bar: Floats) -> float:
-        return float(self.kernel(pieces.begin, pieces.size, pieces.target, pieces.weight, self.sharpness, mu, bar))
+    def _compare(self, terms: LossTerms, mu: Floats, bar: Floats) -> float:
+        return float(self.kernel(terms.begin, terms.size, terms.target, terms.weight, self.sharpness, mu, bar))
 
-    def _pieces(self, instance: Instance) -> tuple[LossTerms, LossTerms | None]:
-        """Return the pieces over variables, and over factors for the clique forms; made once an instance."""
-        key = "clique pieces" if self.cliques else "pieces"
-        if key not in instance.kept:
-            lay = instance.layout
-            variables = np.arange(lay.n_vars)
-            if self.cliques:
-                joined = np.diff(lay.scope_ptr)[lay.edge_factor] > 1
-                variables = np.setdiff1d(variables, lay.scope_vars[joined])
-            joint = LossTerms.of_factors(instance) if self.cliques else None
-            instance.kept[key] = LossTerms.of_variables(instance, variables), joint
-        found: tuple[LossTerms, LossTerms | None] = instance.kept[key]
-        return found
+    def _terms(self, instance: Instance) -> Terms:
+        """Return the terms over variables, and over factors for the clique forms; made once an instance."""
+        slot = Slot[Terms]("clique terms" if self.cliques else "terms")
+        return instance.memory.of(slot, lambda: self._made_terms(instance))
+
+    def _made_terms(self, instance: Instance) -> Terms:
+        lay = instance.layout
+        variables = np.arange(lay.n_vars)
+        if not self.cliques:
+            return LossTerms.of_variables(instance, variables), None
+        joined = np.diff(lay.scope_ptr)[lay.edge_factor] > 1
+        variables = np.setdiff1d(variables, lay.scope_vars[joined])
+        return LossTerms.of_variables(instance, variables), LossTerms.of_factors(instance)
 
 
 @dataclass(frozen=True, kw_only=True)

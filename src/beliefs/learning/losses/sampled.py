@@ -33,7 +33,7 @@ import numpy as np
 from beliefs.inference.sampling.chains import starting_states
 from beliefs.inference.sampling.sweeps import Pairs, Schedule, Sweeper
 from beliefs.kernels.gibbs.general import States, count_cells
-from beliefs.learning.instances import Instance
+from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.losses.base import InstanceLoss, Loss, Needs
 from beliefs.learning.losses.pseudo_likelihood import conditional_part
 from beliefs.model.graph import FactorGraph
@@ -96,9 +96,10 @@ class SampledLoss(Loss):
         """Return the monitor and the difference of the chains' and the data's statistics."""
         graph = instance.graph(theta)
         monitor = conditional_part(graph, instance).value
-        memory: Memory | None = instance.kept.get(self.name)
+        slot = Slot[Memory]("chains", self.name)
+        memory = instance.memory.get(slot)
         if memory is None or (memory.free is not None and memory.free.shape[1] != self.chains):
-            memory = instance.kept[self.name] = Memory.of(self.seed, instance)
+            memory = instance.memory.put(slot, Memory.of(self.seed, instance))
         data, start = self._data(graph, instance, memory)
         states = memory.free
         if states is None or not (self.persistent and _possible(graph, states)):
