@@ -202,7 +202,7 @@ class Softmax(Estimator[SoftmaxLoss]):
     def _loss(self) -> SoftmaxLoss:
         return SoftmaxLoss(n_states=self.n_states_, width=self.width_, l2=self.l2, threads=self._threads)
 
-    def predict(self, X: Any, decode: str | None = None) -> list[np.ndarray]:
+    def predict(self, X: Any) -> list[np.ndarray]:
         scores = np.array(X) @ self.weights_.reshape(self.n_states_, -1).T
         return [self._named(np.array(k)) for k in scores.argmax(axis=1)]
 
@@ -239,6 +239,8 @@ def test_an_estimator_is_found_by_the_command_line(tmp_path: Path, monkeypatch: 
     asked = run.invoke(group.commands, ["predict", "model.npz", "data.npz", "-o", "answers.npz"])
     assert asked.exit_code == 0, asked.output
     assert (np.load("answers.npz")["Y"] == data.labels).mean() > 0.8
+    refused = run.invoke(group.commands, ["predict", "model.npz", "data.npz", "-o", "b.npz", "--decode", "map"])
+    assert refused.exit_code == 2 and "Softmax has one way to predict; leave out --decode" in refused.stderr
     assert "the estimator softmax" in [name for name, _ in learning_jobs((2,))]
     assert "| `softmax` | `(D,)` | a number | |" in estimators.data_table()
 

@@ -153,7 +153,9 @@ def predict_command(
     crf: Any = load_estimator(model)
     crf.set_params(n_jobs=threads)
     examples = read_data(data, word_of(type(crf)))
-    columns = {"Y": crf.predict(examples.inputs, decode)}
+    if decode is not None and "decode" not in crf.get_params():
+        raise ModelError(f"{type(crf).__name__} has one way to predict; leave out --decode")
+    columns = {"Y": crf.predict(examples.inputs) if decode is None else crf.predict(examples.inputs, decode)}
     if marginals:
         columns["marginals"] = crf.predict_marginals(examples.inputs)
     score = None if examples.labels is None else crf.score(examples.inputs, examples.labels)

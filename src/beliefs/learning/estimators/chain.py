@@ -247,10 +247,10 @@ class ChainCRF(CRF):
         waiting: list[Tokens] = []
         size = 0
         for name, x in inputs_of(X):
-            reading = self._read(x, name)
-            check_kinds(reading.kinds, self.kinds_, name, "the fitted model")
-            waiting.append(reading.inputs)
-            size += reading.n_vars
+            parsed = self._read(x, name)
+            check_kinds(parsed.kinds, self.kinds_, name, "the fitted model")
+            waiting.append(parsed.inputs)
+            size += parsed.n_vars
             if size >= _WINDOW:
                 yield self._scored(waiting)
                 waiting, size = [], 0

@@ -94,10 +94,10 @@ class CRF(Estimator[Loss]):
     # -- what a kind of graph says ------------------------------------------------------------------------------
     @abstractmethod
     def _read(self, x: Any, name: str) -> ParsedInput:
-        """Check one input and return what it says; errors begin with ``name``. Must not need ``n_states_``."""
+        """Parse one input; errors begin with ``name``. Must not need ``n_states_``."""
 
     def _prepare(self, examples: Examples) -> None:
-        """Learn from all examples what reading needs (vocabularies, thresholds), before any is read."""
+        """Learn from all examples what parsing needs (vocabularies, thresholds), before any is parsed."""
 
     def _template(self, kinds: tuple[FactorSpec, ...]) -> Template:
         """Return the template for these types of factors, with ``n_states_`` states."""
@@ -128,14 +128,14 @@ class CRF(Estimator[Loss]):
         """Check all examples, settle states, classes and template, and return what a loss takes."""
         tally, read, kinds, n = Tally(self.n_states), [], None, 0
         for example in examples:
-            reading = self._read(example.x, example.name)
-            kinds = kinds or reading.kinds
-            check_kinds(reading.kinds, kinds, example.name, "instance 0")
-            labels = label_array(example.y, reading.shape, example.name)
+            parsed = self._read(example.x, example.name)
+            kinds = kinds or parsed.kinds
+            check_kinds(parsed.kinds, kinds, example.name, "instance 0")
+            labels = label_array(example.y, parsed.shape, example.name)
             tally.add(labels, example.name)
             n += 1
             if not examples.lazy:
-                read.append((example, reading, labels))
+                read.append((example, parsed, labels))
         assert kinds is not None
         classes = tally.classes()
         self.classes_, self.n_states_, self.kinds_ = classes.names, len(classes.names), kinds
@@ -148,19 +148,17 @@ class CRF(Estimator[Loss]):
         return [self._instance(*entry, classes, weights) for entry in read]
 
     def _example(self, example: Example, classes: Classes, weights: Floats | None) -> Instance:
-        reading = self._read(example.x, example.name)
-        check_kinds(reading.kinds, self.kinds_, example.name, "instance 0")
-        labels = label_array(example.y, reading.shape, example.name)
-        return self._instance(example, reading, labels, classes, weights)
+        parsed = self._read(example.x, example.name)
+        check_kinds(parsed.kinds, self.kinds_, example.name, "instance 0")
+        labels = label_array(example.y, parsed.shape, example.name)
+        return self._instance(example, parsed, labels, classes, weights)
 
     def _instance(
-        self, example: Example, reading: ParsedInput, labels: np.ndarray, classes: Classes, weights: Floats | None
+        self, example: Example, parsed: ParsedInput, labels: np.ndarray, classes: Classes, weights: Floats | None
     ) -> Instance:
         codes = classes.codes(labels, example.name)
         each = None if weights is None else np.where(codes == HIDDEN, 0.0, weights[codes])
-        return Instance(
-            self._layouts.of(reading), reading.inputs, codes, example.weight, each, example.name
-        )  # fmt: skip
+        return Instance(self._layouts.of(parsed), parsed.inputs, codes, example.weight, each, example.name)
 
     def _check_options(self) -> None:
         """Raise for options out of range, before any work."""
@@ -247,10 +245,10 @@ class CRF(Estimator[Loss]):
     def _asked(self, entry: tuple[str, Any]) -> tuple[Instance, tuple[int, ...]]:
         """Return one input, with its name, as an instance whose labels say nothing, and the shape of its answers."""
         name, x = entry
-        reading = self._read(x, name)
-        check_kinds(reading.kinds, self.kinds_, name, "the fitted model")
-        nothing = np.zeros(reading.n_vars, np.int64)
-        return Instance(self._layouts.of(reading), reading.inputs, nothing, name=name), reading.shape
+        parsed = self._read(x, name)
+        check_kinds(parsed.kinds, self.kinds_, name, "the fitted model")
+        nothing = np.zeros(parsed.n_vars, np.int64)
+        return Instance(self._layouts.of(parsed), parsed.inputs, nothing, name=name), parsed.shape
 
     def _each(self, X: Any, answer: Callable[[FactorGraph, tuple[int, ...]], T]) -> list[T]:
         """Answer for each input, several side by side if asked; the answers do not depend on how many."""

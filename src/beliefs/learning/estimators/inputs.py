@@ -93,17 +93,17 @@ class Layouts:
         self._size = 0
         self._lock = threading.Lock()
 
-    def of(self, reading: ParsedInput) -> Layout:
+    def of(self, parsed: ParsedInput) -> Layout:
         """Return the layout of an input: its variables have one cardinality, its factors come type after type."""
         with self._lock:
-            found = self._made.get(reading.key)
+            found = self._made.get(parsed.key)
             if found is None:
-                found = self._made[reading.key] = self._layout(reading)
+                found = self._made[parsed.key] = self._layout(parsed)
                 self._size += found.n_edges + found.n_vars
                 while self._size > _KEPT and len(self._made) > 1:
                     _, old = self._made.popitem(last=False)
                     self._size -= old.n_edges + old.n_vars
-            self._made.move_to_end(reading.key)
+            self._made.move_to_end(parsed.key)
             return found
 
     def __getstate__(self) -> int:
@@ -112,16 +112,16 @@ class Layouts:
     def __setstate__(self, n_states: int) -> None:
         self.__init__(n_states)  # type: ignore[misc]
 
-    def _layout(self, reading: ParsedInput) -> Layout:
-        scopes = reading.scopes()
-        arity = np.repeat([kind.arity for kind in reading.kinds], [len(s) for s in scopes]).astype(np.int64)
+    def _layout(self, parsed: ParsedInput) -> Layout:
+        scopes = parsed.scopes()
+        arity = np.repeat([kind.arity for kind in parsed.kinds], [len(s) for s in scopes]).astype(np.int64)
         starts, at = [], 0
-        for scope, kind in zip(scopes, reading.kinds, strict=True):
+        for scope, kind in zip(scopes, parsed.kinds, strict=True):
             size, n = self.n_states**kind.arity, len(scope)
             starts.append(np.full(n, at) if kind.tied else at + size * np.arange(n))
             at += size * (min(1, n) if kind.tied else n)
         return Layout.build(
-            np.full(reading.n_vars, self.n_states),
+            np.full(parsed.n_vars, self.n_states),
             np.concatenate([[0], np.cumsum(arity)]),
             np.concatenate([np.zeros(0, np.int64), *(s.ravel() for s in scopes)]),
             np.concatenate([np.zeros(0, np.int64), *starts]),
