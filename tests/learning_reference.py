@@ -8,12 +8,12 @@ import numpy as np
 
 from beliefs.learning.instances import Instance
 from beliefs.model import FactorGraph
-from beliefs.model.features import CurvedTemplate
+from beliefs.model.features import DifferentiableTemplate
 
 
-def identity(n_cells: int) -> CurvedTemplate:
+def identity(n_cells: int) -> DifferentiableTemplate:
     """The template whose weights are the log potentials."""
-    return CurvedTemplate(n_cells, lambda weights, _: weights, lambda _w, _x, grad: grad)
+    return DifferentiableTemplate(n_cells, lambda weights, _: weights, lambda _w, _x, grad: grad)
 
 
 def labelled(graph: FactorGraph, hidden: int = 0, seed: int = 0) -> Instance:

@@ -10,11 +10,11 @@ import reference
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss
 from beliefs.model import FactorGraph
-from beliefs.model.features import CurvedTemplate
+from beliefs.model.features import DifferentiableTemplate
 from beliefs.model.layout import Layout
 from families import random_model
 
-TEMPLATE = CurvedTemplate(0, lambda w, x: np.zeros(0), lambda w, x, g: np.zeros(0))
+TEMPLATE = DifferentiableTemplate(0, lambda w, x: np.zeros(0), lambda w, x, g: np.zeros(0))
 """A template that says nothing: for losses that are asked for their part in theta only."""
 
 SMOOTH = [

@@ -10,7 +10,7 @@ import numpy as np
 
 import reference
 from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.model.features import FactorType, LogLinearTemplate, Rows
 from beliefs.model.layout import Layout
 
@@ -26,13 +26,13 @@ class Enumerated(Loss):
     name: ClassVar[str] = "enumerated"
     hidden: ClassVar[bool] = True
 
-    def part(self, theta: np.ndarray, instance: Instance) -> Part:
+    def part(self, theta: np.ndarray, instance: Instance) -> InstanceLoss:
         states, statistics = enumerated(instance.layout.n_vars)
         agrees = ((states == instance.labels) | (instance.labels < 0)).all(1)
         scores = statistics @ theta
         free, clamped = np.exp(scores - scores.max()), np.exp(scores[agrees] - scores.max())
         grad = free @ statistics / free.sum() - clamped @ statistics[agrees] / clamped.sum()
-        return Part(float(np.log(free.sum()) - np.log(clamped.sum())), grad)
+        return InstanceLoss(float(np.log(free.sum()) - np.log(clamped.sum())), grad)
 
 
 @cache

@@ -20,7 +20,7 @@ from beliefs.deadline import now as clock
 from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Limits", "Progress", "Run", "Status", "Trace", "Value", "run"]
+__all__ = ["Limits", "Progress", "Run", "Status", "Trace", "Value", "run", "says_stop"]
 
 _WINDOW = 10  # steps
 _STUCK = 0.9  # a residual that does not fall by a tenth between two such windows is called an oscillation
@@ -200,7 +200,7 @@ def run(
         if now is not None:
             rows.append((n_iters, seconds, residual, now))
         progress = Progress(n_iters, seconds, residual, now, stage() if stage is not None else "")
-        stopped = [_says_stop(callback(progress)) for callback in limits.callbacks]
+        stopped = [says_stop(callback(progress)) for callback in limits.callbacks]
         if not math.isfinite(residual):
             status = Status.DIVERGED
         elif residual <= limits.tol and not checks.pending:
@@ -247,7 +247,7 @@ class _Verification:
         return max(residual, self.verify())
 
 
-def _says_stop(answer: object) -> bool:
+def says_stop(answer: object) -> bool:
     """True, or NumPy's True as a comparison gives it; anything else, None above all, goes on."""
     return answer is True or isinstance(answer, np.bool_) and bool(answer)
 

@@ -1,16 +1,9 @@
 """Data sets in ``.npz`` files, as ``fit`` and ``predict`` read them, and predictions as they are written.
 
 Either all instances in one array, ``X`` and ``Y`` with a first axis of instances, or one array each, ``X_0``, ``Y_0``,
-``X_1``, ``Y_1``, ...; ``Y`` is needed for fitting only. What else an instance has comes under its name in the same way:
-
-=========  ==================================  ============  ===================================================
-model      ``X`` of one instance               ``Y``         further arrays
-=========  ==================================  ============  ===================================================
-grid       ``(H, W)`` or ``(H, W, D)``         ``(H, W)``    ``horizontal``, ``vertical``, ``down``, ``up``
-chain      ``(T, D)``                          ``(T,)``
-graph      ``(n, D)``                          ``(n,)``      ``edges (m, 2)``, ``edge_features``, ``edge_types``
-=========  ==================================  ============  ===================================================
-
+``X_1``, ``Y_1``, ...; ``Y`` is needed for fitting only. What else an instance has comes under its name in the same way;
+which arrays these are, and their shapes, is declared by the estimator
+(:class:`~beliefs.learning.estimators.base.DataForm`).
 ``edges (m, 2)`` without a number are those of every instance.
 """
 
@@ -18,7 +11,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,16 +21,8 @@ from beliefs.inference.budget import default_budget
 from beliefs.io.archive import check_beginning, unpacked
 from beliefs.io.files import named_errors, read_bytes
 
-__all__ = ["FURTHER", "DataSet", "archive_bytes", "read_data"]
+__all__ = ["DataSet", "archive_bytes", "read_data"]
 
-FURTHER: dict[str, tuple[str, ...]] = {
-    "grid": ("horizontal", "vertical", "down", "up"),
-    "chain": (),
-    "graph": ("edges", "edge_features", "edge_types"),
-}
-"""The arrays of an instance beside ``X`` and ``Y``, by model."""
-
-_SHARED_AXES = {"edges": 2, "edge_types": 1}  # axes of what one instance has and all may share
 _NUMBERED = re.compile(r"X_(0|[1-9][0-9]*)")
 
 
@@ -64,12 +48,17 @@ def read_data(path: str, model: str) -> DataSet:
         raise FormatError(f"X_{missing} is missing, and there is X_{numbers[-1]}", path)
     if count == 0:
         raise FormatError("there is no instance in X", path)
-    _check_names(arrays, model, path)
+    from beliefs.learning.estimators.registry import estimator  # not needed by the other commands
+
+    cls = estimator(model)
+    form = cls.data_form
+    names = ("X", "Y", *form.further)
+    _check_names(arrays, model, names, path)
     columns = {
-        name: _column(arrays, name, count, path) for name in ("X", "Y", *FURTHER[model]) if _is_there(arrays, name)
+        name: _column(arrays, name, count, form.shared.get(name, -1), path) for name in names if _is_there(arrays, name)
     }
-    further = [columns.get(name) for name in FURTHER[model]]
-    inputs = [_input(model, columns["X"][k], [None if c is None else c[k] for c in further]) for k in range(count)]
+    further = [columns.get(name) for name in form.further]
+    inputs = [cls.input_of(columns["X"][k], [None if c is None else c[k] for c in further]) for k in range(count)]
     return DataSet(inputs, columns.get("Y"), stacked)
 
 
@@ -91,33 +80,25 @@ def _is_there(arrays: dict[str, np.ndarray], name: str) -> bool:
     return name in arrays or any(re.fullmatch(rf"{name}_[0-9]+", other) for other in arrays)
 
 
-def _check_names(arrays: dict[str, np.ndarray], model: str, path: str) -> None:
-    known = ("X", "Y", *FURTHER[model])
+def _check_names(arrays: dict[str, np.ndarray], model: str, known: tuple[str, ...], path: str) -> None:
     for name in arrays:
         if re.sub(r"_[0-9]+$", "", name) not in known:
             raise FormatError(f"the array {name!r} is unknown for --model {model}; known are {', '.join(known)}", path)
 
 
-def _column(arrays: dict[str, np.ndarray], name: str, count: int, path: str) -> list[np.ndarray]:
-    """Return what each instance has under a name."""
+def _column(arrays: dict[str, np.ndarray], name: str, count: int, shared: int, path: str) -> list[np.ndarray]:
+    """Return what each instance has under a name; an array of so many axes is shared by all."""
     if name not in arrays:
         missing = [k for k in range(count) if f"{name}_{k}" not in arrays]
         if missing:
             raise FormatError(f"{name}_{missing[0]} is missing", path)
         return [arrays[f"{name}_{k}"] for k in range(count)]
     array = arrays[name]
-    if array.ndim == _SHARED_AXES.get(name, -1):
+    if array.ndim == shared:
         return [array] * count
     if _length(array, name, path) != count:
         raise FormatError(f"{name} has {len(array)} instances, X has {count}", path)
     return list(array)
-
-
-def _input(model: str, x: np.ndarray, further: Sequence[np.ndarray | None]) -> Any:
-    if model == "graph":
-        return (x, *further)
-    given = [array for array in further if array is not None]
-    return (x, *given) if given else x
 
 
 def _listed(arrays: dict[str, np.ndarray]) -> str:

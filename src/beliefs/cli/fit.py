@@ -23,7 +23,37 @@ from beliefs.model.variable import suggestion
 __all__ = ["fit_command", "predict_command"]
 
 _OWN = {"callback": "Ctrl-C stops a fit", "n_jobs": "use --threads", "progress": "use --progress"}
-MODELS = ("grid", "chain", "graph")
+
+
+class EstimatorWord(click.Choice[str]):
+    """The words of all estimators, which are loaded when they are asked for: the other commands need no learning."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words."""
+        from beliefs.learning.estimators.registry import estimator_words
+
+        return estimator_words()
+
+    @choices.setter
+    def choices(self, _: object) -> None:
+        """Nothing is kept."""
+
+
+class LossOption(click.Option):
+    """An option whose help ends with the names of all losses, which are loaded for that alone."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the option and its help."""
+        from beliefs.learning.losses.registry import loss_names
+
+        found = super().get_help_record(ctx)
+        return None if found is None else (found[0], f"{found[1]} Known are {', '.join(loss_names())}.")
+
+
 _progress = click.option("--progress/--no-progress", default=None, help="Show progress; by default on a terminal.")
 _threads = click.option(
     "--threads", type=int, default=1, show_default=True, help="Instances side by side; -1: all cores."
@@ -33,9 +63,11 @@ _output = click.option("--output", "-o", required=True, metavar="FILE.npz", help
 
 @click.command("fit")
 @click.argument("data", metavar="DATA.npz")
-@click.option("--model", "-m", type=click.Choice(MODELS), required=True, help="What the instances are.")
+@click.option("--model", "-m", type=EstimatorWord(), required=True, help="What the instances are.")
 @_output
-@click.option("--loss", metavar="LOSS", help='Such as clique_logistic or "smoothed_classification(alpha=15)".')
+@click.option(
+    "--loss", metavar="LOSS", cls=LossOption, help='Such as clique_logistic or "smoothed_classification(alpha=15)".'
+)
 @click.option("--inference", metavar="METHOD", help="Such as trw, bp, mean_field or junction_tree.")
 @click.option("--n-sweeps", type=int, metavar="N", help="Sweeps of inference.")
 @click.option("--l2", type=float, help="Ridge, relative to the loss per labelled variable.")
@@ -62,7 +94,9 @@ def fit_command(
     -1 where hidden. Graphs also have edges and edge_features.
     """
     _check_output(output, data, options["checkpoint"])
-    cls = _estimator(model)
+    from beliefs.learning.estimators.registry import estimator
+
+    cls: Any = estimator(model)
     chosen = {name: value for name, value in options.items() if value is not None}
     chosen |= _further(more, cls, chosen)
     examples = read_data(data, model)
@@ -114,23 +148,19 @@ def predict_command(
     has labels, the share that is predicted is told.
     """
     _check_output(output, model, data)
-    from beliefs.learning.estimators.registry import ESTIMATORS, load_estimator
+    from beliefs.learning.estimators.registry import load_estimator, word_of
 
-    crf = load_estimator(model)
+    crf: Any = load_estimator(model)
     crf.set_params(n_jobs=threads)
-    examples = read_data(data, next(word for word, name in ESTIMATORS.items() if name == type(crf).__name__))
-    columns = {"Y": crf.predict(examples.inputs, decode)}
+    examples = read_data(data, word_of(type(crf)))
+    if decode is not None and "decode" not in crf.get_params():
+        raise ModelError(f"{type(crf).__name__} has one way to predict; leave out --decode")
+    columns = {"Y": crf.predict(examples.inputs) if decode is None else crf.predict(examples.inputs, decode)}
     if marginals:
         columns["marginals"] = crf.predict_marginals(examples.inputs)
     score = None if examples.labels is None else crf.score(examples.inputs, examples.labels)
     write_bytes(output, archive_bytes(columns, examples.stacked))
     _tell({"n_instances": len(examples.inputs), "accuracy": score, "output": output}, as_json)
-
-
-def _estimator(model: str) -> Any:
-    from beliefs.learning.estimators.registry import estimator
-
-    return estimator(model)
 
 
 def _check_output(path: str, *others: str | None) -> None:

@@ -15,12 +15,27 @@ from beliefs.cli.program import Program
 from beliefs.cli.questions import infer_command, marginal_map_command, maximize_command, sample_command
 from beliefs.cli.uai import uai_command
 from beliefs.cli.warmup import warmup_command
+from beliefs.io import formats
 
 __all__ = ["commands"]
 
 
+def help_text() -> str:
+    """Return what the program says of itself, with the formats it knows."""
+    known = ", ".join(suffix for form in formats.FORMATS for suffix in form.suffixes)
+    return (
+        "Inference in discrete graphical models, with answers that say how far to trust them.\n\n"
+        f"MODEL is a file ({known}, also .gz, .xz and .bz2) or the name of a network that comes with the package, such "
+        "as alarm."
+    )
+
+
 @click.group(
-    "beliefs", cls=Program, context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True
+    "beliefs",
+    cls=Program,
+    help=help_text(),
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
 )
 @click.option(
     "--data",
@@ -30,11 +45,7 @@ __all__ = ["commands"]
 @click.version_option(__version__, prog_name="beliefs", message="%(prog)s %(version)s")
 @click.pass_context
 def commands(context: click.Context, data: str | None) -> None:
-    """Inference in discrete graphical models, with answers that say how far to trust them.
-
-    MODEL is a file (.uai, .LG, .bif, .xmlbif, .fg, .wcsp, .npz, also .gz, .xz and .bz2) or the name of a network that
-    comes with the package, such as alarm.
-    """
+    """Run without a command: show the help."""
     if data is not None:
         os.environ["BELIEFS_DATA"] = data
     if context.invoked_subcommand is None:

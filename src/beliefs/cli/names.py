@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 
 from beliefs.datasets import bn_names, load_bn
 from beliefs.errors import ModelError
-from beliefs.io import SUFFIXES, read, read_evidence, read_query
+from beliefs.io import read, read_evidence, read_query
 from beliefs.io.files import plain_name
+from beliefs.io.formats import suffixes
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.variable import suggestion
 
@@ -26,7 +27,7 @@ _ESCAPED = re.compile(r"\\([,=\\])")
 
 def load_model(text: str) -> Model:
     """Return the model of a file, or a network that comes with the package where no file has that name."""
-    if os.path.exists(text) or plain_name(text).endswith(SUFFIXES):
+    if os.path.exists(text) or plain_name(text).endswith(suffixes()):
         return read(text)
     known = bn_names()
     if text not in known:

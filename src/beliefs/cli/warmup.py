@@ -30,7 +30,7 @@ from beliefs.inference.registry import METHODS
 from beliefs.inference.search.flips import Flips
 from beliefs.inference.search.query_search import QuerySearch
 from beliefs.inference.search.query_value import QueryPlan
-from beliefs.io import bif, fg, npz, uai, wcsp, xmlbif
+from beliefs.io import formats, uai
 from beliefs.kernels._jit import Twofold, kernels
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.graph import FactorGraph
@@ -178,17 +178,11 @@ def _models(network: BayesianNetwork) -> dict[str, FactorGraph]:
 
 
 def _file_jobs(network: BayesianNetwork) -> Iterator[Job]:
-    graph = network.to_factor_graph()
     texts: dict[str, tuple[Any, str | bytes]] = {
-        "uai": (uai.loads, uai.dumps(graph)),
         "evidence": (uai.loads_evidence, "1 0 1"),
         "query": (uai.loads_query, "1 0"),
-        "bif": (bif.loads, bif.dumps(network)),
-        "xmlbif": (xmlbif.loads, xmlbif.dumps(network)),
-        "fg": (fg.loads, fg.dumps(graph)),
-        "wcsp": (wcsp.loads, wcsp.dumps(graph)),
-        "npz": (npz.loads, npz.dumps(graph)),
     }
+    texts |= {form.title: (form.loads, form.sample_of(network)) for form in formats.FORMATS}
     for name, (loads, text) in texts.items():
         yield f"reading {name}", _read(loads, text)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from beliefs.model.features import CurvedTemplate
+from beliefs.model.features import DifferentiableTemplate
 from beliefs.model.graph import FactorGraph
 
 __all__ = ["learning_jobs"]
@@ -36,6 +37,7 @@ def learning_jobs(states: tuple[int, ...]) -> Iterator[Job]:
     for kind, graph in exact.items():
         yield f"gradients through exact inference, {kind}", _exact(graph)
     yield from _losses(loop)
+    yield from _estimators()
     yield "chains", _chains
     yield "chains of named attributes", _attributes
 
@@ -79,9 +81,9 @@ def _back(gradient: object, graph: FactorGraph, bars: tuple[bool, bool]) -> None
 def _losses(graph: FactorGraph) -> Iterator[Job]:
     from beliefs.inference.messages.trw import TRW
     from beliefs.learning.instances import Instance
-    from beliefs.learning.losses import LOSSES, make_loss
+    from beliefs.learning.losses.registry import LOSSES, make_loss
 
-    template = CurvedTemplate(graph.theta.size, lambda weights, _: weights, lambda _w, _x, grad: grad)
+    template = DifferentiableTemplate(graph.theta.size, lambda weights, _: weights, lambda _w, _x, grad: grad)
     for cls in LOSSES:
         loss = make_loss(cls.name, template=template, method=TRW(), n_sweeps=2)
         labels = np.zeros((2, graph.n_vars), np.int64)
@@ -91,6 +93,20 @@ def _losses(graph: FactorGraph) -> Iterator[Job]:
     counted = make_loss("truncated_likelihood(entropy=counted)", template=template, method=TRW(), n_sweeps=2)
     whole = [Instance(graph.layout, None, np.zeros(graph.n_vars, np.int64))]
     yield "the counted entropy", partial(counted.value_and_grad, graph.theta, whole)
+
+
+def _estimators() -> Iterator[Job]:
+    """Fit every estimator to very small data, and ask it."""
+    from beliefs.learning.estimators.registry import ESTIMATORS
+
+    for row in ESTIMATORS:
+        yield f"the estimator {row.word}", partial(_fitted, row)
+
+
+def _fitted(row: Any) -> None:
+    cls = row.load()
+    X, Y = cls.tiny_data()
+    cls(max_iters=2).fit(X, Y).predict(X)
 
 
 def _chains() -> None:

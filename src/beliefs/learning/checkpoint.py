@@ -24,6 +24,7 @@ import numpy as np
 from beliefs.errors import FormatError, ModelError
 from beliefs.io.archive import check_beginning, unpacked
 from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
+from beliefs.learning.data import Data, LabelledData
 from beliefs.learning.instances import Instance
 from beliefs.learning.optimizers.base import Optimizer, Point
 from beliefs.learning.optimizers.objective import Objective
@@ -163,7 +164,7 @@ def fingerprint(objective: Objective, optimizer: Optimizer, seed: int) -> dict[s
         parts[name] = str(array[0]) if same else f"array {_checksum(array)}"
     held = objective.start[~objective.free]
     parts["weights that may not move"] = f"{held.size}, {_checksum(held)}"
-    return parts | _shape_of(objective.instances)
+    return parts | _shape_of(objective.data)
 
 
 def _name(thing: Any) -> str:
@@ -184,8 +185,10 @@ def _options(loss: Any) -> dict[str, str]:
     return found
 
 
-def _shape_of(instances: Iterable[Instance]) -> dict[str, str]:
-    """Return the sizes and checksums of a list of instances; other iterables are not known beforehand."""
+def _shape_of(instances: LabelledData) -> dict[str, str]:
+    """Return the sizes and checksums of a list of instances, or of data; streams are not known beforehand."""
+    if isinstance(instances, Data):
+        return instances.fingerprint()
     if not isinstance(instances, (list, tuple)):
         return {"data": "a stream"}
     known = [i for i in instances if isinstance(i, Instance)]

@@ -19,13 +19,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from beliefs.driver import says_stop
 from beliefs.errors import ModelError
-from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.instances import Instance, Slot
+from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.learning.losses.likelihood import LikelihoodLoss, scattered
 from beliefs.typing import Floats
 
 __all__ = ["ExpectedLikelihood", "Rounds", "alternate", "expect"]
+
+_EXPECTED = Slot[Floats]("expected statistics given the labels")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +47,14 @@ class ExpectedLikelihood(Loss):
     hidden: ClassVar[bool] = True
     by_variable: ClassVar[bool] = False
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Compare with the kept expectations."""
-        expected = instance.kept.get("expected")
+        expected = instance.memory.get(_EXPECTED)
         if expected is None:
             raise ModelError(f"{instance.name} has no expectations yet; take an E-step (learning.em.expect) first")
         free = self.of.free(instance.graph(theta), instance)
         score = float(theta[expected > 0] @ expected[expected > 0])  # a hard zero is expected never
-        return Part(free.log_z - score, free.mu - expected, converged=free.converged)
+        return InstanceLoss(free.log_z - score, free.mu - expected, converged=free.converged)
 
 
 def expect(loss: LikelihoodLoss, weights: Floats, instances: Sequence[Instance]) -> None:
@@ -59,7 +62,7 @@ def expect(loss: LikelihoodLoss, weights: Floats, instances: Sequence[Instance])
     for instance in instances:
         theta = loss.template.theta(weights, instance.inputs)
         graph = instance.clamped(theta)
-        instance.kept["expected"] = scattered(graph, loss.clamped(graph, instance).mu, theta.size)
+        instance.memory.put(_EXPECTED, scattered(graph, loss.clamped(graph, instance).mu, theta.size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +98,6 @@ def alternate(
         expect(loss, weights, instances)
         weights = minimise(step, instances, weights)
         losses.append(loss.value_and_grad(weights, instances)[0])
-        if (callback is not None and callback(n + 1, losses[-1]) is True) or losses[-2] - losses[-1] < tol:
+        if (callback is not None and says_stop(callback(n + 1, losses[-1]))) or losses[-2] - losses[-1] < tol:
             break
     return Rounds(weights, np.array(losses))

@@ -25,10 +25,10 @@ from beliefs.inference.quiet import warn
 from beliefs.inference.text import parse
 from beliefs.io.files import StrPath
 from beliefs.learning.checkpoint import Checkpoint, fingerprint
-from beliefs.learning.instances import Instance
+from beliefs.learning.data import Data, LabelledData, read_once
 from beliefs.learning.optimizers import OPTIMIZERS
 from beliefs.learning.optimizers.base import Optimizer, Outcome
-from beliefs.learning.optimizers.objective import Objective, read_once
+from beliefs.learning.optimizers.objective import Objective
 from beliefs.learning.progress import reporter
 from beliefs.learning.result import FitProgress, FitResult
 from beliefs.learning.watch import UNBOUNDED, Watch
@@ -40,7 +40,7 @@ __all__ = ["fit", "optimizer_of"]
 
 def fit(
     loss: Any,
-    instances: Iterable[Instance],
+    instances: LabelledData,
     weights: ArrayLike | None = None,
     *,
     optimizer: Optimizer | str = "lbfgs",
@@ -55,7 +55,7 @@ def fit(
     seed: int | None = None,
     free: ArrayLike | None = None,
     bounds: tuple[ArrayLike, ArrayLike] | None = None,
-    validation: Iterable[Instance] | Callable[[Floats], float] | None = None,
+    validation: LabelledData | Callable[[Floats], float] | None = None,
     patience: int = 10,
 ) -> FitResult:
     """Minimise a loss over instances.
@@ -64,9 +64,9 @@ def fit(
     ----------
     loss : Loss
         Anything with ``value_and_grad(w, instances)``; with ``evaluate(w, instances)`` flags are reported, too.
-    instances : iterable of Instance
+    instances : iterable of Instance, or Data
         A list, or an object that can be iterated again and again. Mini-batch optimisers also take a generator, for one
-        pass.
+        pass. Arrays that a loss of their own evaluates come as :class:`~beliefs.learning.data.Data`.
     weights : array (n_weights,), optional
         Where to start; zeros by default. Stages of a fit hand their weights on this way.
     optimizer : Optimizer or str
@@ -93,7 +93,7 @@ def fit(
         Weights that may move.
     bounds : (low, high), optional
         Numbers or arrays.
-    validation : iterable of Instance, or callable, optional
+    validation : iterable of Instance, Data, or callable, optional
         Held-out instances, on which the loss is taken without its ridge, or a function of the weights. The fit stops
         when it has not become smaller for ``patience`` iterations; the weights with the smallest are returned.
 
@@ -151,7 +151,7 @@ def optimizer_of(optimizer: Optimizer | str) -> Optimizer:
 
 def _max_iters(method: Optimizer, instances: Any, asked: int | None) -> int:
     """Return the iterations allowed: one where the instances can be read once, if the optimiser needs no more."""
-    if not isinstance(instances, Iterable):
+    if not isinstance(instances, Iterable | Data):
         raise ModelError(f"instances must be a list of instances, found {type(instances).__name__}")
     once = read_once(instances)
     if once and not (method.reads_once and (asked is None or asked <= 1)):
@@ -179,13 +179,13 @@ def _check(loss: Any, method: Optimizer, callback: Any, checkpoint_every: Any, s
 
 def _start(loss: Any, weights: ArrayLike | None) -> Floats:
     """Return the starting weights, a copy."""
-    template = getattr(loss, "template", None)
+    n_weights = getattr(loss, "n_weights", None)
     if weights is None:
-        if template is None:
-            raise ModelError("the loss has no template that says how many weights there are; give the weights to start")
-        return np.zeros(template.n_weights)
+        if n_weights is None:
+            raise ModelError("the loss has no n_weights to say how many weights there are; give the weights to start")
+        return np.zeros(n_weights)
     start = np.array(weights, np.float64)
-    expected = start.size if template is None else template.n_weights
+    expected = start.size if n_weights is None else n_weights
     if start.shape != (expected,):
         raise ModelError(f"weights must be {expected} numbers, found shape {start.shape}")
     if not np.isfinite(start).all():

@@ -16,15 +16,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.inference.base import Method
+from beliefs.learning.data import read_once
 from beliefs.learning.fit import fit, optimizer_of
 from beliefs.learning.instances import Instance
 from beliefs.learning.joined import Joiner
-from beliefs.learning.losses.base import Loss, Part
-from beliefs.learning.optimizers.objective import read_once
+from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.learning.result import FitResult
 from beliefs.model.features import LogLinearTemplate, Rows, Template
 from beliefs.model.layout import Layout
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Floats
 
 __all__ = ["Independent", "fit_independent"]
 
@@ -68,10 +68,10 @@ class Independent(Loss):
         """No inference."""
         return ()
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return loss and gradient by one softmax a variable."""
         lay = instance.layout
-        cells, states = lay.plan(("independent",), lambda: _own_cells(lay))
+        cells, _, states = lay.unary_cells
         scores = np.bincount(states, theta[cells], lay.n_states)
         first = lay.state_ptr[:-1]
         scores -= np.repeat(np.maximum.reduceat(scores, first), lay.card)
@@ -84,16 +84,7 @@ class Independent(Loss):
         grad[first[seen] + instance.labels[seen]] -= 1.0
         grad *= np.repeat(np.where(instance.labelled, counts, 0.0), lay.card)
         pulled: Floats = np.bincount(cells, grad[states], lay.n_cells).astype(np.float64)
-        return Part(value, pulled)
-
-
-def _own_cells(lay: Layout) -> tuple[Ints, Ints]:
-    """Return the cells of all factors of one variable, and the state that each belongs to."""
-    f = np.flatnonzero(np.diff(lay.scope_ptr) == 1)
-    v = lay.scope_vars[lay.scope_ptr[f]]
-    card = lay.card[v]
-    within = np.arange(int(card.sum())) - np.repeat(np.cumsum(card) - card, card)
-    return np.repeat(lay.cell_ptr[f], card) + within, np.repeat(lay.state_ptr[v], card) + within
+        return InstanceLoss(value, pulled)
 
 
 # -- without the edges, so that their features are not multiplied in vain --------------------------------------------

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -12,10 +13,42 @@ from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["HIDDEN", "Instance"]
+__all__ = ["HIDDEN", "Instance", "InstanceMemory", "Slot"]
+
+T = TypeVar("T")
 
 HIDDEN = -1
 """The label of a variable whose state is not known."""
+
+
+@dataclass(frozen=True)
+class Slot(Generic[T]):
+    """A place in the memory of an instance: what is kept there, and by whose options it is told from others."""
+
+    what: str
+    owner: Hashable = None
+
+
+class InstanceMemory:
+    """What losses keep with an instance from one evaluation to the next: warm starts, chains, index arrays."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Slot[Any], Any] = {}
+
+    def get(self, slot: Slot[T]) -> T | None:
+        """Return what is kept there, if anything."""
+        found: T | None = self._kept.get(slot)
+        return found
+
+    def put(self, slot: Slot[T], value: T) -> T:
+        """Keep a value, in the place of an earlier one, and return it."""
+        self._kept[slot] = value
+        return value
+
+    def of(self, slot: Slot[T], make: Callable[[], T]) -> T:
+        """Return what is kept there, made now if it is asked for the first time."""
+        found = self.get(slot)
+        return self.put(slot, make()) if found is None else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +67,8 @@ class Instance:
         How much each variable's term counts in losses that are sums over variables; None: 1.
     name : str
         What messages call it.
-    kept : dict
-        Messages and chains that a loss goes on from, by loss; private to one fit, and not handed on by ``replace``.
+    memory : InstanceMemory
+        Messages and chains that a loss goes on from; private to one fit, and not handed on by ``replace``.
     """
 
     layout: Layout
@@ -44,7 +77,7 @@ class Instance:
     weight: float = 1.0
     label_weights: Floats | None = None
     name: str = "the instance"
-    kept: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    memory: InstanceMemory = field(default_factory=InstanceMemory, init=False, repr=False)
 
     @cached_property
     def labelled(self) -> Bools:

@@ -20,7 +20,7 @@ half, until the part is found: flags and errors are those of single instances. F
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -49,11 +49,21 @@ _LEAST_TOL = 1e-13
 _OPEN = 64  # unions being filled at a time
 
 
+@dataclass(eq=False)
+class Attempts:
+    """How a union has fared: failures so far, evaluations for which its halves are taken, and these."""
+
+    failures: int = 0
+    apart: int = 0
+    halves: list[Instance] | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Joined(Instance):
     """Instances side by side: variables, factors and labels one after the other, cells in the template's order."""
 
     parts: tuple[Instance, ...] = ()
+    attempts: Attempts = field(default_factory=Attempts, init=False, repr=False)
 
     @property
     def n_counted(self) -> float:
@@ -79,14 +89,14 @@ class Joined(Instance):
 
     def is_apart(self) -> bool:
         """Whether its halves are to be evaluated, one by one, this time: it has failed not long ago."""
-        left = self.kept.get("apart", 0)
-        self.kept["apart"] = max(left - 1, 0)
-        return bool(left > 0)
+        left = self.attempts.apart
+        self.attempts.apart = max(left - 1, 0)
+        return left > 0
 
     def leave_apart(self) -> None:
         """Take note of a failure: the more there were, the longer it is before all are tried together again."""
-        self.kept["failures"] = self.kept.get("failures", 0) + 1
-        self.kept["apart"] = min(2 ** self.kept["failures"], _LONGEST)
+        self.attempts.failures += 1
+        self.attempts.apart = min(2**self.attempts.failures, _LONGEST)
 
     def by_part(self, of_factors: Floats, of_vars: Floats | None = None) -> Floats:
         """Return the sum of terms, those of factors and of variables, of each part."""
@@ -176,11 +186,10 @@ class Joiner:
 
     def halves(self, union: Joined) -> list[Instance]:
         """Return a union as two, which are kept with it."""
-        if "halves" not in union.kept:
+        if union.attempts.halves is None:
             middle = union.n_parts // 2
-            union.kept["halves"] = [self.join(union.parts[:middle]), self.join(union.parts[middle:])]
-        halves: list[Instance] = union.kept["halves"]
-        return halves
+            union.attempts.halves = [self.join(union.parts[:middle]), self.join(union.parts[middle:])]
+        return union.attempts.halves
 
     def _kind(self, instance: Instance) -> tuple[Hashable | None, int, int]:
         """Return what instances must have in common to be joined (None: too large, or too special), and their size."""

@@ -33,7 +33,7 @@ class FitProgress:
     weights : ndarray
         The present weights, read-only.
     n_diverged : int
-        Instances whose loss has lost its bound; see :class:`beliefs.learning.losses.base.Part`.
+        Instances whose loss has lost its bound; see :class:`beliefs.learning.losses.base.InstanceLoss`.
     """
 
     iteration: int
@@ -112,6 +112,11 @@ class FitResult:
     def converged(self) -> bool:
         """Whether the slope met the tolerance."""
         return self.status is Status.CONVERGED
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a callback ended the fit, so that no further stage is to follow."""
+        return self.status is Status.STOPPED and self.reason == Status.STOPPED.advice
 
     def require_converged(self) -> FitResult:
         """Return itself, or raise NotConvergedError with advice."""

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from beliefs.driver import Status
 from beliefs.errors import ModelError
 from beliefs.inference.base import written
+from beliefs.learning.data import Data, first_ones
 from beliefs.learning.fit import fit
 from beliefs.learning.instances import Instance
 from beliefs.learning.result import FitResult
@@ -36,7 +37,7 @@ class Stage:
 
 
 def fit_stages(
-    stages: Sequence[Stage], instances: Sequence[Instance], weights: ArrayLike | None = None, **options: Any
+    stages: Sequence[Stage], instances: Sequence[Instance] | Data, weights: ArrayLike | None = None, **options: Any
 ) -> list[FitResult]:
     """Fit stage after stage and return all results; the last one's weights are the answer.
 
@@ -46,12 +47,12 @@ def fit_stages(
     """
     if not stages:
         raise ModelError("there must be at least one stage")
-    if not isinstance(instances, Sequence):
+    if not isinstance(instances, Sequence | Data):
         raise ModelError("stages take parts of the instances: give a list")
     started, limit, path = time.perf_counter(), options.pop("time_limit", None), options.pop("checkpoint", None)
     results: list[FitResult] = []
     for k, stage in enumerate(stages):
-        part = instances if stage.n_instances is None else instances[: stage.n_instances]
+        part = instances if stage.n_instances is None else first_ones(instances, stage.n_instances)
         given = dict(options)
         if stage.max_iters is not None:
             given["max_iters"] = stage.max_iters
@@ -61,7 +62,7 @@ def fit_stages(
             stem, suffix = os.path.splitext(os.fspath(path))
             given["checkpoint"] = f"{stem}.{k}{suffix}"
         results.append(fit(stage.loss, part, results[-1].weights if results else weights, **given))
-        if results[-1].status is Status.TIME_LIMIT or results[-1].reason == Status.STOPPED.advice:
+        if results[-1].status is Status.TIME_LIMIT or results[-1].was_stopped:
             break
     return results
 
@@ -101,10 +102,10 @@ class Doubling:
         return [*found, (n, iterations)]
 
     def fit(
-        self, loss: Any, instances: Sequence[Instance], weights: ArrayLike | None = None, **options: Any
+        self, loss: Any, instances: Sequence[Instance] | Data, weights: ArrayLike | None = None, **options: Any
     ) -> list[FitResult]:
         """Fit stage after stage; see :func:`fit_stages`. ``max_iters`` is the schedule's."""
-        if not isinstance(instances, Sequence):
+        if not isinstance(instances, Sequence | Data):
             raise ModelError("the doubling schedule takes parts of the instances: give a list")
         parts = [Stage(loss, size, iterations) for size, iterations in self.stages(len(instances))]
         return fit_stages(parts, instances, weights, **options)

@@ -10,9 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from beliefs.driver import Limits, Status
+from beliefs.driver import Limits, Status, says_stop
 from beliefs.errors import FormatError, ModelError
 from beliefs.learning.checkpoint import Saved
 from beliefs.learning.optimizers.base import Point, Stop
@@ -104,7 +102,7 @@ class Watch:
         if self.save is not None and time.perf_counter() - self.saved_at >= self.save_every:
             self.write()
         shown = self._shown(point)
-        answers = [_says_stop(callback(shown)) for callback in self.callbacks]  # all are told, also if one says stop
+        answers = [says_stop(callback(shown)) for callback in self.callbacks]  # all are told, also if one says stop
         if any(answers):
             raise Stop(Status.STOPPED, Status.STOPPED.advice)
         self.check_time()
@@ -149,7 +147,3 @@ class Watch:
             weights,
             point.n_diverged,
         )
-
-
-def _says_stop(answer: object) -> bool:
-    return answer is True or isinstance(answer, np.bool_) and bool(answer)

@@ -17,6 +17,7 @@ edge stored as ``(i, j)``; triples and more work the same way.
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ import numpy as np
 
 from beliefs.typing import Floats, Ints
 
-__all__ = ["HUGE", "CurvedTemplate", "FactorType", "LogLinearTemplate", "Rows", "Template"]
+__all__ = ["HUGE", "DifferentiableTemplate", "FactorType", "LogLinearTemplate", "Rows", "Template"]
 
 HUGE = 1e100
 """Features are smaller: the square of the gradient must be a number."""
@@ -47,7 +48,7 @@ class Template(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class CurvedTemplate(Template):
+class DifferentiableTemplate(Template):
     """Any differentiable map from weights to log potentials, given as two functions.
 
     Parameters
@@ -219,3 +220,11 @@ def _cells(kind: FactorType, rows: Rows) -> int:
     if rows.tied:
         return kind.n_cells if rows.n_factors else 0
     return kind.n_cells * rows.n_factors
+
+
+def __getattr__(name: str) -> Any:
+    """Return what an old name stands for, with a warning; such names go with the next release."""
+    if name == "CurvedTemplate":
+        warnings.warn("CurvedTemplate is called DifferentiableTemplate now", DeprecationWarning, stacklevel=2)
+        return DifferentiableTemplate
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

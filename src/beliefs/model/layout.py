@@ -21,7 +21,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,7 +31,7 @@ from beliefs.kernels.layout import Adjacency, Scopes, condition_scopes, repeated
 from beliefs.kernels.primitives.strides import table_strides
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["Layout"]
+__all__ = ["Layout", "UnaryCells"]
 
 T = TypeVar("T")
 _PLANS = threading.Lock()  # around the plans of all layouts: held for a moment, and layouts are copied and pickled
@@ -48,6 +48,14 @@ def frozen_ints(values: ArrayLike, what: str) -> Ints:
     copy = np.array(array, dtype=np.int64, order="C")
     copy.setflags(write=False)
     return copy
+
+
+class UnaryCells(NamedTuple):
+    """The cells of all factors of one variable: in ``theta``, in tables side by side, and the states they stand for."""
+
+    cells: Ints
+    table_cells: Ints
+    states: Ints
 
 
 def frozen(state: dict[str, Any]) -> dict[str, Any]:
@@ -196,6 +204,16 @@ class Layout:
     def single_cells(self) -> Ints:
         """The cells of factors whose table has one cell: a -inf among them is a proof that Z = 0."""
         return frozen_ints(self.cell_ptr[self.factor_size == 1], "single cells")
+
+    @cached_property
+    def unary_cells(self) -> UnaryCells:
+        """Where the tables of factors of one variable lie, cell by cell, and the states that the cells belong to."""
+        single = np.flatnonzero(self.arity == 1)
+        variables = self.scope_vars[self.scope_ptr[single]]
+        sizes = self.card[variables]
+        within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        firsts = (self.cell_ptr[single], self.table_ptr[single], self.state_ptr[variables])
+        return UnaryCells(*(frozen_ints(np.repeat(first, sizes) + within, "unary cells") for first in firsts))
 
     @cached_property
     def is_pairwise(self) -> bool:

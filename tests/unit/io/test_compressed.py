@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.io import _BEGINNINGS, _READERS, _WRITERS, files
+from beliefs.io import erg, files, uai
+from beliefs.io.formats import FORMATS, Format
 from beliefs.io.scanner import check_beginning
 from beliefs.io.uai import counted_evidence, loads_query, loads_solution
 
@@ -85,16 +86,16 @@ def models() -> list[bl.FactorGraph | bl.BayesianNetwork]:
     return [bl.datasets.load_bn("asia"), bl.datasets.make_random_factor_graph(6, 8, n_states=(1, 4), seed=1)]
 
 
-@pytest.mark.parametrize("suffix", [s for s in _READERS if s in _WRITERS])
-def test_every_beginning_of_a_file_may_begin_one(suffix: str) -> None:
+@pytest.mark.parametrize("form", [form for form in FORMATS if form.dumps is not None], ids=lambda form: form.title)
+def test_every_beginning_of_a_file_may_begin_one(form: Format) -> None:
     for model in models():
-        if suffix in (".bif", ".xml", ".xmlbif") and not isinstance(model, bl.BayesianNetwork):
+        if "Bayesian" in form.reads_as and not isinstance(model, bl.BayesianNetwork):
             continue
-        written = _WRITERS[suffix](model)
+        assert form.dumps is not None
+        written = form.dumps(model)
         data = written.encode() if isinstance(written, str) else written
-        check = _BEGINNINGS.get(suffix, partial(check_beginning, _READERS[suffix]))
         for end in range(0, len(data) + 1, max(1, len(data) // 300)):
-            check(data[: max(end, 1)])
+            form.check_beginning(data[: max(end, 1)])
 
 
 @pytest.mark.parametrize(
@@ -105,8 +106,8 @@ def test_every_beginning_of_a_file_may_begin_one(suffix: str) -> None:
         (loads_query, b"4 1 2 3 4"),
         (loads_solution, b"MAR 2 2 0.5 0.5 2 0.25 0.75"),
         (loads_solution, b"MMAP 2 0 1 2 1"),
-        (_READERS[".erg"], b"2 2 2 0 1 0 2 0.5 0.5 4 0.5 0.5 0.1 0.9 a b n y no yes"),
-        (_READERS[".uai"], b"MARKOV /* a comment */ 2 2 2 /* another */ 1 2 0 1 4 1 2 3 4 /* the last */"),
+        (erg.loads, b"2 2 2 0 1 0 2 0.5 0.5 4 0.5 0.5 0.1 0.9 a b n y no yes"),
+        (uai.loads, b"MARKOV /* a comment */ 2 2 2 /* another */ 1 2 0 1 4 1 2 3 4 /* the last */"),
     ],
 )
 def test_every_beginning_of_other_texts(loads: Callable[[bytes], object], text: bytes) -> None:

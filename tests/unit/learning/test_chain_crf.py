@@ -288,7 +288,7 @@ def test_parts_of_the_data_are_unions_of_their_own(options: dict[str, Any]) -> N
         crf = bl.ChainCRF(l2=1e-3, **options).fit(data, Y)
         assert crf.score(data, Y) > 0.9
         assert isinstance(crf.loss_, ChainLikelihood)
-        assert not crf.loss_._kept
+        assert not crf.loss_._recent
 
 
 def test_copies_and_searches() -> None:

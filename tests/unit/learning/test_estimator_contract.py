@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import beliefs as bl
 from beliefs.driver import Status
-from beliefs.learning.estimators.base import CRF
+from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.examples import Examples
 from beliefs.learning.estimators.graph import GraphCRF
 from beliefs.learning.estimators.grid import GridCRF

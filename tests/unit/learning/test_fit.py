@@ -14,7 +14,7 @@ import reference
 from beliefs.learning.fit import fit
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Evaluation, Part
+from beliefs.learning.losses.base import Evaluation, InstanceLoss
 from beliefs.learning.losses.truncated import TruncatedLikelihood
 from beliefs.learning.result import FitProgress
 from learning_reference import identity
@@ -140,10 +140,10 @@ def test_validation_by_instances_leaves_the_ridge_out() -> None:
 class Flagged(Enumerated):
     """The likelihood, with flags on some instances."""
 
-    def part(self, theta: np.ndarray, instance: Instance) -> Part:
+    def part(self, theta: np.ndarray, instance: Instance) -> InstanceLoss:
         part = super().part(theta, instance)
         number = int(instance.name.split()[1])
-        return Part(part.value, part.grad_theta, diverged=number < 2, converged=number > 2)
+        return InstanceLoss(part.value, part.grad_theta, diverged=number < 2, converged=number > 2)
 
 
 def test_flags_are_counted_and_divergence_warns_once() -> None:
@@ -173,7 +173,7 @@ class Evaluated:
         ({"loss": 3}, "loss must have value_and_grad"),
         ({"instances": 3}, "instances must be a list of instances, found int"),
         ({"instances": iter(DATA)}, "generator, which can be read once, and lbfgs asks for more: give a list"),
-        ({"loss": Valley()}, "has no template .* give the weights"),
+        ({"loss": Valley()}, "has no n_weights .* give the weights"),
         ({"weights": np.zeros(9)}, r"weights must be 10 numbers, found shape \(9,\)"),
         ({"weights": [np.nan] * 10}, "weight 0 to start from is not finite"),
         ({"optimizer": "newton"}, r"no optimizer 'newton' \(known: lbfgs"),

@@ -13,7 +13,7 @@ import beliefs as bl
 import reference
 from beliefs.learning.estimators.examples import Examples
 from beliefs.learning.estimators.graph import GraphCRF
-from beliefs.model.features import CurvedTemplate
+from beliefs.model.features import DifferentiableTemplate
 
 K = 3
 EDGES = np.array([[0, 1], [2, 1], [2, 3], [3, 0]])
@@ -218,7 +218,7 @@ def test_a_template_of_ones_own() -> None:
         grad_f = bar[:n].reshape(-1, K).T @ x[0]
         return np.concatenate([grad_f.ravel(), (bar[n:].reshape(-1, K * K).T @ x[2]).ravel()])
 
-    template = CurvedTemplate(K * 2 + K * K * 2, potentials, vector_jacobian)
+    template = DifferentiableTemplate(K * 2 + K * K * 2, potentials, vector_jacobian)
     options = {"loss": "likelihood", "l2": 0.01, "tol": 1e-8, "init": "zeros", "intercept": False}
     plain, curved = GraphCRF(**options).fit(X, Y), GraphCRF(template=template, **options).fit(X, Y)
     assert curved.weights_ == pytest.approx(plain.weights_, abs=1e-6)

@@ -245,7 +245,7 @@ def test_a_union_that_failed_is_tried_again_later() -> None:
     loss = loss_of("surrogate_likelihood(max_iters=60)", 2, True, bl.BP())
     instances = several(2, True, ["ring"] * 12)
     loss.evaluate(frustrated(loss), instances)
-    calm, unions = weights_for(loss, 0.1), loss._kept.of(instances, lambda _: pytest.fail("not kept"))
+    calm, unions = weights_for(loss, 0.1), loss.batches(instances)[0].units
     assert unions[0].is_apart()
     for _ in range(3):
         assert loss.evaluate(calm, instances).n_not_converged == 0
@@ -295,7 +295,7 @@ def test_lists_and_streams_fit_the_same_weights(loss: str, optimizer: str) -> No
         np.testing.assert_allclose(streamed.weights_, listed.weights_, rtol=0, atol=1e-6)  # without warm starts
     threaded = bl.GraphCRF(**options, n_jobs=2).fit(list(X), list(Y))
     np.testing.assert_array_equal(threaded.weights_, listed.weights_)
-    assert not listed.loss_._kept  # the data is let go
+    assert not listed.loss_._recent  # the data is let go
 
 
 @pytest.mark.parametrize("loss", ["clique_logistic", "likelihood", "surrogate_likelihood", "pseudo_likelihood"])

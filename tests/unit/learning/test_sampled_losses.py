@@ -12,7 +12,7 @@ import pytest
 import reference
 from beliefs.errors import ModelError, ZeroProbabilityError
 from beliefs.inference.sampling.sweeps import Schedule
-from beliefs.learning.instances import Instance
+from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.losses.pseudo_likelihood import PseudoLikelihood
 from beliefs.learning.losses.sampled import ContrastiveDivergence, StochasticLikelihood
 from beliefs.model import FactorGraph
@@ -212,7 +212,7 @@ def test_another_number_of_chains_begins_again() -> None:
     instance = Instance(graph.layout, None, LABELS)
     for chains in (3, 5):
         StochasticLikelihood(template=TEMPLATE, chains=chains).part(np.array(graph.theta), instance)
-        assert instance.kept["stochastic_likelihood"].free.shape == (4, chains)
+        assert instance.memory.get(Slot("chains", "stochastic_likelihood")).free.shape == (4, chains)
 
 
 @pytest.mark.parametrize("options", [{"sweeps": 0}, {"chains": 0}, {"chains": 1.5}, {"seed": -1}])

@@ -15,7 +15,7 @@ from beliefs.learning.fit import fit
 from beliefs.learning.independent import Independent, _alone, fit_independent
 from beliefs.learning.instances import Instance
 from beliefs.learning.schedules import Doubling, Stage, fit_stages
-from beliefs.model.features import CurvedTemplate, FactorType, LogLinearTemplate, Rows
+from beliefs.model.features import DifferentiableTemplate, FactorType, LogLinearTemplate, Rows
 from beliefs.model.layout import Layout
 from small_crf import TEMPLATE, WIDTH, Enumerated, chains
 
@@ -90,7 +90,7 @@ def test_leaving_the_edges_out_changes_nothing_but_the_cost() -> None:
 
 
 def test_any_template_and_any_iterable_of_instances_is_served() -> None:
-    curved = CurvedTemplate(
+    curved = DifferentiableTemplate(
         10,
         TEMPLATE.theta,
         lambda w, inputs, grad: _pulled(w, inputs, grad),

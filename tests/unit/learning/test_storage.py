@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.learning.estimators.base import CRF
+from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.graph import GraphCRF
 from beliefs.learning.estimators.grid import GridCRF
 from beliefs.learning.estimators.registry import estimator, load_estimator
-from beliefs.model.features import CurvedTemplate
+from beliefs.model.features import DifferentiableTemplate
 
 QUICK: dict[str, Any] = {"n_sweeps": 2, "max_iters": 3}
 
@@ -97,7 +97,7 @@ def test_functions_are_given_again(tmp_path: Path) -> None:
     with pytest.raises(bl.FormatError, match="features of the GridCRF is a function, which no file holds; give it"):
         GridCRF.load(tmp_path / "a.npz")
     assert same(GridCRF.load(tmp_path / "a.npz", features=squares), crf, X)
-    template = CurvedTemplate(4, lambda w, x: x[0] @ w.reshape(2, 2).T, lambda w, x, bar: bar)
+    template = DifferentiableTemplate(4, lambda w, x: x[0] @ w.reshape(2, 2).T, lambda w, x, bar: bar)
     assert "template" in _header_of(_saved(GraphCRF(template=template), tmp_path))["needs"]
 
 

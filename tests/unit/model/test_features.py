@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from beliefs.model.features import CurvedTemplate, FactorType, LogLinearTemplate, Rows
+from beliefs.model import features
+from beliefs.model.features import DifferentiableTemplate, FactorType, LogLinearTemplate, Rows
 
 
 def some_inputs(kind: str) -> tuple[Rows, ...]:
@@ -58,7 +59,7 @@ def test_the_papers_parameter_counts():
 
 
 def test_a_curved_template_asks_the_users_functions():
-    model = CurvedTemplate(2, lambda w, x: np.sin(w[0] * x) + w[1], lambda w, x, g: np.array(
+    model = DifferentiableTemplate(2, lambda w, x: np.sin(w[0] * x) + w[1], lambda w, x, g: np.array(
         [g @ (np.cos(w[0] * x) * x), g.sum()]))  # fmt: skip
     x, w, g = np.arange(3.0), np.array([0.3, -1.0]), np.array([1.0, 2.0, -1.0])
     out = np.zeros(2)
@@ -67,3 +68,10 @@ def test_a_curved_template_asks_the_users_functions():
     for k in range(2):
         e = np.eye(2)[k] * step
         assert out[k] == pytest.approx(g @ (model.theta(w + e, x) - model.theta(w - e, x)) / (2 * step), rel=1e-8)
+
+
+def test_the_old_name_of_a_template_stays_for_a_release() -> None:
+    with pytest.warns(DeprecationWarning, match="CurvedTemplate is called DifferentiableTemplate now"):
+        assert features.CurvedTemplate is DifferentiableTemplate
+    with pytest.raises(AttributeError, match="has no attribute 'StraightTemplate'"):
+        features.StraightTemplate  # noqa: B018

@@ -1,17 +1,26 @@
-"""A batch of labelled sequences: one union, laid out for the likelihood."""
+"""A batch of labelled sequences: one union, laid out for the likelihood and evaluated chunk by chunk.
+
+Scores, posteriors and residuals of a chunk share one buffer. Chunks run side by side; in the gradient the attributes
+are shared out, so that every weight's sum runs over the tokens in order.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from beliefs.inference.base import Bound
+from beliefs.kernels.chains.linear import LOW
+from beliefs.learning.batches import Batch, Total
 from beliefs.learning.chains.scores import StateScores, state_scores
-from beliefs.learning.chains.template import ChainTemplate
+from beliefs.learning.chains.template import ChainTemplate, Parameters
 from beliefs.learning.chains.tokens import joined
-from beliefs.learning.chains.union import Union, rows_for
+from beliefs.learning.chains.union import ChainUnion, Chunk, Pairs, rows_for
 from beliefs.learning.instances import Instance
+from beliefs.learning.parallel import Executor
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["ChainBatch", "Clamped"]
@@ -25,7 +34,7 @@ class Clamped:
     that contradict a known one; ``before[s]`` counts such chains before chain s of the batch.
     """
 
-    union: Union
+    union: ChainUnion
     chains: Ints
     tokens: Ints
     impossible: Bools
@@ -34,7 +43,7 @@ class Clamped:
 
 
 @dataclass(frozen=True, eq=False)
-class ChainBatch:
+class ChainBatch(Batch):
     """Sequences, their labels and weights, and memory to work in.
 
     Attributes
@@ -50,7 +59,8 @@ class ChainBatch:
         Weighted number of labels.
     """
 
-    union: Union
+    template: ChainTemplate
+    union: ChainUnion
     scores: StateScores
     weight: Floats
     label_cell: Ints
@@ -65,7 +75,7 @@ class ChainBatch:
         """Join instances whose inputs are tokens."""
         k = template.n_states
         lengths = [instance.labels.size for instance in instances]
-        union = Union(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), k)
+        union = ChainUnion(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), k)
         labels = np.concatenate([instance.labels for instance in instances])
         weight = np.array([instance.weight for instance in instances], np.float64)
         whole = np.array([instance.n_labelled == instance.labels.size for instance in instances])
@@ -73,6 +83,7 @@ class ChainBatch:
         known = whole[of_token]
         rows = rows_for(union.n_tokens, k)
         return cls(
+            template,
             union,
             state_scores(template, joined([instance.inputs for instance in instances]), rows.shape[1]),
             weight,
@@ -84,6 +95,27 @@ class ChainBatch:
             rows,
         )
 
+    def add_to(self, total: Total, weights: Floats, executor: Executor) -> None:
+        """Add loss and gradient; the total has overflowed where either is not finite."""
+        total.value += self._add_gradient(weights, total.grad, executor)
+        total.n_labelled += self.n_labelled
+        total.n_instances += self.union.n_chains
+        total.bounds.add(Bound.EXACT)
+        total.overflowed |= not (np.isfinite(total.value) and np.isfinite(total.grad).all())
+
+    def _add_gradient(self, weights: Floats, grad: Floats, executor: Executor) -> float:
+        """Add the gradient; return the loss, which is not finite where potentials overflow."""
+        template, cut = self.template, self.template.cut(weights)
+        run = _Run(self, cut, template.boundaries)
+        self.union.each(run.chunk, executor)
+        if not np.isfinite(run.value).all():
+            return np.inf
+        residual, starts, k = self.rows, self.union.starts, template.n_states
+        self.scores.add_gradient(residual, grad[: template.n_state_weights], executor)
+        first, last = residual[starts[:-1], :k].sum(axis=0), residual[starts[1:] - 1, :k].sum(axis=0)
+        template.add_rest(run.pairs.sum(axis=0) - self.transitions, first, last, grad)
+        return float(run.value.sum()) - float((self.transitions * cut.table).sum())
+
 
 def _transitions(labels: Ints, of_token: Ints, weight: Floats, k: int) -> Floats:
     """Return weighted counts of neighbouring labels, ``(K, K)``."""
@@ -92,7 +124,7 @@ def _transitions(labels: Ints, of_token: Ints, weight: Floats, k: int) -> Floats
     return counts.reshape(k, k).astype(np.float64, copy=False)
 
 
-def _clamped(union: Union, labels: Ints, whole: Bools) -> Clamped:
+def _clamped(union: ChainUnion, labels: Ints, whole: Bools) -> Clamped:
     chains = np.flatnonzero(~whole)
     lengths = np.diff(union.starts)
     tokens = np.flatnonzero(np.repeat(~whole, lengths))
@@ -101,4 +133,61 @@ def _clamped(union: Union, labels: Ints, whole: Bools) -> Clamped:
     impossible = known[:, None] & (np.arange(rows.shape[1]) != labels[tokens][:, None])
     starts = np.concatenate([[0], np.cumsum(lengths[chains])]).astype(np.int64)
     before = np.concatenate([[0], np.cumsum(~whole)]).astype(np.int64)
-    return Clamped(Union(starts, union.n_states), chains, tokens, impossible, before, rows)
+    return Clamped(ChainUnion(starts, union.n_states), chains, tokens, impossible, before, rows)
+
+
+class _Run:
+    """One evaluation: what the chunks share and what each of them finds."""
+
+    def __init__(self, batch: ChainBatch, cut: Parameters, boundaries: bool) -> None:
+        self.batch, self.cut, self.boundaries = batch, cut, boundaries
+        self.prepared, self.table = batch.scores.prepare(cut.state), Pairs.build(cut.table)
+        n, k = batch.union.n_chains, batch.union.n_states
+        self.log_z, self.wide = np.zeros(n), np.zeros(n, np.bool_)
+        self.value = np.zeros(len(batch.union.chunks))
+        self.pairs = np.zeros((len(batch.union.chunks), k, k))
+
+    def chunk(self, number: int, chunk: Chunk, scratch: Floats) -> None:
+        """Score the tokens of a chunk, and replace the scores by residuals."""
+        with np.errstate(over="ignore", invalid="ignore"):  # said by a value that is not finite
+            self._chunk(number, chunk, scratch)
+
+    def _chunk(self, number: int, chunk: Chunk, scratch: Floats) -> None:
+        batch, union, rows = self.batch, self.batch.union, self.batch.rows
+        self._score(chunk, rows)
+        union.spans(chunk, rows, self.table, self.wide)
+        tokens, chains = slice(chunk.first, chunk.last), slice(chunk.begin, chunk.end)
+        cell, weight, flat = batch.label_cell[tokens], batch.token_weight[tokens], rows.reshape(-1)
+        known = cell >= 0 if batch.clamped is not None else slice(None)
+        cell, weight = cell[known], weight[known]
+        self.value[number] -= float(weight @ flat[cell])
+        clamped = None if batch.clamped is None else self._clamped(number, chunk, batch.clamped, scratch)
+        self.pairs[number] += union.posteriors(chunk, rows, self.table, batch.weight, self.wide, scratch, self.log_z)
+        self.value[number] += float(batch.weight[chains] @ self.log_z[chains])
+        flat[cell] -= weight
+        if clamped is not None:
+            rows[clamped[0]] -= clamped[1]
+
+    def _score(self, chunk: Chunk, rows: Floats) -> None:
+        k, starts = self.batch.union.n_states, self.batch.union.starts
+        rows[chunk.first : chunk.last, :k] = 0.0
+        rows[chunk.first : chunk.last, k:] = LOW
+        self.batch.scores.add(self.prepared, chunk.first, chunk.last, rows)
+        if self.boundaries:
+            rows[starts[chunk.begin : chunk.end], :k] += self.cut.first
+            rows[starts[chunk.begin + 1 : chunk.end + 1] - 1, :k] += self.cut.last
+
+    def _clamped(self, number: int, chunk: Chunk, clamped: Clamped, scratch: Floats) -> Any:
+        """Subtract what the known labels of chains with hidden ones say; return their tokens and posteriors."""
+        begin, end = int(clamped.before[chunk.begin]), int(clamped.before[chunk.end])
+        if begin == end:
+            return None
+        starts, chains = clamped.union.starts, clamped.chains
+        here = Chunk(begin, end, int(starts[begin]), int(starts[end]))
+        span = slice(here.first, here.last)
+        clamped.rows[span] = self.batch.rows[clamped.tokens[span]]
+        clamped.rows[span][clamped.impossible[span]] = LOW
+        weight, wide, log_z = self.batch.weight[chains], self.wide[chains], np.zeros(chains.size)
+        self.pairs[number] -= clamped.union.posteriors(here, clamped.rows, self.table, weight, wide, scratch, log_z)
+        self.value[number] -= float(weight[begin:end] @ log_z[begin:end])
+        return clamped.tokens[span], clamped.rows[span]

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from beliefs.inference.parallel import side_by_side
 from beliefs.kernels.chains.features import (
     add_pair_gradient,
     add_row_gradient,
@@ -24,12 +23,14 @@ from beliefs.kernels.chains.features import (
 )
 from beliefs.learning.chains.template import ChainTemplate, StatePairs
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens
+from beliefs.learning.parallel import Executor
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["StateScores", "state_scores"]
 
 _ROW = 3  # labels from which an attribute has a row; measured on text, 2 and 4 are about as fast
 _INSERTION = 64  # attributes of a token up to which insertion sort is fast
+Cuts: TypeAlias = tuple[list[Ints], list[Ints]]
 _DENSE_CHUNK = 8192  # tokens whose features are made float64 at a time
 
 
@@ -45,7 +46,7 @@ class StateScores(ABC):
         """Add the scores of some tokens to their rows ``out (n_tokens, width)``."""
 
     @abstractmethod
-    def add_gradient(self, residual: Floats, out: Floats, threads: int) -> None:
+    def add_gradient(self, residual: Floats, out: Floats, executor: Executor) -> None:
         """Add the gradient for residuals ``(n_tokens, width)`` to that in the weights of states."""
 
 
@@ -68,7 +69,7 @@ class _DenseScores(StateScores):
     def add(self, prepared: Floats, begin: int, end: int, out: Floats) -> None:
         out[begin:end, : self.n_states] += self.tokens.rows(begin, end) @ prepared
 
-    def add_gradient(self, residual: Floats, out: Floats, threads: int) -> None:
+    def add_gradient(self, residual: Floats, out: Floats, executor: Executor) -> None:
         onto = out.reshape(self.n_states, -1)
         for begin in range(0, self.tokens.n_tokens, _DENSE_CHUNK):
             end = min(begin + _DENSE_CHUNK, self.tokens.n_tokens)
@@ -84,7 +85,7 @@ class _SparseScores(StateScores):
     rowed: SparseTokens
     others: SparseTokens
     width: int
-    _cuts: dict[int, Any] = field(default_factory=dict, repr=False)
+    _cuts: dict[int, Cuts] = field(default_factory=dict, repr=False)
 
     @classmethod
     def build(cls, pairs: StatePairs, tokens: SparseTokens, width: int) -> _SparseScores:
@@ -106,13 +107,13 @@ class _SparseScores(StateScores):
             self.others.value, self.pairs.ptr, self.pairs.label, weights, self.width, begin, end, out.reshape(-1),
         )  # fmt: skip
 
-    def add_gradient(self, residual: Floats, out: Floats, threads: int) -> None:
+    def add_gradient(self, residual: Floats, out: Floats, executor: Executor) -> None:
         """Each thread has its attributes, and adds up the tokens in order: no weight's sum depends on the number."""
         given, rows = residual.reshape(-1), np.zeros(self.owner.size * self.width)
-        rowed_cuts, other_cuts = self._cut(threads)
+        rowed_cuts, other_cuts = self._cut(executor.n_workers)
         pairs, width = self.pairs, self.width
 
-        def some(begin: int, end: int) -> int:
+        def some(begin: int, end: int) -> None:
             rowed, others = self.rowed, self.others
             first, last = rowed_cuts[begin], rowed_cuts[end]
             add_row_gradient(first, last, rowed.attribute, rowed.value, width, given, rows)
@@ -120,17 +121,15 @@ class _SparseScores(StateScores):
             add_pair_gradient(
                 first, last, others.attribute, others.value, pairs.ptr, pairs.label, width, given, out
             )  # fmt: skip
-            return 0
 
-        side_by_side(some, np.arange(threads + 1), threads)
+        executor.chunks(some, executor.n_workers)
         gather_rows(self.owner, pairs.ptr, pairs.label, width, rows, out)
 
-    def _cut(self, n_parts: int) -> tuple[list[Ints], list[Ints]]:
+    def _cut(self, n_parts: int) -> Cuts:
         """Return where the parts of the attributes begin and end within each token; about equal work each."""
         if n_parts not in self._cuts:
             self._cuts[n_parts] = (_cut(self.rowed, n_parts), _cut(self.others, n_parts))
-        found: tuple[list[Ints], list[Ints]] = self._cuts[n_parts]
-        return found
+        return self._cuts[n_parts]
 
 
 def _chosen(tokens: SparseTokens, mask: Bools, names: Ints) -> SparseTokens:

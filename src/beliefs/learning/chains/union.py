@@ -13,13 +13,13 @@ from functools import cached_property
 
 import numpy as np
 
-from beliefs.inference.parallel import side_by_side
 from beliefs.kernels.chains.linear import LOW, WIDEST, chain_posteriors, chain_spans
 from beliefs.kernels.chains.log import best_labels, log_posteriors, sample_labels
 from beliefs.kernels.primitives.random import stream
+from beliefs.learning.parallel import Executor
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["Chunk", "Pairs", "Union", "rows_for", "width_for"]
+__all__ = ["Chunk", "Pairs", "ChainUnion", "rows_for", "width_for"]
 
 _CHUNK = 2048  # tokens: few enough to stay in the second cache from scores to posteriors
 
@@ -69,7 +69,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, eq=False)
-class Union:
+class ChainUnion:
     """The structure of a union of chains."""
 
     starts: Ints
@@ -100,18 +100,17 @@ class Union:
             for a, b in zip(bounds[:-1], bounds[1:], strict=True)
         ]
 
-    def each(self, task: Callable[[int, Chunk, Floats], None], threads: int) -> None:
+    def each(self, task: Callable[[int, Chunk, Floats], None], executor: Executor) -> None:
         """Run ``task(number, chunk, scratch)`` for all chunks; scratch is a thread's own."""
         width = width_for(self.n_states)
         room = (2 * self.longest + 2) * width + self.longest + 4 * width
 
-        def some(begin: int, end: int) -> int:
+        def some(begin: int, end: int) -> None:
             scratch = np.empty(room)
             for number in range(begin, end):
                 task(number, self.chunks[number], scratch)
-            return 0
 
-        side_by_side(some, np.arange(len(self.chunks) + 1), threads)
+        executor.chunks(some, len(self.chunks))
 
     # -- answers --------------------------------------------------------------------------------------------------
     def spans(self, chunk: Chunk, rows: Floats, pairs: Pairs, wide: Bools) -> None:
@@ -140,7 +139,7 @@ class Union:
             )
         return total.reshape(k, width)[:, :k]
 
-    def marginals(self, rows: Floats, table: Floats, threads: int) -> tuple[Floats, Floats, Floats]:
+    def marginals(self, rows: Floats, table: Floats, executor: Executor) -> tuple[Floats, Floats, Floats]:
         """Replace ``rows`` by posteriors; return log Z of each chain, its posteriors and the sum of those of pairs."""
         pairs, log_z = Pairs.build(table), np.zeros(self.n_chains)
         weight, wide = np.ones(self.n_chains), np.zeros(self.n_chains, np.bool_)
@@ -150,10 +149,10 @@ class Union:
             self.spans(chunk, rows, pairs, wide)
             sums[number] = self.posteriors(chunk, rows, pairs, weight, wide, scratch, log_z)
 
-        self.each(task, threads)
+        self.each(task, executor)
         return log_z, rows[:, : self.n_states], sums.sum(axis=0)
 
-    def best(self, rows: Floats, table: Floats, threads: int) -> tuple[Ints, Floats]:
+    def best(self, rows: Floats, table: Floats, executor: Executor) -> tuple[Ints, Floats]:
         """Return the best labels of all tokens, and each chain's score."""
         labels, score = np.zeros(self.n_tokens, np.int64), np.zeros(self.n_chains)
         flat, k, table = rows.reshape(-1), self.n_states, np.array(table, order="C").reshape(-1)
@@ -164,10 +163,10 @@ class Union:
                 self.starts, chunk.begin, chunk.end, k, rows.shape[1], table, flat, scratch, before, labels, score
             )
 
-        self.each(task, threads)
+        self.each(task, executor)
         return labels, score
 
-    def samples(self, rows: Floats, table: Floats, n: int, seed: int, threads: int) -> Ints:
+    def samples(self, rows: Floats, table: Floats, n: int, seed: int, executor: Executor) -> Ints:
         """Return ``n`` labellings of all tokens, ``(n, n_tokens)``, drawn from the posterior."""
         labels = np.zeros((n, self.n_tokens), np.int64)
         flat, k, table = rows.reshape(-1), self.n_states, np.array(table, order="C").reshape(-1)
@@ -176,5 +175,5 @@ class Union:
         def task(number: int, chunk: Chunk, scratch: Floats) -> None:
             sample_labels(self.starts, chunk.begin, chunk.end, k, rows.shape[1], table, flat, keys, scratch, labels)
 
-        self.each(task, threads)
+        self.each(task, executor)
         return labels

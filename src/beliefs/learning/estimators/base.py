@@ -1,17 +1,17 @@
-"""What all conditional random fields share: fitting to data, and answers about new inputs.
+"""What every estimator is: parameters, a fit that leaves it whole, labels, files.
 
-A kind of graph (chain, grid, any) says how one input is read (:meth:`CRF._read`); everything else is here. A fitted
-model answers with the inference it was fitted through: the same method, sweeps and order, because a model learned
-through approximate inference is only as good as the inference it was learned for ([domke2013]).
+An estimator turns examples into data that a loss evaluates (:meth:`Estimator._data`, :meth:`Estimator._loss`) and
+predicts; the options of the fit, the classes, the score, ``save`` and ``load`` are here. What a conditional random
+field adds, a template, inference and its marginals, is in :mod:`beliefs.learning.estimators.crf`.
 """
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -19,60 +19,46 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from beliefs.errors import ModelError, UnsupportedError
-from beliefs.inference.base import Method
-from beliefs.inference.doors import sample
+from beliefs.errors import ModelError
 from beliefs.io.files import StrPath
-from beliefs.learning.estimators.examples import Example, Examples, Stream, inputs_of
-from beliefs.learning.estimators.fitting import fitted, loss_of
-from beliefs.learning.estimators.inputs import Kind, Layouts, Reading, check_kinds, check_tables
-from beliefs.learning.estimators.labels import Classes, Tally, label_array
-from beliefs.learning.estimators.prediction import (
-    all_marginals,
-    expected_states,
-    joiner_of,
-    likeliest_states,
-    map_states,
-    marginals,
-    method_of,
-    side_by_side,
-)
-from beliefs.learning.estimators.storage import load, save
-from beliefs.learning.estimators.table import weight_table
-from beliefs.learning.gradients.base import Gradient
-from beliefs.learning.instances import HIDDEN, Instance
-from beliefs.learning.losses.base import Loss
-from beliefs.model.features import FactorType, LogLinearTemplate, Template
-from beliefs.model.graph import FactorGraph
-from beliefs.options import MANY, check_integer, check_option, is_number, is_word
-from beliefs.typing import Floats, Ints
+from beliefs.learning.batches import BatchLoss
+from beliefs.learning.data import LabelledData
+from beliefs.learning.estimators.examples import Examples
+from beliefs.learning.estimators.fitting import FitOptions, fitted
+from beliefs.learning.estimators.labels import Classes, label_array
+from beliefs.learning.estimators.storage import Learned, load, save
+from beliefs.learning.instances import HIDDEN
+from beliefs.learning.parallel import Executor, executor_of
+from beliefs.options import MANY, check_integer, check_option, is_number
+from beliefs.typing import Bools, Floats
 
-__all__ = ["DECODERS", "CRF"]
+__all__ = ["DataForm", "Estimator"]
 
-T = TypeVar("T")
-DECODERS = ("mpm", "map", "mean")
+L = TypeVar("L", bound=BatchLoss)
 _MOST_STATES = 10**5  # weights of pairs grow with their square
 
 
+@dataclass(frozen=True)
+class DataForm:
+    """What a data file holds of one instance: the shapes of ``X`` and ``Y``, and further arrays by name.
+
+    ``further_shown`` says it of those in the docs; ``shared`` has the axes of those that one instance has and all may
+    share.
+    """
+
+    x: str
+    y: str
+    further: tuple[str, ...] = ()
+    further_shown: str = ""
+    shared: Mapping[str, int] = field(default_factory=dict)
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class CRF(BaseEstimator, ABC):  # type: ignore[misc]
-    r"""Base of the estimators: :math:`p(y \mid x) \propto \exp \theta(x; w) \cdot f(y)`, with w fitted to examples.
+class Estimator(BaseEstimator, ABC, Generic[L]):  # type: ignore[misc]
+    """Base of all estimators.
 
     Parameters
     ----------
-    loss : str
-        What is minimised, such as ``"clique_logistic"`` or ``"smoothed_classification(alpha=15)"``; see
-        :mod:`beliefs.learning.losses`.
-    inference : str or Method
-        The method through which is fitted and predicted, such as ``"trw"`` or ``"mean_field"``.
-    n_sweeps : int, optional
-        Sweeps of inference in losses on marginals and truncated losses; None: until convergence.
-    gradient : str
-        How losses on marginals are differentiated; ``"auto"`` goes back through the sweeps, or chooses what suits
-        converged or exact inference. See :mod:`beliefs.learning.gradients`.
-    decode : {"mpm", "map", "mean"}
-        What :meth:`predict` returns: the likeliest state of each variable, the likeliest joint state, or the
-        expected state.
     l2, l1 : float
         Ridge and lasso, relative to the loss per labelled variable.
     optimizer : str
@@ -81,9 +67,6 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         Iterations (passes over the data for ``"sgd"`` and ``"adam"``) at most; None: the optimiser's own.
     tol : float, optional
         Largest entry of the gradient at which to stop; None: the optimiser's own.
-    inference_tol : float, optional
-        Residual of inference where it is run to convergence; None: the method's own, and 1e-5 for predictions of
-        models that were fitted without inference.
     class_weight : None, "balanced" or dict
         Weight of each class in losses that are sums over variables.
     n_states : int, optional
@@ -119,27 +102,16 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         Names of the states: 0, 1, ... or words.
     class_counts_ : ndarray (n_states,)
         How often each occurs among the labels.
-    kinds_ : tuple of Kind
-        The types of factors, each with its number of variables and of features.
-    n_features_in_ : int
-        Features of a variable, the constant included.
-    template_ : Template
-    loss_ : Loss
+    loss_ : BatchLoss
     result_ : FitResult
         Status, loss and trace of the fit.
     """
 
-    loss: Any = "clique_logistic"
-    inference: Any = "trw"
-    n_sweeps: int | None = 10
-    gradient: Any = "auto"
-    decode: str = "mpm"
     l2: float = 1e-3
     l1: float = 0.0
     optimizer: Any = "lbfgs"
     max_iters: int | None = None
     tol: float | None = None
-    inference_tol: float | None = None
     class_weight: Any = None
     n_states: int | None = None
     init: Any = "auto"
@@ -153,26 +125,45 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
     callback: Callable[..., Any] | None = None
     progress: bool = False
 
-    _switches: ClassVar[tuple[str, ...]] = ()  # options of a kind of graph that are True or False
+    data_form: ClassVar[DataForm]
+    """What a file for the command line holds."""
+
+    _switches: ClassVar[tuple[str, ...]] = ()  # options that are True or False
     _learned_names: ClassVar[tuple[str, ...]] = ()  # what else belongs into a file: arrays or plain values
 
-    # -- what a kind of graph says ------------------------------------------------------------------------------
+    # -- what a kind of estimator says ----------------------------------------------------------------------------
     @abstractmethod
-    def _read(self, x: Any, name: str) -> Reading:
-        """Check one input and return what it says; errors begin with ``name``. Must not need ``n_states_``."""
+    def _data(self, X: Any, Y: Any, sample_weight: ArrayLike | None) -> LabelledData:
+        """Check all examples, learn classes and sizes from them, and return what the loss evaluates."""
 
-    def _prepare(self, examples: Examples) -> None:
-        """Learn from all examples what reading needs (vocabularies, thresholds), before any is read."""
+    @abstractmethod
+    def _loss(self) -> L:
+        """Return the loss to be minimised, for what was learned of the data."""
 
-    def _template(self, kinds: tuple[Kind, ...]) -> Template:
-        """Return the template for these types of factors, with ``n_states_`` states."""
-        return LogLinearTemplate([FactorType(k.name, self.n_states_**k.arity, k.width) for k in kinds])
+    def _stage(self, text: str) -> BatchLoss:
+        """Return the loss of a stage before the last, by its name."""
+        raise ModelError(f"{type(self).__name__} has no stage {text!r}; init is auto, zeros or weights")
 
-    def _labels(self, y: Any, reading: Reading, name: str) -> np.ndarray:
-        """Return the labels of one example, flat: int64, or words as objects with None where hidden."""
-        return label_array(y, reading.shape, name)
+    @abstractmethod
+    def predict(self, X: Any) -> list[np.ndarray]:
+        """Return the labels of each input."""
 
-    # -- fitting ------------------------------------------------------------------------------------------------
+    def _compared(self, X: Any) -> list[np.ndarray]:
+        """Return the labels that :meth:`score` compares with the truth."""
+        return self.predict(X)
+
+    @classmethod
+    @abstractmethod
+    def tiny_data(cls) -> tuple[list[Any], list[Any]]:
+        """Return a few very small inputs and their labels: what there is to compile is compiled by fitting them."""
+
+    @classmethod
+    def input_of(cls, x: np.ndarray, further: Sequence[np.ndarray | None]) -> Any:
+        """Return an input made of the arrays of a file: ``X`` alone, or a tuple with those further ones there are."""
+        given = [array for array in further if array is not None]
+        return (x, *given) if given else x
+
+    # -- fitting --------------------------------------------------------------------------------------------------
     def fit(self, X: Any, Y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the weights to inputs ``X`` and labels ``Y`` (-1 where hidden), one entry per instance each.
 
@@ -181,155 +172,70 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         """
         before = dict(self.__dict__)
         try:
-            return self._fitted(Examples(X, Y, sample_weight))
+            return self._fitted(X, Y, sample_weight)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
 
-    def _fitted(self, examples: Examples) -> Self:
+    def _fitted(self, X: Any, Y: Any, sample_weight: ArrayLike | None) -> Self:
         before: Floats | None = getattr(self, "weights_", None) if self.warm_start else None
         self._check_options()
-        self._prepare(examples)
-        instances = self._instances(examples)
+        data = self._data(X, Y, sample_weight)
         self.loss_ = self._loss()
-        self.result_ = fitted(self, instances, before)
+        self.result_ = fitted(self._fit_options, self.loss_, data, before, self._stage)
         self.weights_: Floats = self.result_.weights
         self.loss_.forget()  # unions of instances may be large
         return self
 
-    def _loss(self) -> Loss:
-        """Return the loss for the template."""
-        return loss_of(self, self.loss)
-
-    def _stage(self, text: str) -> Loss:
-        """Return the loss of a stage before the last."""
-        return loss_of(self, text)
-
-    def _instances(self, examples: Examples) -> list[Instance] | Stream:
-        """Check all examples, settle states, classes and template, and return what a loss takes."""
-        tally, read, kinds, n = Tally(self.n_states), [], None, 0
-        for example in examples:
-            reading = self._read(example.x, example.name)
-            kinds = kinds or reading.kinds
-            check_kinds(reading.kinds, kinds, example.name, "instance 0")
-            labels = self._labels(example.y, reading, example.name)
-            tally.add(labels, example.name)
-            n += 1
-            if not examples.lazy:
-                read.append((example, reading, labels))
-        assert kinds is not None
-        classes = tally.classes()
-        self.classes_, self.n_states_, self.kinds_ = classes.names, len(classes.names), kinds
-        check_tables(kinds, self.n_states_)
-        self.template_ = self._template(kinds)
-        self.class_counts_ = np.array([tally.counts.get(k, 0) for k in classes.names.tolist()], np.int64)
-        weights, self._layouts = classes.weights(self.class_weight, tally.counts), Layouts(self.n_states_)
-        if examples.lazy:
-            return Stream(examples, lambda example: self._example(example, classes, weights), n)
-        return [self._instance(*entry, classes, weights) for entry in read]
-
-    def _example(self, example: Example, classes: Classes, weights: Floats | None) -> Instance:
-        reading = self._read(example.x, example.name)
-        check_kinds(reading.kinds, self.kinds_, example.name, "instance 0")
-        return self._instance(example, reading, self._labels(example.y, reading, example.name), classes, weights)
-
-    def _instance(
-        self, example: Example, reading: Reading, labels: np.ndarray, classes: Classes, weights: Floats | None
-    ) -> Instance:
-        codes = classes.codes(labels, example.name)
-        each = None if weights is None else np.where(codes == HIDDEN, 0.0, weights[codes])
-        return Instance(
-            self._layouts.of(reading), reading.inputs, codes, example.weight, each, example.name
-        )  # fmt: skip
+    @property
+    def _fit_options(self) -> FitOptions:
+        names = [f.name for f in fields(FitOptions) if f.name != "threads"]
+        return FitOptions(threads=self._threads, **{name: getattr(self, name) for name in names})
 
     def _check_options(self) -> None:
         """Raise for options out of range, before any work."""
         check_integer("max_iters", self.max_iters, 0, none=True)
-        check_integer("n_sweeps", self.n_sweeps, 0, MANY, none=True)
         check_integer("patience", self.patience, 1)
         check_integer("n_states", self.n_states, 2, _MOST_STATES, none=True)
-        for name in ("l2", "l1", "tol", "inference_tol"):
+        for name in ("l2", "l1", "tol"):
             value = getattr(self, name)
-            ok = (is_number(value) and 0 <= value < np.inf) or (value is None and name.endswith("tol"))
+            ok = (is_number(value) and 0 <= value < np.inf) or (value is None and name == "tol")
             check_option(ok, name, "a number of at least 0", value)
         for name in ("warm_start", "progress", *self._switches):
             value = getattr(self, name)
             check_option(isinstance(value, bool | np.bool_), name, "True or False", value)
-        check_option(
-            isinstance(self.loss, str) or (isinstance(self.loss, type) and issubclass(self.loss, Loss)),
-            "loss", "the text of a loss", self.loss,
-        )  # fmt: skip
-        check_option(isinstance(self.gradient, str | Gradient), "gradient", "a Gradient or its text", self.gradient)
         check_integer("seed", self.seed, 0, none=True)
         path = self.checkpoint
         check_option(path is None or isinstance(path, str | os.PathLike), "checkpoint", "the path of a file", path)
         held = self.validation
         check_option(held is None or (is_number(held) and 0 < held < 1), "validation", "between 0 and 1", held)
-        check_option(is_word(self.decode, DECODERS), "decode", f"one of {', '.join(DECODERS)}", self.decode)
 
-    # -- answers ------------------------------------------------------------------------------------------------
-    def model(self, x: Any) -> FactorGraph:
-        """Return the factor graph of one input, with the fitted potentials."""
-        self._check_fitted()
-        return self._graph(self._asked(("the input", x))[0])
-
-    def predict(self, X: Any, decode: str | None = None) -> list[np.ndarray]:
-        """Return the labels of each input, in the shape of its variables; see ``decode`` of the class."""
-        how = self.decode if decode is None else decode
-        check_option(is_word(how, DECODERS), "decode", f"one of {', '.join(DECODERS)}", how)
-
-        if how == "map":
-            return self._each(X, lambda graph, shape: self._named(map_states(self._method, graph)).reshape(shape))
-        by = likeliest_states if how == "mpm" else expected_states
-        return [self._named(by(mu_var, self.n_states_)).reshape(shape) for mu_var, shape in self._all_marginals(X)]
-
-    def predict_marginals(self, X: Any) -> list[Floats]:
-        """Return the marginals of each input's variables, in the shape of the variables and a last axis of states."""
-        return [mu_var.reshape(*shape, self.n_states_) for mu_var, shape in self._all_marginals(X)]
-
-    def sample(self, X: Any, n: int = 1, method: Any = "auto") -> list[np.ndarray]:
-        """Draw ``n`` joint labellings of each input, ``(n, *shape)``; exactly where that is affordable."""
-
-        def drawn(graph: FactorGraph, shape: tuple[int, ...]) -> np.ndarray:
-            found = sample(graph, n, method, seed=self.seed, threads=1).samples
-            return self._named(found).reshape(n, *shape)
-
-        return self._each(X, drawn)
-
+    # -- labels ---------------------------------------------------------------------------------------------------
     def score(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of labelled variables whose label is predicted; instances may be weighted."""
         self._check_fitted()
         examples = list(Examples(X, Y, sample_weight))
-        found = self.predict([example.x for example in examples], "map" if self.decode == "map" else "mpm")
+        found = self._compared([example.x for example in examples])
         right = total = 0.0
         for example, labels in zip(examples, found, strict=True):
-            reading = self._read(example.x, example.name)
-            truth = self._codes(example.y, reading, example.name)
-            seen = truth != HIDDEN
-            hits = np.asarray(self._named(np.maximum(truth, 0)) == labels.ravel())
-            right += example.weight * int((hits & seen).sum())
+            truth, seen = self._truth(example.y, labels.shape, example.name)
+            right += example.weight * int((np.asarray(truth == labels.ravel()) & seen).sum())
             total += example.weight * int(seen.sum())
         if not total > 0:
             raise ModelError("every label is hidden; there is nothing to compare predictions with")
         return float(right / total)
 
-    # -- the model itself ---------------------------------------------------------------------------------------
-    def describe(self, feature_names: Sequence[str] | None = None, limit: int = 30) -> str:
-        """Return the learned weights as a table: features by states, and states by states for edges."""
-        self._check_fitted()
-        if not isinstance(self.template_, LogLinearTemplate):
-            raise UnsupportedError("only log-linear models have a table of weights; read weights_")
-        check_integer("limit", limit, 1)
-        names = self._feature_names(feature_names)
-        return weight_table(self.template_, self.weights_, [str(k) for k in self.classes_], names, limit)
+    def _truth(self, y: Any, shape: tuple[int, ...], name: str) -> tuple[np.ndarray, Bools]:
+        """Return labels as they are predicted, flat, and which of them are known."""
+        codes = Classes(self.classes_).codes(label_array(y, shape, name), name)
+        return self._named(np.maximum(codes, 0)), codes != HIDDEN
 
-    def _feature_names(self, given: Sequence[str] | None) -> Sequence[str] | None:
-        """Return the names of features as tables take them: without the constant, which has a name already."""
-        if given is None and getattr(self, "intercept", False):
-            return [f"feature {k}" for k in range(self.kinds_[0].width - 1)]
-        return given
+    def _named(self, codes: np.ndarray) -> np.ndarray:
+        """Return states as labels: words where the labels were words."""
+        return codes if codes.dtype.kind == "f" or self.classes_.dtype.kind == "i" else self.classes_[codes]
 
+    # -- files ----------------------------------------------------------------------------------------------------
     def save(self, path: StrPath) -> None:
         """Write the fitted model to an ``.npz`` file, whole or not at all, without pickles."""
         self._check_fitted()
@@ -342,67 +248,44 @@ class CRF(BaseEstimator, ABC):  # type: ignore[misc]
         assert isinstance(found, cls)
         return found
 
-    def _learned(self) -> dict[str, Any]:
-        """Return what else was learned and belongs into a file."""
-        return {name: getattr(self, name) for name in self._learned_names if hasattr(self, name)}
+    def _learned(self) -> Learned:
+        """Return what a file keeps."""
+        state = {name: getattr(self, name) for name in self._learned_names if hasattr(self, name)}
+        return Learned(self.weights_, self.classes_, self.class_counts_, (), state)
 
-    # -- parts of answers ---------------------------------------------------------------------------------------
-    def _codes(self, y: Any, reading: Reading, name: str) -> Ints:
-        return Classes(self.classes_).codes(self._labels(y, reading, name), name)
+    def _restore(self, learned: Learned) -> None:
+        """Take up what a file has kept, where options and sizes allow it."""
+        self._check_options()
+        self.classes_, self.n_states_ = learned.classes, len(learned.classes)
+        for name, value in learned.state.items():
+            if name not in self._learned_names:
+                raise ModelError(f"{name!r} is no name of something learned")
+            setattr(self, name, value)
+        self._restore_model(learned)
+        n_weights = self._n_weights
+        if learned.weights.shape != (n_weights,) or not np.isfinite(learned.weights).all():
+            raise ModelError(f"expected {n_weights} finite weights, found {learned.weights.shape}")
+        self.class_counts_ = learned.class_counts
+        self.loss_ = self._loss()
+        self.weights_ = learned.weights
 
-    def _named(self, codes: np.ndarray) -> np.ndarray:
-        """Return states as labels: words where the labels were words."""
-        return codes if codes.dtype.kind == "f" or self.classes_.dtype.kind == "i" else self.classes_[codes]
-
-    def _marginals(self, graph: FactorGraph) -> Floats:
-        """Return ``mu_var (n_states,)`` by the inference of the fit."""
-        return marginals(self.loss_, self._method, self.inference_tol, graph)
-
-    def _graph(self, instance: Instance) -> FactorGraph:
-        return FactorGraph.build(instance.layout, self.template_.theta(self.weights_, instance.inputs))
-
-    def _asked(self, entry: tuple[str, Any]) -> tuple[Instance, tuple[int, ...]]:
-        """Return one input, with its name, as an instance whose labels say nothing, and the shape of its answers."""
-        name, x = entry
-        reading = self._read(x, name)
-        check_kinds(reading.kinds, self.kinds_, name, "the fitted model")
-        nothing = np.zeros(reading.n_vars, np.int64)
-        return Instance(self._layouts.of(reading), reading.inputs, nothing, name=name), reading.shape
-
-    def _each(self, X: Any, answer: Callable[[FactorGraph, tuple[int, ...]], T]) -> list[T]:
-        """Answer for each input, several side by side if asked; the answers do not depend on how many."""
-        self._check_fitted()
-
-        def one(entry: tuple[str, Any]) -> T:
-            instance, shape = self._asked(entry)
-            return answer(self._graph(instance), shape)
-
-        return side_by_side(one, inputs_of(X), self._threads)
-
-    def _all_marginals(self, X: Any) -> list[tuple[Floats, tuple[int, ...]]]:
-        """Return ``mu_var (n_states,)`` and the shape of its variables for each input; small ones are joined."""
-        self._check_fitted()
-
-        def solve(instance: Instance) -> Floats:
-            return self._marginals(self._graph(instance))
-
-        return all_marginals(solve, self._asked, inputs_of(X), joiner_of(self.loss_), self._threads)
+    def _restore_model(self, learned: Learned) -> None:
+        """Take up what the loss is made of."""
 
     @property
-    def n_features_in_(self) -> int:
-        """Features of a variable, the constant included."""
-        self._check_fitted()
-        return self.kinds_[0].width
+    def _n_weights(self) -> int:
+        return self._loss().n_weights
 
-    @property
-    def _method(self) -> Method:
-        return method_of(self.inference)
-
+    # -- workers --------------------------------------------------------------------------------------------------
     @property
     def _threads(self) -> int:
         check_integer("n_jobs", self.n_jobs, -MANY, MANY, none=True)
         check_option(self.n_jobs != 0, "n_jobs", "None or an integer other than 0", self.n_jobs)
         return int(effective_n_jobs(self.n_jobs))
+
+    @property
+    def _executor(self) -> Executor:
+        return executor_of(self._threads)
 
     def _check_fitted(self) -> None:
         check_is_fitted(self, "weights_")

@@ -14,35 +14,33 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
-from beliefs.inference.text import parse_named
 from beliefs.learning.chains.attributes import Vocabulary, are_attributes
 from beliefs.learning.chains.likelihood import ChainLikelihood
 from beliefs.learning.chains.scores import state_scores
 from beliefs.learning.chains.table import chain_table
 from beliefs.learning.chains.template import ChainTemplate, StatePairs, seen_pairs
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens, joined
-from beliefs.learning.chains.union import Union, rows_for
-from beliefs.learning.estimators.base import CRF, DECODERS
+from beliefs.learning.chains.union import ChainUnion, rows_for
+from beliefs.learning.estimators.base import DataForm
+from beliefs.learning.estimators.crf import CRF, DECODERS
 from beliefs.learning.estimators.examples import Examples, Stream, inputs_of
-from beliefs.learning.estimators.inputs import Kind, Reading, check_kinds, checked_features
+from beliefs.learning.estimators.inputs import FactorSpec, ParsedInput, check_kinds, checked_features
 from beliefs.learning.estimators.labels import Classes, label_array
 from beliefs.learning.estimators.prediction import expected_states, likeliest_states
-from beliefs.learning.gradients.exact import Exact
 from beliefs.learning.instances import HIDDEN, Instance
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.likelihood import Likelihood
-from beliefs.learning.losses.registry import LOSSES
+from beliefs.learning.losses.registry import loss_named
 from beliefs.model.features import Template
 from beliefs.options import MANY, check_integer, check_option, is_word
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["ChainCRF"]
 
 _KINDS = (
-    Kind("transitions", 2, 1, True), Kind("first token", 1, 1, True), Kind("last token", 1, 1, True),
+    FactorSpec("transitions", 2, 1, True), FactorSpec("first token", 1, 1, True), FactorSpec("last token", 1, 1, True),
 )  # fmt: skip
 _WINDOW = 100_000  # tokens answered for at a time
 _LIKELIHOODS = ("likelihood", "surrogate_likelihood", "surrogate_em")  # one and the same where inference is exact
@@ -99,8 +97,15 @@ class ChainCRF(CRF):
     boundaries: bool = False
     intercept: bool = True
 
+    data_form: ClassVar[DataForm] = DataForm("`(T, D)`", "`(T,)`")
     _switches: ClassVar[tuple[str, ...]] = ("all_pairs", "all_transitions", "boundaries", "intercept")
     _learned_names: ClassVar[tuple[str, ...]] = ("form_", "attributes_", "pair_ptr_", "pair_label_", "transitions_")
+
+    @classmethod
+    def tiny_data(cls) -> tuple[list[Any], list[Any]]:
+        """Return sequences of four tokens and of one."""
+        labels = np.arange(4) % 2
+        return [labels[:, None] + 0.5, np.ones((1, 1))], [labels, labels[:1]]
 
     # -- reading --------------------------------------------------------------------------------------------------
     def _prepare(self, examples: Examples) -> None:
@@ -111,7 +116,7 @@ class ChainCRF(CRF):
         self.pair_ptr_, self.pair_label_ = np.zeros(1, np.int64), np.zeros(0, np.int64)  # known when all is read
         self.transitions_ = np.zeros(0, np.int64)
 
-    def _read(self, x: Any, name: str) -> Reading:
+    def _read(self, x: Any, name: str) -> ParsedInput:
         form = _form(x)
         if isinstance(x, list | tuple) and not x:
             raise ModelError(f"{name} is an empty sequence; leave it out")
@@ -121,8 +126,8 @@ class ChainCRF(CRF):
         n = tokens.n_tokens
         if n == 0:
             raise ModelError(f"{name} is an empty sequence; leave it out")
-        kinds = (Kind("tokens", 1, width), *_KINDS[: 3 if self.boundaries else 1])
-        return Reading((n,), tokens, kinds, lambda: _scopes(n, self.boundaries), n)
+        kinds = (FactorSpec("tokens", 1, width), *_KINDS[: 3 if self.boundaries else 1])
+        return ParsedInput((n,), tokens, kinds, lambda: _scopes(n, self.boundaries), n)
 
     def _tokens(self, x: Any, name: str) -> tuple[Tokens, int]:
         """Return the tokens of one input, and how many features they may have (0: as many as have names)."""
@@ -158,7 +163,7 @@ class ChainCRF(CRF):
         self.template_ = self._template(self.kinds_)
         return instances
 
-    def _template(self, kinds: tuple[Kind, ...]) -> Template:
+    def _template(self, kinds: tuple[FactorSpec, ...]) -> Template:
         dense = self.form_ == "dense"
         return ChainTemplate(
             self.n_states_,
@@ -169,10 +174,7 @@ class ChainCRF(CRF):
         )
 
     def _loss(self) -> Loss:
-        exact = self.loss is Likelihood or (
-            isinstance(self.loss, str) and parse_named(self.loss, LOSSES, "loss")[0] is Likelihood
-        )
-        return self._likelihood() if exact else super()._loss()
+        return self._likelihood() if loss_named(self.loss)[0] is Likelihood else super()._loss()
 
     def _stage(self, text: str) -> Loss:
         return self._likelihood() if text in _LIKELIHOODS else super()._stage(text)
@@ -190,10 +192,10 @@ class ChainCRF(CRF):
         found: list[np.ndarray] = []
         for union, rows, table in self._unions(X):
             if how == "map":
-                states: np.ndarray = union.best(rows, table, self._threads)[0]
+                states: np.ndarray = union.best(rows, table, self._executor)[0]
             else:
                 by = likeliest_states if how == "mpm" else expected_states
-                states = by(union.marginals(rows, table, self._threads)[1], self.n_states_)
+                states = by(union.marginals(rows, table, self._executor)[1], self.n_states_)
             found += _split(self._named(states), union)
         return found
 
@@ -203,7 +205,7 @@ class ChainCRF(CRF):
             return super().predict_marginals(X)
         found: list[Floats] = []
         for union, rows, table in self._unions(X):
-            found += _split(union.marginals(rows, table, self._threads)[1].copy(), union)
+            found += _split(union.marginals(rows, table, self._executor)[1].copy(), union)
         return found
 
     def sample(self, X: Any, n: int = 1, method: Any = "auto") -> list[np.ndarray]:
@@ -213,25 +215,16 @@ class ChainCRF(CRF):
         check_integer("n", n, 1, MANY)
         found: list[np.ndarray] = []
         for number, (union, rows, table) in enumerate(self._unions(X)):
-            drawn = union.samples(rows, table, n, (self.seed or 0) + number * 2**32, self._threads)
+            drawn = union.samples(rows, table, n, (self.seed or 0) + number * 2**32, self._executor)
             found += [part.T for part in _split(self._named(drawn.T), union)]
         return found
 
-    def score(self, X: Any, Y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of labels that are predicted; a word that was no label in training counts as missed."""
-        examples = list(Examples(X, Y, sample_weight))
-        found = self.predict([example.x for example in examples], "map" if self.decode == "map" else "mpm")
-        right = total = 0.0
-        for example, labels in zip(examples, found, strict=True):
-            truth = label_array(example.y, labels.shape, example.name)
-            if truth.dtype != object or self.classes_.dtype.kind == "i":
-                truth = Classes(self.classes_).codes(truth, example.name)  # integers: in range, or an error
-            seen = np.array([label is not None and label != HIDDEN for label in truth.tolist()], np.bool_)
-            right += example.weight * int((truth == labels)[seen].sum())
-            total += example.weight * int(seen.sum())
-        if not total > 0:
-            raise ModelError("every label is hidden; there is nothing to compare predictions with")
-        return float(right / total)
+    def _truth(self, y: Any, shape: tuple[int, ...], name: str) -> tuple[np.ndarray, Bools]:
+        """Return labels and which are known; a word that was no label in training is one that is missed."""
+        truth = label_array(y, shape, name)
+        if truth.dtype != object or self.classes_.dtype.kind == "i":
+            truth = Classes(self.classes_).codes(truth, name)  # integers: in range, or an error
+        return truth, np.array([label is not None and label != HIDDEN for label in truth.tolist()], np.bool_)
 
     def describe(self, feature_names: Sequence[str] | None = None, limit: int = 30) -> str:
         """Return the learned weights: transitions, then the attributes of largest weight for each label."""
@@ -246,33 +239,29 @@ class ChainCRF(CRF):
     def _exact(self) -> bool:
         """Whether the inference of the fit is exact, so that unions of chains give its answers."""
         self._check_fitted()
-        through = getattr(self.loss_, "through", None)
-        if through is not None:
-            return isinstance(through, Exact)
-        method = getattr(self.loss_, "method", self._method)
-        return isinstance(self.loss_, ChainLikelihood) or method.guarantee == "exact"
+        return self.loss_.is_exact(self._inference_spec)
 
-    def _unions(self, X: Any) -> Iterator[tuple[Union, Floats, Floats]]:
+    def _unions(self, X: Any) -> Iterator[tuple[ChainUnion, Floats, Floats]]:
         """Yield unions of sequences, their rows of unary potentials, and the table."""
         self._check_fitted()
         waiting: list[Tokens] = []
         size = 0
         for name, x in inputs_of(X):
-            reading = self._read(x, name)
-            check_kinds(reading.kinds, self.kinds_, name, "the fitted model")
-            waiting.append(reading.inputs)
-            size += reading.n_vars
+            parsed = self._read(x, name)
+            check_kinds(parsed.kinds, self.kinds_, name, "the fitted model")
+            waiting.append(parsed.inputs)
+            size += parsed.n_vars
             if size >= _WINDOW:
                 yield self._scored(waiting)
                 waiting, size = [], 0
         if waiting:
             yield self._scored(waiting)
 
-    def _scored(self, sequences: list[Tokens]) -> tuple[Union, Floats, Floats]:
+    def _scored(self, sequences: list[Tokens]) -> tuple[ChainUnion, Floats, Floats]:
         template, k = self.template_, self.n_states_
         assert isinstance(template, ChainTemplate)
         starts = np.concatenate([[0], np.cumsum([tokens.n_tokens for tokens in sequences])]).astype(np.int64)
-        union, rows, cut = Union(starts, k), rows_for(int(starts[-1]), k), template.cut(self.weights_)
+        union, rows, cut = ChainUnion(starts, k), rows_for(int(starts[-1]), k), template.cut(self.weights_)
         scores = state_scores(template, joined(sequences), rows.shape[1])
         scores.add(scores.prepare(cut.state), 0, union.n_tokens, rows)
         rows[starts[:-1], :k] += cut.first
@@ -318,6 +307,6 @@ def _seen_transitions(instances: Iterable[Instance], n_states: int) -> Ints:
     return np.flatnonzero(seen)
 
 
-def _split(values: np.ndarray, union: Union) -> list[np.ndarray]:
+def _split(values: np.ndarray, union: ChainUnion) -> list[np.ndarray]:
     """Return the tokens' values sequence by sequence."""
     return np.split(values, union.starts[1:-1])

@@ -1,21 +1,22 @@
-"""From options and instances to weights: the loss, the place to start, and the optimiser."""
+"""From options and data to weights: what is held out, where to start, and the optimiser."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from beliefs.driver import Status
 from beliefs.errors import ModelError
 from beliefs.inference.text import parse
-from beliefs.learning.estimators.examples import Stream
+from beliefs.learning.batches import BatchLoss
+from beliefs.learning.data import LabelledData, can_choose, chosen
 from beliefs.learning.fit import fit
 from beliefs.learning.independent import fit_independent
-from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss
-from beliefs.learning.losses.registry import LOSSES, make_loss
+from beliefs.learning.losses.registry import loss_names
 from beliefs.learning.result import FitResult
 from beliefs.learning.schedules import Doubling
 from beliefs.model.features import LogLinearTemplate
@@ -23,136 +24,146 @@ from beliefs.model.variable import suggestion
 from beliefs.options import is_word
 from beliefs.typing import Floats
 
-if TYPE_CHECKING:
-    from beliefs.learning.estimators.base import CRF
-
-__all__ = ["fitted", "loss_of"]
+__all__ = ["FitOptions", "fitted"]
 
 _INDEPENDENT_ITERS = 200  # the start need not be exact
 
 
-def loss_of(crf: CRF, text: Any) -> Loss:
-    """Return the loss meant by a text, through the inference of an estimator."""
-    return make_loss(
-        text,
-        template=crf.template_,
-        method=crf._method,
-        n_sweeps=crf.n_sweeps,
-        gradient=crf.gradient,
-        tol=crf.inference_tol,
-        l2=crf.l2,
-        threads=crf._threads,
-    )
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FitOptions:
+    """How an estimator is fitted; the options are explained in :class:`~beliefs.learning.estimators.base.Estimator`."""
+
+    optimizer: Any
+    l1: float
+    tol: float | None
+    max_iters: int | None
+    init: Any
+    schedule: Any
+    checkpoint: Any
+    validation: float | None
+    patience: int
+    seed: int | None
+    callback: Callable[..., Any] | None
+    progress: bool
+    threads: int
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """The options of all stages of a fit."""
+        return {
+            "optimizer": self.optimizer,
+            "l1": self.l1,
+            "tol": self.tol,
+            "callback": self.callback,
+            "progress": self.progress,
+            "seed": self.seed,
+        }
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is a checkpoint to go on from, so that it does not matter where the fit began."""
+        return self.checkpoint is not None and self.schedule is None and os.path.exists(self.checkpoint)
 
 
-def fitted(crf: CRF, instances: list[Instance] | Stream, before: Floats | None) -> FitResult:
-    """Return the result of fitting an estimator's loss to instances, from ``before`` if there are such weights."""
-    kept, held = _divided(crf, instances)
-    schedule = _schedule(crf, kept)
-    warm = before is not None and before.shape == (crf.template_.n_weights,)  # else other features or states
-    begun = before if warm else _start(crf, kept)
-    if isinstance(begun, FitResult) and _stopped(begun):
+def fitted(
+    options: FitOptions,
+    loss: BatchLoss,
+    data: LabelledData,
+    before: Floats | None,
+    stage: Callable[[str], BatchLoss],
+) -> FitResult:
+    """Return the result of minimising a loss over data.
+
+    Parameters
+    ----------
+    before : ndarray, optional
+        Weights to go on from, if there are as many.
+    stage : callable
+        From the text of a loss to the loss, for stages before the last.
+    """
+    kept, held = _divided(options, data)
+    schedule = _schedule(options, kept)
+    warm = before is not None and before.shape == (loss.n_weights,)  # else other features or states
+    begun = before if warm else _start(options, loss, kept, stage)
+    if isinstance(begun, FitResult) and begun.was_stopped:
         return begun
     start = begun.weights if isinstance(begun, FitResult) else begun
-    options = {"max_iters": crf.max_iters, "checkpoint": crf.checkpoint, "validation": held, "patience": crf.patience}
+    further = {
+        "max_iters": options.max_iters, "checkpoint": options.checkpoint, "validation": held,
+        "patience": options.patience,
+    }  # fmt: skip
     if schedule is None:
-        return fit(crf.loss_, kept, start, **options, **_common(crf))
-    assert isinstance(kept, list)
-    return schedule.fit(crf.loss_, kept, start, **options, **_common(crf))[-1]
+        return fit(loss, kept, start, **further, **options.common)
+    return schedule.fit(loss, kept, start, **further, **options.common)[-1]
 
 
-def _common(crf: CRF) -> dict[str, Any]:
-    """Return the options of all stages of a fit."""
-    return {
-        "optimizer": crf.optimizer,
-        "l1": crf.l1,
-        "tol": crf.tol,
-        "callback": crf.callback,
-        "progress": crf.progress,
-        "seed": crf.seed,
-    }
-
-
-def _stopped(result: FitResult) -> bool:
-    """Whether a callback ended the fit."""
-    return result.reason == Status.STOPPED.advice
-
-
-def _schedule(crf: CRF, instances: list[Instance] | Stream) -> Doubling | None:
-    if crf.schedule is None:
+def _schedule(options: FitOptions, data: LabelledData) -> Doubling | None:
+    if options.schedule is None:
         return None
-    if isinstance(instances, Stream):
+    if not can_choose(data):
         raise ModelError("a schedule takes parts of a list of instances; pairs that are loaded one by one are none")
-    return crf.schedule if isinstance(crf.schedule, Doubling) else parse(str(crf.schedule), (Doubling,), "schedule")
+    given = options.schedule
+    return given if isinstance(given, Doubling) else parse(str(given), (Doubling,), "schedule")
 
 
-def _divided(crf: CRF, instances: list[Instance] | Stream) -> tuple[list[Instance] | Stream, list[Instance] | None]:
-    """Return the instances to fit to and those held out, drawn by the seed."""
-    if crf.validation is None:
-        return instances, None
-    if isinstance(instances, Stream):
+def _divided(options: FitOptions, data: Any) -> tuple[Any, Any]:
+    """Return the data to fit to and what is held out, drawn by the seed."""
+    if options.validation is None:
+        return data, None
+    if not can_choose(data):
         raise ModelError(
             "validation holds out a share of a list of instances; pairs that are loaded one by one are not"
         )
-    n = len(instances)
-    out = max(1, round(crf.validation * n))
+    n = len(data)
+    out = max(1, round(options.validation * n))
     if out >= n:
-        raise ModelError(f"validation={crf.validation} of {n} instances leaves none to fit to; give more instances")
-    order = np.random.default_rng(crf.seed or 0).permutation(n)
-    return [instances[i] for i in np.sort(order[out:])], [instances[i] for i in np.sort(order[:out])]
+        raise ModelError(f"validation={options.validation} of {n} instances leaves none to fit to; give more instances")
+    order = np.random.default_rng(options.seed or 0).permutation(n)
+    return chosen(data, np.sort(order[out:])), chosen(data, np.sort(order[:out]))
 
 
-def _start(crf: CRF, instances: list[Instance] | Stream) -> Floats | FitResult:
+def _start(options: FitOptions, loss: BatchLoss, data: Any, stage: Callable[[str], BatchLoss]) -> Floats | FitResult:
     """Return the weights that ``init`` asks for, or the fit that ends in them."""
-    if not isinstance(crf.init, str):
-        return _given(crf)
-    words = ("auto", "zeros", "independent", *(loss.name for loss in LOSSES))
-    if not is_word(crf.init.partition("(")[0].strip(), words):
-        raise ModelError(f"no init {crf.init!r}{suggestion(crf.init, words)} (known: {', '.join(words)}, or weights)")
-    begin: Floats = np.zeros(crf.template_.n_weights)
-    if crf.init == "zeros" or _goes_on(crf):
+    if not isinstance(options.init, str):
+        return _given(options, loss.n_weights)
+    words = ("auto", "zeros", "independent", *loss_names())
+    if not is_word(options.init.partition("(")[0].strip(), words):
+        hint = suggestion(options.init, words)
+        raise ModelError(f"no init {options.init!r}{hint} (known: {', '.join(words)}, or weights)")
+    begin: Floats = np.zeros(loss.n_weights)
+    if options.init == "zeros" or options.goes_on:
         return begin
     result = None
-    if isinstance(crf.template_, LogLinearTemplate):
+    if isinstance(loss, Loss) and isinstance(loss.template, LogLinearTemplate):
+        changed = options.common | {"l1": 0.0, "tol": None}
         result = fit_independent(
-            crf.template_,
-            instances,
-            threads=crf._threads,
-            max_iters=_INDEPENDENT_ITERS,
-            **_common(crf) | {"l1": 0.0, "tol": None},
-        )
-        if _stopped(result):
+            loss.template, data, threads=options.threads, max_iters=_INDEPENDENT_ITERS, **changed
+        )  # fmt: skip
+        if result.was_stopped:
             return result
         begin = result.weights
-    first = _first_loss(crf, instances)
+    first = _first_loss(options, loss, data)
     if first is None:
         return begin if result is None else result
-    return fit(crf._stage(first), instances, begin, max_iters=crf.max_iters, **_common(crf))
+    return fit(stage(first), data, begin, max_iters=options.max_iters, **options.common)
 
 
-def _goes_on(crf: CRF) -> bool:
-    """Whether there is a checkpoint to go on from, so that it does not matter where the fit began."""
-    return crf.checkpoint is not None and crf.schedule is None and os.path.exists(crf.checkpoint)
-
-
-def _first_loss(crf: CRF, instances: list[Instance] | Stream) -> str | None:
+def _first_loss(options: FitOptions, loss: BatchLoss, data: Any) -> str | None:
     """Return the text of the loss to be fitted before the estimator's own, if any.
 
     Losses with many local minima start from the surrogate likelihood, with hidden labels from surrogate EM
     ([domke2013] section 8).
     """
-    if crf.init not in ("auto", "independent"):
-        return str(crf.init)
-    if crf.init == "independent" or getattr(crf.loss_, "starts_from", "independent") != "surrogate":
+    if options.init not in ("auto", "independent"):
+        return str(options.init)
+    if options.init == "independent" or loss.starts_from != "surrogate":
         return None
-    hidden = any(instance.n_labelled < instance.labels.size for instance in instances)
+    hidden = any(instance.n_labelled < instance.labels.size for instance in data)
     return "surrogate_em" if hidden else "surrogate_likelihood"
 
 
-def _given(crf: CRF) -> Floats:
-    weights = np.array(crf.init, np.float64)
-    if weights.shape != (crf.template_.n_weights,) or not np.isfinite(weights).all():
-        raise ModelError(
-            f"init must be a word or {crf.template_.n_weights} finite weights, found shape {weights.shape}"
-        )
+def _given(options: FitOptions, n_weights: int) -> Floats:
+    weights = np.array(options.init, np.float64)
+    if weights.shape != (n_weights,) or not np.isfinite(weights).all():
+        raise ModelError(f"init must be a word or {n_weights} finite weights, found shape {weights.shape}")
     return weights

@@ -11,16 +11,24 @@ features of their own they share one table.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.learning.estimators.base import CRF
+from beliefs.learning.estimators.base import DataForm
+from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.examples import Examples
-from beliefs.learning.estimators.inputs import Kind, Reading, as_array, checked_features, checked_scopes, with_intercept
+from beliefs.learning.estimators.inputs import (
+    FactorSpec,
+    ParsedInput,
+    as_array,
+    checked_features,
+    checked_scopes,
+    with_intercept,
+)
 from beliefs.model.features import Rows, Template
 from beliefs.options import check_option
 from beliefs.typing import Ints
@@ -54,8 +62,8 @@ class GraphCRF(CRF):
         Whether the vertices have the constant 1 as a last feature. Features of edges are taken as they are.
     template : Template, optional
         How potentials follow from weights and inputs where that is not linear: a
-        :class:`~beliefs.model.features.CurvedTemplate`, whose functions get each input as it was given, and make
-        ``n`` tables of K entries, then the tables of the edges and cliques, type after type.
+        :class:`~beliefs.model.features.DifferentiableTemplate`, whose functions get each input as it was given, and
+        make ``n`` tables of K entries, then the tables of the edges and cliques, type after type.
 
     Examples
     --------
@@ -72,8 +80,26 @@ class GraphCRF(CRF):
     intercept: bool = True
     template: Template | None = None
 
+    data_form: ClassVar[DataForm] = DataForm(
+        "`(n, D)`",
+        "`(n,)`",
+        ("edges", "edge_features", "edge_types"),
+        "`edges (m, 2)`, `edge_features (m, E)`, `edge_types (m,)`; `edges` without a number are those of all",
+        {"edges": 2, "edge_types": 1},
+    )
     _switches: ClassVar[tuple[str, ...]] = ("intercept",)
     _learned_names: ClassVar[tuple[str, ...]] = ("n_edge_types_",)
+
+    @classmethod
+    def tiny_data(cls) -> tuple[list[Any], list[Any]]:
+        """Return two triangles."""
+        labels, edges = np.arange(3) % 2, np.array([(0, 1), (1, 2), (0, 2)])
+        return [(labels[:, None] + shift, edges) for shift in (0.5, -0.5)], [labels, labels]
+
+    @classmethod
+    def input_of(cls, x: np.ndarray, further: Sequence[np.ndarray | None]) -> Any:
+        """Return an input made of the arrays of a file: a tuple with a place for each."""
+        return (x, *further)
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -94,10 +120,10 @@ class GraphCRF(CRF):
                 raise ModelError(f"{example.name}: edge_types go up to {most}; number the types 0, 1, ...")
             self.n_edge_types_ = max(self.n_edge_types_, most + 1)
 
-    def _template(self, kinds: tuple[Kind, ...]) -> Template:
+    def _template(self, kinds: tuple[FactorSpec, ...]) -> Template:
         return super()._template(kinds) if self.template is None else self.template
 
-    def _read(self, x: Any, name: str) -> Reading:
+    def _read(self, x: Any, name: str) -> ParsedInput:
         parts = _parts(x, name)
         unary = checked_features(parts["unary"], None, name, "unary features")
         n = int(unary.shape[0])
@@ -105,7 +131,7 @@ class GraphCRF(CRF):
             raise ModelError(f"{name} has no vertices; leave it out")
         groups = [*self._edges(parts, n, name), *_cliques(parts["cliques"], n, name)]
         unary = with_intercept(unary) if self.intercept else unary
-        kinds = (Kind("vertices", 1, int(unary.shape[1])), *(group.kind for group in groups))
+        kinds = (FactorSpec("vertices", 1, int(unary.shape[1])), *(group.kind for group in groups))
         digest = hashlib.blake2b(digest_size=16)
         for group in groups:
             digest.update(np.int64(len(group.scopes)).tobytes() + group.scopes.tobytes())
@@ -114,7 +140,7 @@ class GraphCRF(CRF):
         else:
             inputs, kinds = x, tuple(replace(kind, tied=False) for kind in kinds)
         vertices = np.arange(n)[:, None]
-        return Reading((n,), inputs, kinds, lambda: [vertices, *(g.scopes for g in groups)], (n, digest.digest()))
+        return ParsedInput((n,), inputs, kinds, lambda: [vertices, *(g.scopes for g in groups)], (n, digest.digest()))
 
     def _edges(self, parts: dict[str, Any], n: int, name: str) -> list[_Group]:
         """Return the edges type by type."""
@@ -156,7 +182,7 @@ class GraphCRF(CRF):
 class _Group:
     """The factors of one type in one input: their scopes ``(m, arity)`` and features ``(m, E)`` or None."""
 
-    kind: Kind
+    kind: FactorSpec
     scopes: Ints
     values: Any
 
@@ -167,7 +193,7 @@ def _group(
     checked = checked_scopes(scopes, n, name, what, arity, repeated)
     rows = None if values is None else checked_features(values, len(checked), name, f"features of {what}")
     width = 1 if rows is None else int(rows.shape[1])
-    return _Group(Kind(what, int(checked.shape[1]), width, rows is None), checked, rows)
+    return _Group(FactorSpec(what, int(checked.shape[1]), width, rows is None), checked, rows)
 
 
 def _cliques(groups: Any, n: int, name: str) -> list[_Group]:

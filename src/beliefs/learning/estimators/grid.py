@@ -17,9 +17,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.learning.estimators.base import CRF
+from beliefs.learning.estimators.base import DataForm
+from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.examples import Examples
-from beliefs.learning.estimators.inputs import Kind, Made, Reading, as_array, checked_features, with_intercept
+from beliefs.learning.estimators.inputs import (
+    FactorSpec,
+    LazyFeatures,
+    ParsedInput,
+    as_array,
+    checked_features,
+    with_intercept,
+)
 from beliefs.learning.image_features import DIRECTIONS, EdgeFeatures, edge_features_named, ends, pixel_features_named
 from beliefs.model.features import Rows
 from beliefs.options import check_option
@@ -75,8 +83,20 @@ class GridCRF(CRF):
     edge_features: Any = None
     on_the_fly: bool = False
 
+    data_form: ClassVar[DataForm] = DataForm(
+        "`(H, W)` or `(H, W, D)`",
+        "`(H, W)`",
+        ("horizontal", "vertical", "down", "up"),
+        "`horizontal (H, W-1, E)`, `vertical (H-1, W, E)`; `down`, `up` with `-O connectivity=8`",
+    )
     _switches: ClassVar[tuple[str, ...]] = ("separate_directions", "intercept", "on_the_fly")
     _learned_names: ClassVar[tuple[str, ...]] = ("edge_thresholds_",)
+
+    @classmethod
+    def tiny_data(cls) -> tuple[list[Any], list[Any]]:
+        """Return two pictures of six pixels."""
+        labels = np.arange(6).reshape(2, 3) % 2
+        return [labels + 0.5, labels - 0.5], [labels, labels]
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -108,7 +128,7 @@ class GridCRF(CRF):
             self.edge_thresholds_ = maker.thresholds(images, self._directions)
 
     # -- reading ------------------------------------------------------------------------------------------------
-    def _read(self, x: Any, name: str) -> Reading:
+    def _read(self, x: Any, name: str) -> ParsedInput:
         image, given = _image(x, name)
         shape = (int(image.shape[0]), int(image.shape[1]))
         unary = self._pixel_rows(image, name)
@@ -117,10 +137,10 @@ class GridCRF(CRF):
         counts = [h * w for h, w in _edge_shapes(shape, self._directions)]
         if not self.separate_directions:
             edges, names, counts = [_joined(edges)], ["edges"], [sum(counts)]
-        return Reading(
+        return ParsedInput(
             shape,
             (Rows(shape[0] * shape[1], unary), *(Rows(n, e) for n, e in zip(counts, edges, strict=True))),
-            (Kind("pixels", 1, unary.shape[1]), *(_kind(what, e) for what, e in zip(names, edges, strict=True))),
+            (FactorSpec("pixels", 1, unary.shape[1]), *(_kind(what, e) for what, e in zip(names, edges, strict=True))),
             partial(grid_scopes, shape, self._directions, self.separate_directions),
             shape,
         )
@@ -162,7 +182,7 @@ class GridCRF(CRF):
         """Make features once, to check and to keep, or to check and to be made again."""
         rows = checked_features(make(), n, name, f"features of {what}")
         rows = rows.astype(np.float32) if rows.dtype == np.float64 else rows
-        return Made(rows.shape, make) if self.on_the_fly else rows
+        return LazyFeatures(rows.shape, make) if self.on_the_fly else rows
 
 
 def _image(x: Any, name: str) -> tuple[np.ndarray, Sequence[Any]]:
@@ -197,14 +217,14 @@ def _joined(edges: Sequence[Any]) -> Any:
     """Return the features of all directions, one after the other."""
     if edges[0] is None:
         return None
-    if not isinstance(edges[0], Made):
+    if not isinstance(edges[0], LazyFeatures):
         return np.concatenate(list(edges))
     n, width = sum(e.shape[0] for e in edges), edges[0].shape[1]
-    return Made((n, width), lambda: np.concatenate([e() for e in edges]))
+    return LazyFeatures((n, width), lambda: np.concatenate([e() for e in edges]))
 
 
-def _kind(what: str, values: Any) -> Kind:
-    return Kind(what, 2, 1, True) if values is None else Kind(what, 2, int(values.shape[1]))
+def _kind(what: str, values: Any) -> FactorSpec:
+    return FactorSpec(what, 2, 1, True) if values is None else FactorSpec(what, 2, int(values.shape[1]))
 
 
 def _edge_shapes(shape: tuple[int, ...], directions: Sequence[str]) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """What comes in: arrays of one instance, checked at the border, and the structure that follows from them.
 
-An estimator reads each input into a :class:`Reading`; layouts are made from it, one for all inputs of equal structure.
-Every error names the instance and says what to do.
+An estimator parses each input into a :class:`ParsedInput`; layouts are made from it, one for all inputs of equal
+structure. Every error names the instance and says what to do.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Ints
 
 __all__ = [
-    "Kind",
+    "FactorSpec",
     "Layouts",
-    "Made",
-    "Reading",
+    "LazyFeatures",
+    "ParsedInput",
     "as_array",
     "check_kinds",
     "check_tables",
@@ -39,7 +39,7 @@ _KEPT = 5_000_000  # variables and incidences of the layouts that are kept, some
 
 
 @dataclass(frozen=True)
-class Kind:
+class FactorSpec:
     """One type of factors: how messages call them, variables of a factor, features of a factor.
 
     ``tied``: there are no features but the constant, and all factors of the type share one table.
@@ -52,7 +52,7 @@ class Kind:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class ParsedInput:
     """One input as an estimator has understood it.
 
     Attributes
@@ -61,7 +61,7 @@ class Reading:
         The shape of its labels; the variables are their entries in C order.
     inputs : object
         What the template takes: for log-linear templates one :class:`Rows` per type of factors.
-    kinds : tuple of Kind
+    kinds : tuple of FactorSpec
         The types of factors, the same for all inputs of one fit.
     scopes : callable ``() -> list of int arrays (n_factors, arity)``
         The variables of the factors, one array per type; asked once for each structure.
@@ -71,7 +71,7 @@ class Reading:
 
     shape: tuple[int, ...]
     inputs: Any
-    kinds: tuple[Kind, ...]
+    kinds: tuple[FactorSpec, ...]
     scopes: Callable[[], Sequence[Ints]]
     key: Hashable
 
@@ -93,17 +93,17 @@ class Layouts:
         self._size = 0
         self._lock = threading.Lock()
 
-    def of(self, reading: Reading) -> Layout:
+    def of(self, parsed: ParsedInput) -> Layout:
         """Return the layout of an input: its variables have one cardinality, its factors come type after type."""
         with self._lock:
-            found = self._made.get(reading.key)
+            found = self._made.get(parsed.key)
             if found is None:
-                found = self._made[reading.key] = self._layout(reading)
+                found = self._made[parsed.key] = self._layout(parsed)
                 self._size += found.n_edges + found.n_vars
                 while self._size > _KEPT and len(self._made) > 1:
                     _, old = self._made.popitem(last=False)
                     self._size -= old.n_edges + old.n_vars
-            self._made.move_to_end(reading.key)
+            self._made.move_to_end(parsed.key)
             return found
 
     def __getstate__(self) -> int:
@@ -112,16 +112,16 @@ class Layouts:
     def __setstate__(self, n_states: int) -> None:
         self.__init__(n_states)  # type: ignore[misc]
 
-    def _layout(self, reading: Reading) -> Layout:
-        scopes = reading.scopes()
-        arity = np.repeat([kind.arity for kind in reading.kinds], [len(s) for s in scopes]).astype(np.int64)
+    def _layout(self, parsed: ParsedInput) -> Layout:
+        scopes = parsed.scopes()
+        arity = np.repeat([kind.arity for kind in parsed.kinds], [len(s) for s in scopes]).astype(np.int64)
         starts, at = [], 0
-        for scope, kind in zip(scopes, reading.kinds, strict=True):
+        for scope, kind in zip(scopes, parsed.kinds, strict=True):
             size, n = self.n_states**kind.arity, len(scope)
             starts.append(np.full(n, at) if kind.tied else at + size * np.arange(n))
             at += size * (min(1, n) if kind.tied else n)
         return Layout.build(
-            np.full(reading.n_vars, self.n_states),
+            np.full(parsed.n_vars, self.n_states),
             np.concatenate([[0], np.cumsum(arity)]),
             np.concatenate([np.zeros(0, np.int64), *(s.ravel() for s in scopes)]),
             np.concatenate([np.zeros(0, np.int64), *starts]),
@@ -166,7 +166,7 @@ def _place(rows: Any, bad: Bools) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class LazyFeatures:
     """Features ``(n_rows, width)`` that a function makes whenever they are needed."""
 
     shape: tuple[int, int]
@@ -185,14 +185,14 @@ def with_intercept(rows: Any) -> Any:
         from scipy.sparse import csr_array, hstack
 
         return csr_array(hstack([rows, ones]))
-    if isinstance(rows, Made):
-        return Made((n, width + 1), lambda: np.concatenate([rows(), ones], axis=1, dtype=np.float64))
+    if isinstance(rows, LazyFeatures):
+        return LazyFeatures((n, width + 1), lambda: np.concatenate([rows(), ones], axis=1, dtype=np.float64))
     if rows.dtype == np.float64 or rows.size <= _FEW:
         return np.concatenate([rows, ones], axis=1, dtype=np.float64)
-    return Made((n, width + 1), lambda: np.concatenate([rows, ones], axis=1, dtype=np.float64))
+    return LazyFeatures((n, width + 1), lambda: np.concatenate([rows, ones], axis=1, dtype=np.float64))
 
 
-def check_kinds(found: Sequence[Kind], expected: Sequence[Kind], name: str, model: str) -> None:
+def check_kinds(found: Sequence[FactorSpec], expected: Sequence[FactorSpec], name: str, model: str) -> None:
     """Raise unless an input has the types and widths of ``model`` (the fitted model, or the first instance)."""
     if len(found) != len(expected):
         raise ModelError(f"{name} has {len(found)} types of factors, {model} has {len(expected)}; all must be alike")
@@ -209,7 +209,7 @@ def check_kinds(found: Sequence[Kind], expected: Sequence[Kind], name: str, mode
             )
 
 
-def check_tables(kinds: Sequence[Kind], n_states: int) -> None:
+def check_tables(kinds: Sequence[FactorSpec], n_states: int) -> None:
     """Raise if one table of a type, or its weights, would not fit into memory."""
     for kind in kinds:
         entries = n_states**kind.arity * max(1, kind.width)

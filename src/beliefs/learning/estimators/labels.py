@@ -103,7 +103,7 @@ class Tally:
                 f"{are.format(shown)} among the labels; nothing is learned about "
                 f"{'it but to avoid it' if len(missing) == 1 else 'them but to avoid them'}",
                 DataWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return Classes(names)
 

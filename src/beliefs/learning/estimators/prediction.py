@@ -1,15 +1,13 @@
-"""Answers of a fitted model: the inference of the fit, asked once more.
+"""Answers of a fitted model: the inference of the fit, asked once more, for many inputs.
 
-A loss that runs inference predicts with that inference, sweep for sweep; likelihoods with the method of their log Z;
-losses without inference (pseudo-likelihood, piecewise) with the estimator's method, run to convergence.
+Which marginals these are is said by the loss (:meth:`beliefs.learning.losses.base.Loss.marginals`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,32 +17,21 @@ from beliefs.inference.doors import maximize
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.registry import METHODS
 from beliefs.inference.text import parse_method
-from beliefs.learning.answers import answer, exact_method, settled
-from beliefs.learning.gradients.exact import Exact
-from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
 from beliefs.learning.joined import Joined, Joiner
-from beliefs.learning.losses.base import Loss
-from beliefs.learning.losses.likelihood import Likelihood
+from beliefs.learning.parallel import Executor
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 
 __all__ = [
     "all_marginals",
     "expected_states",
-    "joiner_of",
     "likeliest_states",
     "map_states",
-    "marginals",
     "method_of",
-    "side_by_side",
 ]
 
-S = TypeVar("S")
-T = TypeVar("T")
 Shape: TypeAlias = tuple[int, ...]
-
-_TOL = 1e-5  # residual of inference for models that were fitted without one ([domke2013] section 8)
 
 
 def method_of(inference: Any) -> Method:
@@ -73,34 +60,12 @@ def _named_method(inference: Any) -> Method:
     return parse_method(inference, METHODS)
 
 
-def marginals(loss: Loss, method: Method, tol: float | None, graph: FactorGraph) -> Floats:
-    """Return the marginals of the variables, ``(n_states,)``, by the inference of a loss."""
-    through = getattr(loss, "through", None)
-    if through is not None:
-        return np.array(through.marginals(graph))
-    if isinstance(loss, Likelihood):
-        return answer(graph, exact_method(graph.layout), max_iters=1).mu_var
-    if hasattr(loss, "method"):
-        return settled(graph, loss.method, tol=getattr(loss, "tol", tol)).mu_var
-    return settled(graph, method, tol=_TOL if tol is None else tol).mu_var
-
-
-def joiner_of(loss: Loss) -> Joiner | None:
-    """Return what joins small inputs; None where inference runs until convergence.
-
-    There the last digits of an answer would depend on what else is asked in the same call.
-    """
-    through = getattr(loss, "through", None)
-    fixed = isinstance(through, Truncated | Exact) or (through is None and isinstance(loss, Likelihood))
-    return Joiner.of(loss) if fixed else None
-
-
 def all_marginals(
     solve: Callable[[Instance], Floats],
     ask: Callable[[Any], tuple[Instance, Shape]],
     inputs: Iterable[Any],
     joiner: Joiner | None,
-    threads: int,
+    executor: Executor,
 ) -> list[tuple[Floats, Shape]]:
     """Return ``mu_var (n_states,)`` of each input and the shape of its variables; small inputs are solved together.
 
@@ -126,19 +91,11 @@ def all_marginals(
             found = [solve(part) for part in unit.parts]
         return list(zip(unit.parts, found, strict=True))
 
-    answers = side_by_side(first, inputs, threads)
+    answers = executor.map(first, inputs)
     waiting = [found for found, _ in answers if isinstance(found, Instance)]
     units = [] if joiner is None else joiner.units(waiting)
-    solved = {id(part): mu_var for pairs in side_by_side(second, units, threads) for part, mu_var in pairs}
+    solved = {id(part): mu_var for pairs in executor.map(second, units) for part, mu_var in pairs}
     return [(solved[id(found)] if isinstance(found, Instance) else found, shape) for found, shape in answers]
-
-
-def side_by_side(task: Callable[[S], T], entries: Iterable[S], threads: int) -> list[T]:
-    """Return the answers of a task for all entries, in order, from as many threads."""
-    if threads == 1:
-        return [task(entry) for entry in entries]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(task, entries))
 
 
 def likeliest_states(mu_var: Floats, n_states: int) -> Ints:

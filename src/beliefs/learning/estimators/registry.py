@@ -1,31 +1,76 @@
-"""The estimators by the word of the command line and by the name in a file, each loaded when it is asked for."""
+"""The estimators: one row each, by the word of the command line; classes are loaded when they are asked for.
+
+The choices of ``beliefs fit --model``, the arrays of data files, the classes that files of fitted models may hold,
+warm-up and the table of the docs follow from the rows.
+"""
 
 from __future__ import annotations
 
-from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beliefs.errors import ModelError
 from beliefs.io.files import StrPath
-from beliefs.learning.estimators.base import CRF
-from beliefs.learning.estimators.storage import load
 from beliefs.model.variable import suggestion
 
-__all__ = ["ESTIMATORS", "estimator", "load_estimator"]
+if TYPE_CHECKING:
+    from beliefs.learning.estimators.base import Estimator
 
-ESTIMATORS = {"chain": "ChainCRF", "graph": "GraphCRF", "grid": "GridCRF"}
-"""Word -> class; the module has the word's name."""
+__all__ = ["ESTIMATORS", "EstimatorRow", "data_table", "estimator", "estimator_words", "load_estimator", "word_of"]
 
 
-def estimator(word: str) -> type[CRF]:
+class EstimatorRow(NamedTuple):
+    """An estimator: the word of the command line, its class, and the module that has it."""
+
+    word: str
+    class_name: str
+    module: str
+
+    def load(self) -> type[Estimator[Any]]:
+        """Return the class."""
+        found: type[Estimator[Any]] = getattr(import_module(self.module), self.class_name)
+        return found
+
+
+ESTIMATORS: tuple[EstimatorRow, ...] = (
+    EstimatorRow("grid", "GridCRF", "beliefs.learning.estimators.grid"),
+    EstimatorRow("chain", "ChainCRF", "beliefs.learning.estimators.chain"),
+    EstimatorRow("graph", "GraphCRF", "beliefs.learning.estimators.graph"),
+)
+"""Every estimator, in the order of the docs."""
+
+
+def estimator_words() -> tuple[str, ...]:
+    """Return the words of all estimators."""
+    return tuple(row.word for row in ESTIMATORS)
+
+
+def estimator(word: str) -> type[Estimator[Any]]:
     """Return the class for a word."""
-    if word not in ESTIMATORS:
-        raise ModelError(f"no estimator {word!r}{suggestion(word, ESTIMATORS)} (known: {', '.join(ESTIMATORS)})")
-    found: type[CRF] = getattr(import_module(f"beliefs.learning.estimators.{word}"), ESTIMATORS[word])
-    return found
+    for row in ESTIMATORS:
+        if row.word == word:
+            return row.load()
+    words = estimator_words()
+    raise ModelError(f"no estimator {word!r}{suggestion(word, words)} (known: {', '.join(words)})")
 
 
-def load_estimator(path: StrPath, **functions: Any) -> CRF:
+def word_of(cls: type[Estimator[Any]]) -> str:
+    """Return the word of a class."""
+    return next(row.word for row in ESTIMATORS if row.class_name == cls.__name__)
+
+
+def load_estimator(path: StrPath, **functions: Any) -> Estimator[Any]:
     """Read a fitted estimator of whatever class from a file; arguments that are functions are given again, by name."""
-    return load(path, {name: partial(estimator, word) for word, name in ESTIMATORS.items()}, **functions)
+    from beliefs.learning.estimators.storage import load  # the command line needs the words long before
+
+    return load(path, {row.class_name: row.load for row in ESTIMATORS}, **functions)
+
+
+def data_table() -> str:
+    """Return the table of the docs, in Markdown: what a data file holds for each estimator."""
+    rows = []
+    for row in ESTIMATORS:
+        form = row.load().data_form
+        rows.append(f"| `{row.word}` | {form.x} | {form.y} | {form.further_shown} |")
+    head = ["| `--model` | `X` of one instance | `Y` | further arrays, named alike |", "| --- | --- | --- | --- |"]
+    return "\n".join([*head, *(" ".join(line.split()) for line in rows)])

@@ -14,19 +14,20 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from beliefs.errors import BeliefsError, FormatError, ModelError
+from beliefs.errors import BeliefsError, FormatError
 from beliefs.io.archive import check_beginning, unpacked
 from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
-from beliefs.learning.estimators.inputs import Kind, Layouts
+from beliefs.learning.estimators.inputs import FactorSpec
+from beliefs.typing import Floats, Ints
 
 if TYPE_CHECKING:
-    from beliefs.learning.estimators.base import CRF
+    from beliefs.learning.estimators.base import Estimator
 
-__all__ = ["VERSION", "load", "save"]
+__all__ = ["VERSION", "Learned", "load", "save"]
 
 VERSION = 1
 _FORMAT = "beliefs estimator"
@@ -34,12 +35,23 @@ _NOT_THE_MODELS = ("callback", "progress", "checkpoint", "n_jobs")  # of one run
 Arrays = dict[str, np.ndarray]
 
 
+class Learned(NamedTuple):
+    """What an estimator has learned: ``kinds`` are the types of its factors, ``state`` what else its class names."""
+
+    weights: Floats
+    classes: np.ndarray
+    class_counts: Ints
+    kinds: tuple[FactorSpec, ...]
+    state: dict[str, Any]
+
+
 # -- writing ------------------------------------------------------------------------------------------------------
-def save(crf: CRF, path: StrPath) -> None:
+def save(estimator: Estimator[Any], path: StrPath) -> None:
     """Write a fitted estimator, whole or not at all."""
-    arrays: Arrays = {"weights": crf.weights_, "class_counts": crf.class_counts_}
+    learned = estimator._learned()
+    arrays: Arrays = {"weights": learned.weights, "class_counts": learned.class_counts}
     params, needs = {}, []
-    for name, value in crf.get_params(deep=False).items():
+    for name, value in estimator.get_params(deep=False).items():
         if name in _NOT_THE_MODELS:
             continue
         try:
@@ -49,12 +61,12 @@ def save(crf: CRF, path: StrPath) -> None:
     header = {
         "format": _FORMAT,
         "version": VERSION,
-        "class": type(crf).__name__,
+        "class": type(estimator).__name__,
         "params": params,
         "needs": needs,
-        "classes": crf.classes_.tolist(),
-        "kinds": [asdict(kind) for kind in crf.kinds_],
-        "state": {name: _written(value, f"state {name}", arrays) for name, value in crf._learned().items()},
+        "classes": learned.classes.tolist(),
+        "kinds": [asdict(kind) for kind in learned.kinds],
+        "state": {name: _written(value, f"state {name}", arrays) for name, value in learned.state.items()},
     }
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
     data = io.BytesIO()
@@ -86,7 +98,7 @@ def _written(value: Any, name: str, arrays: Arrays) -> Any:
 
 
 # -- reading ------------------------------------------------------------------------------------------------------
-def load(path: StrPath, known: Mapping[str, Callable[[], type[CRF]]], **given: Any) -> CRF:
+def load(path: StrPath, known: Mapping[str, Callable[[], type[Estimator[Any]]]], **given: Any) -> Estimator[Any]:
     """Return the estimator in a file; ``known`` are the classes that it may be, ``given`` its functions."""
     with named_errors(path):
         arrays = unpacked(read_bytes(path, check_beginning))
@@ -131,24 +143,20 @@ def _read(value: Any, arrays: Arrays) -> Any:
     return value
 
 
-def _estimator(cls: type[CRF], header: dict[str, Any], arrays: Arrays, given: dict[str, Any]) -> CRF:
+def _estimator(
+    cls: type[Estimator[Any]], header: dict[str, Any], arrays: Arrays, given: dict[str, Any]
+) -> Estimator[Any]:
     written = {name: value for name, value in header["params"].items() if name not in _NOT_THE_MODELS}
-    params = {name: _read(value, arrays) for name, value in written.items()}
-    crf = cls(**(params | given))
-    crf._check_options()
-    crf.classes_ = np.array(header["classes"])
-    crf.n_states_ = len(crf.classes_)
-    crf.kinds_ = tuple(Kind(str(k["name"]), int(k["arity"]), int(k["width"]), bool(k["tied"])) for k in header["kinds"])
-    for name, value in header["state"].items():
-        if name not in cls._learned_names:
-            raise ModelError(f"{name!r} is no name of something learned")
-        setattr(crf, name, _read(value, arrays))
-    crf.template_ = crf._template(crf.kinds_)
-    weights = np.array(arrays["weights"], np.float64)
-    if weights.shape != (crf.template_.n_weights,) or not np.isfinite(weights).all():
-        raise ModelError(f"expected {crf.template_.n_weights} finite weights, found {weights.shape}")
-    crf.class_counts_ = np.array(arrays["class_counts"], np.int64)
-    crf._layouts = Layouts(crf.n_states_)
-    crf.loss_ = crf._loss()
-    crf.weights_ = weights
-    return crf
+    found = cls(**({name: _read(value, arrays) for name, value in written.items()} | given))
+    found._restore(
+        Learned(
+            np.array(arrays["weights"], np.float64),
+            np.array(header["classes"]),
+            np.array(arrays["class_counts"], np.int64),
+            tuple(
+                FactorSpec(str(k["name"]), int(k["arity"]), int(k["width"]), bool(k["tied"])) for k in header["kinds"]
+            ),
+            {name: _read(value, arrays) for name, value in header["state"].items()},
+        )
+    )
+    return found

@@ -16,7 +16,7 @@ import numpy as np
 from beliefs.inference.base import Method
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Floats
 
 __all__ = ["Beliefs", "Gradient"]
 
@@ -58,10 +58,10 @@ class Beliefs(ABC):
         of_var = np.zeros(lay.n_states) if bar_var is None else np.array(bar_var, np.float64)
         of_factor = None if bar_factor is None else np.ascontiguousarray(bar_factor, np.float64)
         if of_factor is not None:
-            cells, states = lay.plan("cells of single variables", lambda: _single(lay))
-            taken = of_factor[cells]
+            unary = lay.unary_cells
+            taken = of_factor[unary.table_cells]
             if taken.any():
-                of_var += np.bincount(states, taken, lay.n_states)
+                of_var += np.bincount(unary.states, taken, lay.n_states)
         return self._pulled(of_var, of_factor)
 
     @abstractmethod
@@ -69,20 +69,16 @@ class Beliefs(ABC):
         """Do the work; parts of ``bar_factor`` that belong to factors of one variable are to be ignored."""
 
 
-def _single(lay: Layout) -> tuple[Ints, Ints]:
-    """Return where tables of factors of one variable lie, cell by cell, and the states that they belong to."""
-    alone = np.flatnonzero(np.diff(lay.scope_ptr) == 1)
-    variables = lay.scope_vars[lay.scope_ptr[alone]]
-    card = lay.card[variables]
-    within = np.arange(int(card.sum())) - np.repeat(np.cumsum(card) - card, card)
-    return np.repeat(lay.table_ptr[alone], card) + within, np.repeat(lay.state_ptr[variables], card) + within
-
-
 @dataclass(frozen=True, kw_only=True)
 class Gradient(ABC):
     """A way to differentiate through inference; the fields are its options."""
 
     name: ClassVar[str]
+    exact: ClassVar[bool] = False
+    """Whether the marginals are exact."""
+
+    until_tol: ClassVar[bool] = True
+    """Whether inference runs until a tolerance is met, and does no fixed amount of work."""
 
     @property
     def runs(self) -> tuple[Method, ...] | None:

@@ -61,6 +61,8 @@ class Exact(Gradient):
     """
 
     name: ClassVar[str] = "exact"
+    exact: ClassVar[bool] = True
+    until_tol: ClassVar[bool] = False
 
     @property
     def runs(self) -> tuple[Method, ...] | None:

@@ -93,6 +93,7 @@ class Truncated(Gradient):
     checkpoints: int | None = None
 
     name: ClassVar[str] = "truncated"
+    until_tol: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_integer("n_sweeps", self.n_sweeps, 0, MANY)

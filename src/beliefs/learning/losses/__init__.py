@@ -1,6 +1,9 @@
 """Losses: every way to compare a model with labels, behind one interface, ``value_and_grad(weights, instances)``."""
 
-from beliefs.learning.losses.base import Evaluation, Loss, Part
+import warnings
+from typing import Any
+
+from beliefs.learning.losses.base import Evaluation, InstanceLoss, Loss
 from beliefs.learning.losses.composite_likelihood import CompositeLikelihood, PatchPseudoLikelihood
 from beliefs.learning.losses.likelihood import Likelihood, SurrogateEM, SurrogateLikelihood
 from beliefs.learning.losses.marginal import (
@@ -28,7 +31,7 @@ __all__ = [
     "Evaluation",
     "Likelihood",
     "Loss",
-    "Part",
+    "InstanceLoss",
     "PatchPseudoLikelihood",
     "Piecewise",
     "PseudoLikelihood",
@@ -43,3 +46,11 @@ __all__ = [
     "UnivariateQuadratic",
     "make_loss",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Return what an old name stands for, with a warning; such names go with the next release."""
+    if name == "Part":
+        warnings.warn("Part is called InstanceLoss now", DeprecationWarning, stacklevel=2)
+        return InstanceLoss
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -28,9 +28,9 @@ from typing import ClassVar, TypeAlias
 
 from beliefs.inference.base import Method
 from beliefs.learning.answers import answer, exact_method
-from beliefs.learning.instances import Instance
+from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.joined import Joined
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.base import InstanceLoss, Loss, Needs
 from beliefs.learning.losses.components import COMPONENTS, checked, choose, grid_shape
 from beliefs.learning.losses.label_scores import label_score
 from beliefs.learning.losses.pseudo_likelihood import conditional_part
@@ -82,6 +82,7 @@ class CompositeLikelihood(Loss):
     name: ClassVar[str] = "composite_likelihood"
     hidden: ClassVar[bool] = True
     by_variable: ClassVar[bool] = False
+    needs: ClassVar[Needs] = Needs.EXACT
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,7 +102,7 @@ class CompositeLikelihood(Loss):
         """Exact inference alone."""
         return ()
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return value and gradient, by one exact inference on all components side by side."""
         graph = instance.graph(theta)
         if self.components == "variables":
@@ -110,18 +111,18 @@ class CompositeLikelihood(Loss):
         unrolled = self._unrolled(instance)
         found = answer(unrolled.graph(graph, instance), exact_method(unrolled.layout), max_iters=1)
         score = float(graph.theta[instance.label_cells[unrolled.slice_factor]].sum())
-        return Part(found.log_z - score, unrolled.gradient(found.mu, instance))
+        return InstanceLoss(found.log_z - score, unrolled.gradient(found.mu, instance))
 
     def _unrolled(self, instance: Instance) -> Unrolled:
         """Return the union: kept with the layout where instances share it, else with the instance."""
         key = (self.name, self.components, self.size, self.step)
         if isinstance(self.components, str) and instance.n_labelled == instance.labels.size:
             return instance.layout.plan(key, lambda: self._unroll(instance))
-        held = instance.kept.get(self.name)
+        slot = Slot[tuple[tuple[object, ...], Unrolled]]("components", self.name)
+        held = instance.memory.get(slot)
         if held is None or not _same(held[0], key):
-            held = instance.kept[self.name] = (key, self._unroll(instance))
-        unrolled: Unrolled = held[1]
-        return unrolled
+            held = instance.memory.put(slot, (key, self._unroll(instance)))
+        return held[1]
 
     def _unroll(self, instance: Instance) -> Unrolled:
         return Unrolled.build(instance.layout, self._sets(instance), instance.labelled)

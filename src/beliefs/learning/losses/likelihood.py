@@ -23,7 +23,7 @@ hidden variables.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,10 +31,11 @@ from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Method
 from beliefs.inference.messages.trw import TRW
 from beliefs.learning.answers import Answer, answer, exact_method, settled
-from beliefs.learning.instances import Instance
+from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.joined import common_tol
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.base import InstanceLoss, Loss, Needs
 from beliefs.learning.losses.free_energy import free_energy
+from beliefs.learning.losses.inference import InferenceSpec, method_and_tol
 from beliefs.learning.losses.label_scores import label_scores
 from beliefs.model.graph import FactorGraph
 from beliefs.options import check_integer, check_option, is_number
@@ -52,7 +53,6 @@ class LikelihoodLoss(Loss):
     hidden: ClassVar[bool] = True
     by_variable: ClassVar[bool] = False
     clamps: ClassVar[bool] = True
-    starts_from: ClassVar[str] = "independent"
 
     def free(self, graph: FactorGraph, instance: Instance) -> Answer:
         """Return the answer for the model as it is."""
@@ -62,7 +62,7 @@ class LikelihoodLoss(Loss):
         """Return the answer for the model with the labels as evidence."""
         raise NotImplementedError
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return the free value minus that of the labels, and the difference of expectations."""
         whole = instance.graph(theta)
         free = self.free(whole, instance)
@@ -78,7 +78,7 @@ class LikelihoodLoss(Loss):
         if instance.n_parts > 1 and bound not in (Bound.EXACT, Bound.UPPER):  # any part may be above one
             of_labels = scores if clamped is None else energies(graph, clamped, instance)
             diverged = diverged or impossible(energies(whole, free, instance), of_labels)
-        return Part(free.log_z - score, free.mu - expected, diverged, free.converged and settled, bound)
+        return InstanceLoss(free.log_z - score, free.mu - expected, diverged, free.converged and settled, bound)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +90,20 @@ class Likelihood(LikelihoodLoss):
     """
 
     name: ClassVar[str] = "likelihood"
+    needs: ClassVar[Needs] = Needs.EXACT
+
+    def marginals(self, graph: FactorGraph, inference: InferenceSpec) -> Floats:
+        """Return the exact marginals."""
+        return answer(graph, exact_method(graph.layout), max_iters=1).mu_var
+
+    def is_exact(self, inference: InferenceSpec) -> bool:
+        """They are, whatever the inference at hand."""
+        return True
+
+    @property
+    def predicts_jointly(self) -> bool:
+        """Exact inference on a union is that on its parts."""
+        return True
 
     @property
     def runs(self) -> tuple[Method, ...] | None:
@@ -131,7 +145,21 @@ class SurrogateLikelihood(LikelihoodLoss):
     warm: bool = True
 
     name: ClassVar[str] = "surrogate_likelihood"
+    needs: ClassVar[Needs] = Needs.METHOD
     hidden: ClassVar[bool] = False
+
+    @classmethod
+    def taken(cls, inference: InferenceSpec) -> dict[str, Any]:
+        """Return the method, and the tolerance where one is given."""
+        return method_and_tol(inference)
+
+    def marginals(self, graph: FactorGraph, inference: InferenceSpec) -> Floats:
+        """Return the marginals of the method, as far as it is run in the fit."""
+        return settled(graph, self.method, tol=self.tol).mu_var
+
+    def is_exact(self, inference: InferenceSpec) -> bool:
+        """Whether the method is exact."""
+        return self.method.guarantee == "exact"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -150,12 +178,12 @@ class SurrogateLikelihood(LikelihoodLoss):
         return self._asked(graph, self.method, instance, "free")
 
     def _asked(self, graph: FactorGraph, method: Method, instance: Instance, what: str) -> Answer:
-        key = f"{what}, {method!r}"  # another loss may have left what its method goes on from
-        warm = instance.kept.get(key) if self.warm else None
+        slot = Slot[Any](f"warm start, {what}", repr(method))  # another loss may have left that of its own method
+        warm = instance.memory.get(slot) if self.warm else None
         tol = common_tol(method.default_tol if self.tol is None else self.tol, instance.n_parts)
         found = settled(graph, method, tol=tol, max_iters=self.max_iters, warm=warm)
         if self.warm:
-            instance.kept[key] = found.kept
+            instance.memory.put(slot, found.kept)
         return found
 
 

@@ -23,16 +23,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from beliefs.errors import NotConvergedError
-from beliefs.inference.base import Method
 from beliefs.kernels.losses.marginal import logistic_loss, quadratic_loss, smoothed_classification_loss
-from beliefs.learning.gradients.base import Gradient
-from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.instances import Instance, Slot
+from beliefs.learning.losses.base import InstanceLoss
+from beliefs.learning.losses.through import LossThroughInference
 from beliefs.options import check_option, is_number
 from beliefs.typing import Floats, Ints
 
@@ -48,7 +47,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class LossTerms:
     """Runs of beliefs and the entry of each that the labels pick; see :mod:`beliefs.kernels.losses.marginal`."""
 
     begin: Ints
@@ -57,16 +56,16 @@ class Pieces:
     weight: Floats
 
     @classmethod
-    def of_variables(cls, instance: Instance, chosen: Ints) -> Pieces:
-        """One piece per labelled variable among these."""
+    def of_variables(cls, instance: Instance, chosen: Ints) -> LossTerms:
+        """One term per labelled variable among these."""
         chosen = chosen[instance.labelled[chosen]]
         lay, weights = instance.layout, instance.label_weights
         weight = np.ones(chosen.size) if weights is None else weights[chosen]
         return cls(lay.state_ptr[chosen], lay.card[chosen], instance.labels[chosen], weight)
 
     @classmethod
-    def of_factors(cls, instance: Instance) -> Pieces:
-        """One piece per factor of two or more variables that all have labels, weighted by their mean."""
+    def of_factors(cls, instance: Instance) -> LossTerms:
+        """One term per factor of two or more variables that all have labels, weighted by their mean."""
         lay = instance.layout
         arity = np.diff(lay.scope_ptr)
         f = np.flatnonzero((arity > 1) & (instance.label_cells >= 0))
@@ -77,40 +76,29 @@ class Pieces:
         return cls(lay.table_ptr[f], lay.factor_size[f], instance.label_cells[f] - lay.cell_ptr[f], weight)
 
 
+Terms: TypeAlias = tuple[LossTerms, LossTerms | None]
+
+
 @dataclass(frozen=True, kw_only=True)
-class MarginalLoss(Loss):
-    """Base of the losses on marginals.
-
-    Parameters
-    ----------
-    through : Gradient
-        How inference is run and differentiated: ``Truncated(method=TRW(), n_sweeps=10)`` for example.
-    """
-
-    through: Gradient
+class MarginalLoss(LossThroughInference):
+    """Base of the losses on marginals; ``through`` is how inference is run and differentiated."""
 
     hidden: ClassVar[bool] = True
     cliques: ClassVar[bool] = False
     kernel: ClassVar[Callable[..., float]]
-    starts_from: ClassVar[str] = "independent"
-
-    @property
-    def runs(self) -> tuple[Method, ...] | None:
-        """The inference that is differentiated through."""
-        return self.through.runs
 
     @property
     def sharpness(self) -> float:
         """The alpha of smoothed losses."""
         return 0.0
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Run inference, compare with the labels, and go back."""
-        key = f"beliefs, {self.through!r}"
-        beliefs = self.through.run(instance.graph(theta), instance.kept.get(key))
+        slot = Slot[Any]("warm start of beliefs", repr(self.through))
+        beliefs = self.through.run(instance.graph(theta), instance.memory.get(slot))
         if beliefs.kept is not None:
-            instance.kept[key] = beliefs.kept
-        alone, joint = self._pieces(instance)
+            instance.memory.put(slot, beliefs.kept)
+        alone, joint = self._terms(instance)
         bar_var, bar_factor = np.zeros(instance.layout.n_states), None
         value = self._compare(alone, beliefs.mu_var, bar_var)
         if joint is not None:
@@ -120,25 +108,25 @@ class MarginalLoss(Loss):
         try:
             grad = beliefs.pullback(bar_var, bar_factor)
         except NotConvergedError:  # no gradient here: an infinite loss makes the optimiser take a smaller step
-            return Part(np.inf, np.zeros(theta.size), converged=False)
-        return Part(value, grad, converged=beliefs.converged)
+            return InstanceLoss(np.inf, np.zeros(theta.size), converged=False)
+        return InstanceLoss(value, grad, converged=beliefs.converged)
 
-    def _compare(self, pieces: Pieces, mu: Floats, bar: Floats) -> float:
-        return float(self.kernel(pieces.begin, pieces.size, pieces.target, pieces.weight, self.sharpness, mu, bar))
+    def _compare(self, terms: LossTerms, mu: Floats, bar: Floats) -> float:
+        return float(self.kernel(terms.begin, terms.size, terms.target, terms.weight, self.sharpness, mu, bar))
 
-    def _pieces(self, instance: Instance) -> tuple[Pieces, Pieces | None]:
-        """Return the pieces over variables, and over factors for the clique forms; made once an instance."""
-        key = "clique pieces" if self.cliques else "pieces"
-        if key not in instance.kept:
-            lay = instance.layout
-            variables = np.arange(lay.n_vars)
-            if self.cliques:
-                joined = np.diff(lay.scope_ptr)[lay.edge_factor] > 1
-                variables = np.setdiff1d(variables, lay.scope_vars[joined])
-            joint = Pieces.of_factors(instance) if self.cliques else None
-            instance.kept[key] = Pieces.of_variables(instance, variables), joint
-        found: tuple[Pieces, Pieces | None] = instance.kept[key]
-        return found
+    def _terms(self, instance: Instance) -> Terms:
+        """Return the terms over variables, and over factors for the clique forms; made once an instance."""
+        slot = Slot[Terms]("clique terms" if self.cliques else "terms")
+        return instance.memory.of(slot, lambda: self._made_terms(instance))
+
+    def _made_terms(self, instance: Instance) -> Terms:
+        lay = instance.layout
+        variables = np.arange(lay.n_vars)
+        if not self.cliques:
+            return LossTerms.of_variables(instance, variables), None
+        joined = np.diff(lay.scope_ptr)[lay.edge_factor] > 1
+        variables = np.setdiff1d(variables, lay.scope_vars[joined])
+        return LossTerms.of_variables(instance, variables), LossTerms.of_factors(instance)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ import numpy as np
 from beliefs.inference.base import Method
 from beliefs.kernels.losses.pseudo_likelihood import softmax_tables
 from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.learning.losses.label_scores import label_score
 from beliefs.learning.losses.pseudo_likelihood import add_conditionals
 from beliefs.model.layout import Layout, frozen_ints
@@ -80,7 +80,7 @@ class Piecewise(Loss):
         """No inference."""
         return ()
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return value and gradient."""
         graph = instance.graph(theta)
         label_score(graph, instance)
@@ -90,4 +90,4 @@ class Piecewise(Loss):
         counts = np.bincount(tables.of_factor[known], minlength=tables.starts.size).astype(np.float64)
         value += softmax_tables(tables.starts, tables.sizes, counts, graph.theta, grad)
         value -= float(graph.theta[cells[known]].sum())
-        return Part(value, grad - np.bincount(cells[known], minlength=grad.size))
+        return InstanceLoss(value, grad - np.bincount(cells[known], minlength=grad.size))

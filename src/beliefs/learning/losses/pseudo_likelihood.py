@@ -26,7 +26,7 @@ import numpy as np
 from beliefs.inference.base import Method
 from beliefs.kernels.losses.pseudo_likelihood import add_conditional_errors, conditional_errors, conditional_logits
 from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.learning.losses.label_scores import known_labels, label_score
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
@@ -60,16 +60,16 @@ class PseudoLikelihood(Loss):
         """No inference."""
         return ()
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return value and gradient; label weights multiply the terms of their variables."""
         return conditional_part(instance.graph(theta), instance)
 
 
-def conditional_part(graph: FactorGraph, instance: Instance) -> Part:
+def conditional_part(graph: FactorGraph, instance: Instance) -> InstanceLoss:
     """Return the negative log pseudo-likelihood and its gradient in theta."""
     label_score(graph, instance)
     grad = np.zeros(graph.layout.n_cells)
-    return Part(add_conditionals(graph, instance, grad), grad)
+    return InstanceLoss(add_conditionals(graph, instance, grad), grad)
 
 
 def add_conditionals(graph: FactorGraph, instance: Instance, grad: Floats, widest: int = _ANY_WIDTH) -> float:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
-from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Method
 from beliefs.inference.text import parse_named
 from beliefs.learning.gradients.base import Gradient
-from beliefs.learning.gradients.registry import make_gradient
-from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.composite_likelihood import CompositeLikelihood, PatchPseudoLikelihood
+from beliefs.learning.losses.inference import InferenceSpec
 from beliefs.learning.losses.likelihood import Likelihood, SurrogateEM, SurrogateLikelihood
 from beliefs.learning.losses.marginal import (
     CliqueLogistic,
@@ -29,7 +26,7 @@ from beliefs.learning.losses.sampled import ContrastiveDivergence, StochasticLik
 from beliefs.learning.losses.truncated import TruncatedEM, TruncatedLikelihood
 from beliefs.model.features import Template
 
-__all__ = ["LOSSES", "make_loss"]
+__all__ = ["LOSSES", "loss_named", "loss_names", "make_loss"]
 
 LOSSES: tuple[type[Loss], ...] = (
     Likelihood,
@@ -56,6 +53,16 @@ LOSSES: tuple[type[Loss], ...] = (
 _GIVEN = ("template", "l2", "threads", "through", "method")  # said by the caller, not in the text
 
 
+def loss_names() -> tuple[str, ...]:
+    """Return the names of all losses."""
+    return tuple(loss.name for loss in LOSSES)
+
+
+def loss_named(text: str | type[Loss]) -> tuple[type[Loss], dict[str, Any]]:
+    """Return the loss written as ``name`` or ``name(field=literal, ...)``, and the options in the text."""
+    return parse_named(text, LOSSES, "loss", given=_GIVEN) if isinstance(text, str) else (text, {})
+
+
 def make_loss(
     text: str | type[Loss],
     *,
@@ -77,20 +84,9 @@ def make_loss(
         The inference, its sweeps (None: until ``tol``) and the way to differentiate through it, for losses that need
         them; see :func:`~beliefs.learning.gradients.registry.make_gradient`.
     """
-    cls, values = parse_named(text, LOSSES, "loss", given=_GIVEN) if isinstance(text, str) else (text, {})
-    names = {f.name for f in fields(cls)}
-    if "through" in names:
-        values["through"] = make_gradient(gradient, method, n_sweeps=n_sweeps, tol=tol)
-        if issubclass(cls, TruncatedLikelihood) and not isinstance(values["through"], Truncated):
-            raise UnsupportedError(
-                f"{cls.name} is defined by a number of sweeps: give n_sweeps and an inference of messages or mean "
-                f"field (found {method}, n_sweeps={n_sweeps}); or use surrogate_likelihood or surrogate_em"
-            )
-    if "method" in names:
-        values["method"] = method
-        if "tol" in names and tol is not None:
-            values.setdefault("tol", tol)
-    return cls(template=template, l2=l2, threads=threads, **_methods(values))
+    cls, options = loss_named(text)
+    taken = cls.taken(InferenceSpec(method, n_sweeps, gradient, tol))
+    return cls(template=template, l2=l2, threads=threads, **taken | _methods(options))
 
 
 def _methods(values: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ The labels themselves count as a candidate: where an approximate method finds no
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,11 +22,13 @@ from beliefs.driver import Limits, Status, run
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Decoding, Method, Problem, Task
 from beliefs.inference.budget import default_budget
-from beliefs.learning.answers import exact_method
+from beliefs.learning.answers import exact_method, settled
 from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.base import InstanceLoss, Loss, Needs
+from beliefs.learning.losses.inference import InferenceSpec, method_and_tol
 from beliefs.learning.losses.label_scores import label_score
 from beliefs.model.graph import FactorGraph
+from beliefs.model.layout import Layout
 from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats, Ints
 
@@ -54,6 +56,20 @@ class SaddlePoint(Loss):
 
     name: ClassVar[str] = "saddle_point"
     by_variable: ClassVar[bool] = False
+    needs: ClassVar[Needs] = Needs.METHOD
+
+    @classmethod
+    def taken(cls, inference: InferenceSpec) -> dict[str, Any]:
+        """Return the method, and the tolerance where one is given."""
+        return method_and_tol(inference)
+
+    def marginals(self, graph: FactorGraph, inference: InferenceSpec) -> Floats:
+        """Return the marginals of the method, which maximises in the fit."""
+        return settled(graph, self._method(graph.layout), tol=self.tol).mu_var
+
+    def is_exact(self, inference: InferenceSpec) -> bool:
+        """Whether the method is exact."""
+        return self.method is None or self.method.guarantee == "exact"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,7 +82,7 @@ class SaddlePoint(Loss):
         check_integer("max_iters", self.max_iters, 0, none=True)
         check_integer("seed", self.seed, 0)
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return the difference of scores and of statistics."""
         graph = instance.graph(theta)
         label_score(graph, instance)
@@ -74,12 +90,15 @@ class SaddlePoint(Loss):
         best = Instance(instance.layout, None, state)
         value = float((graph.theta[best.label_cells] - graph.theta[instance.label_cells]).sum())
         if not value > 0:
-            return Part(0.0, np.zeros(theta.size), converged=settled)
-        return Part(value, best.statistics - instance.statistics, converged=settled)
+            return InstanceLoss(0.0, np.zeros(theta.size), converged=settled)
+        return InstanceLoss(value, best.statistics - instance.statistics, converged=settled)
+
+    def _method(self, layout: Layout) -> Method:
+        return exact_method(layout) if self.method is None else self.method
 
     def _best(self, graph: FactorGraph) -> tuple[Ints, bool]:
         """Return the best state found, and whether the method met its tolerance."""
-        method = exact_method(graph.layout) if self.method is None else self.method
+        method = self._method(graph.layout)
         state = method.init(Problem(graph, Task.MAXIMIZE, max_bytes=default_budget(), seed=self.seed))
         limits = Limits(
             tol=method.default_tol if self.tol is None else self.tol,

@@ -33,13 +33,13 @@ import numpy as np
 from beliefs.inference.sampling.chains import starting_states
 from beliefs.inference.sampling.sweeps import Pairs, Schedule, Sweeper
 from beliefs.kernels.gibbs.general import States, count_cells
-from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.instances import Instance, Slot
+from beliefs.learning.losses.base import InstanceLoss, Loss, Needs
 from beliefs.learning.losses.pseudo_likelihood import conditional_part
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.options import MANY, check_integer
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Floats
 
 __all__ = ["ContrastiveDivergence", "StochasticLikelihood"]
 
@@ -82,6 +82,7 @@ class SampledLoss(Loss):
     hidden: ClassVar[bool] = True
     by_variable: ClassVar[bool] = False
     stochastic: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs.SAMPLES
     persistent: ClassVar[bool]
     """Whether free chains go on where they stopped, or start at the labels."""
 
@@ -91,20 +92,21 @@ class SampledLoss(Loss):
         check_integer("chains", self.chains, 1, MANY)
         check_integer("seed", self.seed, 0)
 
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return the monitor and the difference of the chains' and the data's statistics."""
         graph = instance.graph(theta)
         monitor = conditional_part(graph, instance).value
-        memory: Memory | None = instance.kept.get(self.name)
+        slot = Slot[Memory]("chains", self.name)
+        memory = instance.memory.get(slot)
         if memory is None or (memory.free is not None and memory.free.shape[1] != self.chains):
-            memory = instance.kept[self.name] = Memory.of(self.seed, instance)
+            memory = instance.memory.put(slot, Memory.of(self.seed, instance))
         data, start = self._data(graph, instance, memory)
         states = memory.free
         if states is None or not (self.persistent and _possible(graph, states)):
             states = start.copy()
         model = _moved(graph, graph.layout, states, memory.keys[0], memory.n_sweeps, self.sweeps)
         memory.free, memory.n_sweeps = states, memory.n_sweeps + self.sweeps
-        return Part(monitor, model - data)
+        return InstanceLoss(monitor, model - data)
 
     def _data(self, graph: FactorGraph, instance: Instance, memory: Memory) -> tuple[Floats, States]:
         """Return the statistics of the labels, hidden variables drawn given them, and states that agree with them."""
@@ -158,15 +160,6 @@ def _moved(graph: FactorGraph, whole: Layout, states: States, key: np.uint64, fi
     count_cells(
         whole.scope_ptr, whole.scope_vars, whole.table_ptr, whole.edge_stride, 0, whole.n_factors, states, counts
     )
-    cells, of_states = whole.plan("unary_cells", lambda: _unary_cells(whole))
-    counts[cells] = sums[of_states]
+    unary = whole.unary_cells
+    counts[unary.table_cells] = sums[unary.states]
     return whole.in_cells(counts / states.shape[1])
-
-
-def _unary_cells(layout: Layout) -> tuple[Ints, Ints]:
-    """Return the cells of all factors of one variable in tables side by side, and the states they stand for."""
-    single = np.flatnonzero(np.diff(layout.scope_ptr) == 1)
-    variables = layout.scope_vars[layout.scope_ptr[single]]
-    sizes = layout.card[variables]
-    within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.repeat(layout.table_ptr[single], sizes) + within, np.repeat(layout.state_ptr[variables], sizes) + within

@@ -18,18 +18,19 @@ more sweeps or a larger ridge. Cost: one inference and its way back, two with hi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.errors import ModelError
-from beliefs.inference.base import Method
+from beliefs.errors import ModelError, UnsupportedError
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Loss, Part
+from beliefs.learning.losses.base import InstanceLoss, Needs
 from beliefs.learning.losses.free_energy import free_energy
+from beliefs.learning.losses.inference import InferenceSpec
 from beliefs.learning.losses.label_scores import label_scores
 from beliefs.learning.losses.likelihood import impossible, scattered
+from beliefs.learning.losses.through import LossThroughInference
 from beliefs.model.graph import FactorGraph
 from beliefs.options import check_option, is_word
 from beliefs.typing import Floats
@@ -38,7 +39,7 @@ __all__ = ["TruncatedEM", "TruncatedLikelihood"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TruncatedLikelihood(Loss):
+class TruncatedLikelihood(LossThroughInference):
     """The likelihood with the free energy after a number of sweeps.
 
     Parameters
@@ -55,7 +56,19 @@ class TruncatedLikelihood(Loss):
     name: ClassVar[str] = "truncated_likelihood"
     by_variable: ClassVar[bool] = False
     clamps: ClassVar[bool] = True
-    starts_from: ClassVar[str] = "independent"
+    needs: ClassVar[Needs] = Needs.SWEEPS
+
+    @classmethod
+    def taken(cls, inference: InferenceSpec) -> dict[str, Any]:
+        """Return the sweeps and the way back through them."""
+        through = inference.through()
+        if not isinstance(through, Truncated):
+            raise UnsupportedError(
+                f"{cls.name} is defined by a number of sweeps: give n_sweeps and an inference of messages or mean "
+                f"field (found {inference.method}, n_sweeps={inference.n_sweeps}); or use surrogate_likelihood or "
+                "surrogate_em"
+            )
+        return {"through": through}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,12 +76,7 @@ class TruncatedLikelihood(Loss):
         if self.through.n_sweeps < 1:
             raise ModelError(f"{self.name} needs n_sweeps of at least 1: with none it is linear and has no minimum")
 
-    @property
-    def runs(self) -> tuple[Method, ...] | None:
-        """The inference of the sweeps."""
-        return self.through.runs
-
-    def part(self, theta: Floats, instance: Instance) -> Part:
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return the truncated free energy minus the score of the labels, or minus that of the clamped model."""
         whole = instance.graph(theta)
         values, grad = self._energies(whole, instance)
@@ -78,7 +86,7 @@ class TruncatedLikelihood(Loss):
             graph = instance.clamped(theta)
             scores, within = self._energies(graph, instance)
             expected = scattered(graph, within, theta.size)
-        return Part(float(values.sum() - scores.sum()), grad - expected, diverged=impossible(values, scores))
+        return InstanceLoss(float(values.sum() - scores.sum()), grad - expected, diverged=impossible(values, scores))
 
     def _energies(self, graph: FactorGraph, instance: Instance) -> tuple[Floats, Floats]:
         """Return the truncated free energies of an instance's parts, and their gradient in the graph's cells."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from beliefs.driver import Limits, Status
 from beliefs.inference.base import written
-from beliefs.learning.losses.base import Evaluation
+from beliefs.learning.batches import Evaluation
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.typing import Floats
 

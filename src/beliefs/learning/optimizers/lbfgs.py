@@ -27,7 +27,7 @@ import numpy as np
 
 from beliefs.driver import Status
 from beliefs.errors import ModelError
-from beliefs.learning.losses.base import Evaluation
+from beliefs.learning.batches import Evaluation
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.options import MANY, check_integer, check_option, is_number

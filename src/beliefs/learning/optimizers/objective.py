@@ -1,4 +1,4 @@
-r"""What an optimiser minimises: a loss over instances, an optional l1 penalty, weights that may move and their bounds.
+r"""What an optimiser minimises: a loss over data, an optional l1 penalty, weights that may move and their bounds.
 
 .. math:: R(w) = L(w) + \sum_j \ell_j |w_j|, \qquad \text{low}_j \le w_j \le \text{high}_j
 
@@ -8,7 +8,6 @@ of the projected minimum-norm subgradient, zero exactly where no small move lowe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,16 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
-from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Evaluation
+from beliefs.learning.batches import Evaluation
+from beliefs.learning.data import LabelledData
 from beliefs.typing import Bools, Floats
 
-__all__ = ["Objective", "read_once"]
-
-
-def read_once(instances: Iterable[Instance]) -> bool:
-    """Whether the instances can be gone through only once, as a generator's can."""
-    return isinstance(instances, Iterator)
+__all__ = ["Objective"]
 
 
 class Objective:
@@ -34,8 +28,9 @@ class Objective:
     Parameters
     ----------
     loss : object
-        Has ``evaluate(w, instances) -> Evaluation``, or ``value_and_grad(w, instances)`` at least.
-    instances : iterable of Instance
+        Has ``evaluate(w, data) -> Evaluation``, or ``value_and_grad(w, data)`` at least.
+    data : list or iterable of Instance, or Data
+        What the loss is summed over.
     start : ndarray (n_weights,)
     l1 : float or array (n_weights,)
         Penalty on absolute values, on the scale of the loss.
@@ -55,13 +50,13 @@ class Objective:
     def __init__(
         self,
         loss: Any,
-        instances: Iterable[Instance],
+        data: LabelledData,
         start: Floats,
         l1: ArrayLike = 0.0,
         free: ArrayLike | None = None,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
-        self.loss, self.instances, self.start = loss, instances, start
+        self.loss, self.data, self.start = loss, data, start
         n = start.size
         self.l1 = _per_weight(l1, n, "l1")
         if not (np.isfinite(self.l1).all() and (self.l1 >= 0).all()):
@@ -85,13 +80,13 @@ class Objective:
         """Return the l1 term."""
         return float(self.l1 @ np.abs(weights)) if self.penalised else 0.0
 
-    def of(self, weights: Floats, instances: Iterable[Instance]) -> Evaluation:
+    def of(self, weights: Floats, data: LabelledData) -> Evaluation:
         """Return the loss over some instances, without the l1 term; overflow is an answer, for the optimiser to see."""
         with np.errstate(over="ignore", invalid="ignore"):
             if hasattr(self.loss, "evaluate"):
-                found: Evaluation = self.loss.evaluate(weights, instances)
+                found: Evaluation = self.loss.evaluate(weights, data)
                 return found
-            value, grad = self.loss.value_and_grad(weights, instances)
+            value, grad = self.loss.value_and_grad(weights, data)
             return Evaluation(float(value), np.asarray(grad, np.float64), 0)
 
     def evaluate(self, weights: Floats) -> Evaluation:
@@ -100,7 +95,7 @@ class Objective:
         The gradient is a copy, so that a loss may use its memory again.
         """
         self.n_evaluations += 1
-        found = self.of(weights, self.instances)
+        found = self.of(weights, self.data)
         if found.grad.shape != weights.shape:
             raise ModelError(f"the gradient has shape {found.grad.shape}, the weights have {weights.shape}")
         return replace(found, grad=found.grad.copy() if self.all_free else np.where(self.free, found.grad, 0.0))

@@ -22,17 +22,17 @@ import math
 import sys
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from beliefs.driver import Status, Value, run
 from beliefs.errors import ModelError
-from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Evaluation
+from beliefs.learning.batches import Evaluation
+from beliefs.learning.data import can_choose, n_labels, read_once
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
-from beliefs.learning.optimizers.batches import Batches, n_labels
-from beliefs.learning.optimizers.objective import Objective, read_once
+from beliefs.learning.optimizers.batches import Batches
+from beliefs.learning.optimizers.objective import Objective
 from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats
 
@@ -138,9 +138,9 @@ class _Descent:
         start, n = objective.start, objective.start.size
         self.now = _State(start, start, np.zeros(n), options.begin(n)) if resumed is None else _unpacked(resumed)
         self.good = self.point() if resumed is None else resumed
-        data = objective.instances
-        known = isinstance(data, (list, tuple)) and len(data) > 0
-        self.mean_labels = n_labels(data) / len(data) if known else None  # type: ignore[arg-type]
+        data: Any = objective.data
+        known = can_choose(data) and len(data) > 0
+        self.mean_labels = n_labels(data) / len(data) if known else None
         self.seed = seed
         self.batches: Batches | None = None
         self.residual = _UNKNOWN
@@ -151,7 +151,7 @@ class _Descent:
         if self.now.n_pass >= self.watch.limits.max_iters:
             return Status.MAX_ITERS
         now = self.now
-        self.batches = Batches(self.objective.instances, self.options.batch_size, self.seed, now.n_pass, now.position)
+        self.batches = Batches(self.objective.data, self.options.batch_size, self.seed, now.n_pass, now.position)
         return run(self._step, lambda: Value(0.0), limits, fixed_point=False, ended=self._ended).status
 
     def _ended(self) -> Status | None:
@@ -160,10 +160,10 @@ class _Descent:
     def _step(self) -> float:
         assert self.batches is not None
         batch, over = self.batches.take(), self.batches.over
-        after = self._updated(batch) if batch else self.now
+        after = self.now if batch is None else self._updated(batch)
         if after is None:
             return math.inf
-        self.now = replace(after, position=after.position + len(batch))
+        self.now = replace(after, position=after.position + (0 if batch is None else len(batch)))
         if not over:
             self.watch.between(self.point())
             return _UNKNOWN
@@ -183,13 +183,13 @@ class _Descent:
         self.good = replace(point, memory=_packed(fresh, point.weights, loss, 0.0, 0).memory)
         self.now = fresh
         self.watch.iterate(self.good)
-        if fresh.n_pass < self.watch.limits.max_iters and not read_once(self.objective.instances):
+        if fresh.n_pass < self.watch.limits.max_iters and not read_once(self.objective.data):
             assert self.batches is not None
             self.batches.enter(fresh.n_pass)
         return change if math.isfinite(change) else _UNKNOWN
 
     # -- one update -----------------------------------------------------------------------------------------------
-    def _updated(self, batch: list[Instance]) -> _State | None:
+    def _updated(self, batch: Any) -> _State | None:
         """Return the state after a batch, or None if the batch's loss or an update is not finite."""
         now, options, objective = self.now, self.options, self.objective
         count, b = n_labels(batch), len(batch)
@@ -255,7 +255,7 @@ class _Descent:
 
     def evaluated(self) -> Point:
         """Return the present point with the objective over all instances, if they can be read again."""
-        if read_once(self.objective.instances):
+        if read_once(self.objective.data):
             return self.point()
         weights = self._shown()
         found = self.objective.evaluate(weights)

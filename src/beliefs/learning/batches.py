@@ -1,0 +1,202 @@
+r"""What a fit minimises: a loss summed over batches of labelled data, per labelled variable, and a ridge.
+
+.. math:: R(w) = \frac{1}{n} \sum_b L_b(w) + \lambda \lVert w \rVert^2
+
+with n the number of labelled variables, weighted as the loss weights them, so that the ridge is measured against the
+risk per variable ([domke2013] section 8). A :class:`Batch` is data laid out for one loss: it cuts itself into units of
+work, has them evaluated side by side, and adds them up in their order. Lists of instances
+(:mod:`beliefs.learning.instance_batch`) and unions of chains (:mod:`beliefs.learning.chains.batch`) are such; a table
+of rows is another, with slices of its arrays as units. The sum, the ridge and the flags are said here once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from beliefs.errors import ModelError
+from beliefs.inference.base import Bound
+from beliefs.learning.parallel import Executor, executor_of
+from beliefs.options import MANY, check_integer, check_option, is_number
+from beliefs.typing import Floats
+
+__all__ = ["Batch", "BatchLoss", "Evaluation", "RecentBatches", "Share", "Total"]
+
+_RECENT = 4  # lists: those of training, of validation, and room for others
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The loss over many instances, its gradient in the weights, and how many instances raised which flag.
+
+    ``bound``: for likelihoods, what the value without the ridge is of the negative log-likelihood; else None.
+    """
+
+    value: float
+    grad: Floats
+    n_instances: int
+    n_diverged: int = 0
+    n_not_converged: int = 0
+    bound: Bound | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """What one unit of work adds: loss and gradient in the weights, as they count in the sum, labels and flags."""
+
+    value: float
+    grad: Floats
+    n_labelled: float
+    n_instances: int = 1
+    n_diverged: int = 0
+    n_not_converged: int = 0
+    bound: Bound | None = None
+
+
+@dataclass(eq=False)
+class Total:
+    """The sum over batches, under way; a batch adds shares, or adds to the fields itself.
+
+    ``overflowed``: potentials have left the range of numbers, so that the loss is infinite and has no gradient.
+    """
+
+    grad: Floats
+    value: float = 0.0
+    n_labelled: float = 0.0
+    n_instances: int = 0
+    n_diverged: int = 0
+    n_not_converged: int = 0
+    bounds: set[Bound | None] = field(default_factory=set)
+    overflowed: bool = False
+
+    def add(self, share: Share) -> None:
+        """Add what a unit of work has found."""
+        self.value += share.value
+        self.grad += share.grad
+        self.n_labelled += share.n_labelled
+        self.n_instances += share.n_instances
+        self.n_diverged += share.n_diverged
+        self.n_not_converged += share.n_not_converged
+        self.bounds.add(share.bound)
+
+    def evaluation(self, weights: Floats, l2: float) -> Evaluation:
+        """Return the loss per labelled variable with its ridge."""
+        if not self.n_labelled > 0:
+            raise ModelError("no variable of any instance has a label; a loss needs labels to compare with")
+        value, grad = np.inf, np.zeros(weights.size)
+        if not self.overflowed:
+            value = self.value / self.n_labelled + l2 * float(weights @ weights)
+            grad = self.grad / self.n_labelled + 2.0 * l2 * weights
+        return Evaluation(
+            value, grad, self.n_instances, self.n_diverged, self.n_not_converged, _common(self.bounds)
+        )  # fmt: skip
+
+
+def _common(bounds: set[Bound | None]) -> Bound | None:
+    """Return what a sum is when its terms are these."""
+    if None in bounds:
+        return None
+    inexact = bounds - {Bound.EXACT}
+    if not inexact:
+        return Bound.EXACT
+    return inexact.pop() if len(inexact) == 1 else Bound.ESTIMATE
+
+
+class Batch(ABC):
+    """Labelled data laid out for one loss, to be evaluated at any weights."""
+
+    @abstractmethod
+    def add_to(self, total: Total, weights: Floats, executor: Executor) -> None:
+        """Evaluate all units of work and add them up: the same bytes for any executor."""
+
+
+class RecentBatches:
+    """What was laid out for the lists of the last evaluations; the next one on the same list finds it again.
+
+    A list is known by its identity and by what was in it then. A copy begins without any.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[object, tuple[Any, ...], Sequence[Batch]]] = []
+
+    def of(self, data: Sequence[Any], lay_out: Callable[[], Iterable[Batch]]) -> Sequence[Batch]:
+        """Return the batches of this list, as long as it holds the same; the oldest lists are let go."""
+        content = tuple(data)
+        for entry in self._entries:
+            if entry[0] is data and entry[1] == content:  # instances are equal if they are the same
+                return entry[2]
+        others = [entry for entry in self._entries if entry[0] is not data]
+        made = tuple(lay_out())
+        self._entries = [*others[-(_RECENT - 1) :], (data, content, made)]
+        return made
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def clear(self) -> None:
+        """Let go of all."""
+        self._entries = []
+
+    def __repr__(self) -> str:
+        return "recent batches"
+
+    def __reduce__(self) -> Any:
+        return RecentBatches, ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchLoss(ABC):
+    """Base of everything that is a sum over batches: what :func:`~beliefs.learning.fit.fit` minimises.
+
+    Parameters
+    ----------
+    l2 : float
+        The ridge, relative to the loss per labelled variable.
+    threads : int, optional
+        Units of work evaluated side by side; None means all cores. It changes no byte of the answer.
+    """
+
+    l2: float = 0.0
+    threads: int | None = 1
+    _recent: RecentBatches = field(default_factory=RecentBatches, init=False, repr=False, compare=False)
+
+    name: ClassVar[str]
+    stochastic: ClassVar[bool] = False
+    """Whether value and gradient are estimates, which line searches cannot use."""
+
+    starts_from: ClassVar[str] = "zeros"
+    """What an estimator fits first where nothing else is asked for."""
+
+    def __post_init__(self) -> None:
+        check_option(is_number(self.l2) and self.l2 >= 0, "l2", "a number of at least 0", self.l2)
+        check_integer("threads", self.threads, 1, MANY, none=True)
+
+    @property
+    @abstractmethod
+    def n_weights(self) -> int:
+        """Number of weights."""
+
+    @abstractmethod
+    def batches(self, data: Any) -> Iterable[Batch]:
+        """Return labelled data laid out for this loss."""
+
+    def value_and_grad(self, weights: Floats, data: Any) -> tuple[float, Floats]:
+        """Return the regularised loss per labelled variable and its gradient ``(n_weights,)``."""
+        found = self.evaluate(weights, data)
+        return found.value, found.grad
+
+    def evaluate(self, weights: Floats, data: Any) -> Evaluation:
+        """Return what :meth:`value_and_grad` returns, and the flags; ``data`` may be a batch of this loss."""
+        weights = np.asarray(weights, np.float64)
+        total, executor = Total(np.zeros(self.n_weights)), executor_of(self.threads)
+        for batch in (data,) if isinstance(data, Batch) else self.batches(data):
+            batch.add_to(total, weights, executor)
+        return total.evaluation(weights, self.l2)
+
+    def forget(self) -> None:
+        """Let go of what was laid out for lists."""
+        self._recent.clear()

@@ -1,0 +1,75 @@
+"""Labelled data as a fit handles it, whatever its form: how many examples and labels, parts of it, a fingerprint.
+
+===========================  =========================================================================================
+a list of instances          parts are lists; mini-batches are drawn from it
+:class:`Data`                arrays with any number of examples, never one object an example; likewise
+any other iterable           read from its beginning, pass after pass
+an iterator                  read once
+===========================  =========================================================================================
+
+A loss says which of them it evaluates; optimisers, validation and checkpoints ask here and serve all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from beliefs.learning.instances import Instance
+from beliefs.typing import Ints
+
+__all__ = ["Data", "LabelledData", "can_choose", "chosen", "first_ones", "n_labels", "read_once"]
+
+
+class Data(ABC):
+    """Labelled examples as arrays: rows of a table, samples of a layer; examples are numbered from 0."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of examples."""
+
+    @property
+    @abstractmethod
+    def n_labelled(self) -> float:
+        """The labelled variables of all examples, weighted as the loss weights them."""
+
+    @abstractmethod
+    def take(self, numbers: Ints) -> Data:
+        """Return the examples with these numbers, in this order."""
+
+    @abstractmethod
+    def fingerprint(self) -> dict[str, str]:
+        """Return sizes and checksums, by which a checkpoint knows its data."""
+
+
+LabelledData: TypeAlias = Data | Iterable[Instance]
+
+
+def can_choose(data: Any) -> bool:
+    """Whether parts of the data can be taken in any order, and its length is known."""
+    return isinstance(data, list | tuple | Data)
+
+
+def chosen(data: Any, numbers: Ints) -> Any:
+    """Return the examples with these numbers: of a list a list, of :class:`Data` such."""
+    return data.take(numbers) if isinstance(data, Data) else [data[k] for k in numbers]
+
+
+def n_labels(data: Any) -> float:
+    """Return the labelled variables of some examples, weighted as the loss weights them."""
+    if isinstance(data, Data):
+        return float(data.n_labelled)
+    return float(sum(getattr(i, "weight", 1.0) * getattr(i, "n_labelled", 1) for i in data))
+
+
+def read_once(data: Any) -> bool:
+    """Whether the data can be gone through only once, as a generator can."""
+    return isinstance(data, Iterator)
+
+
+def first_ones(data: Any, n: int) -> Any:
+    """Return the first ``n`` examples."""
+    return chosen(data, np.arange(min(n, len(data))))

@@ -1,0 +1,285 @@
+"""What all conditional random fields share: a template, a loss through inference, and answers about new inputs.
+
+A kind of graph (chain, grid, any) says how one input is parsed (:meth:`CRF._read`); the options of a fit, labels and
+files are those of every :class:`~beliefs.learning.estimators.base.Estimator`. A fitted model answers with the inference
+it was fitted through: the same method, sweeps and order, because a model learned through approximate inference is only
+as good as the inference it was learned for ([domke2013]).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from beliefs.errors import UnsupportedError
+from beliefs.inference.base import Method
+from beliefs.inference.doors import sample
+from beliefs.learning.estimators.base import Estimator
+from beliefs.learning.estimators.examples import Example, Examples, Stream, inputs_of
+from beliefs.learning.estimators.inputs import FactorSpec, Layouts, ParsedInput, check_kinds, check_tables
+from beliefs.learning.estimators.labels import Classes, Tally, label_array
+from beliefs.learning.estimators.prediction import (
+    all_marginals,
+    expected_states,
+    likeliest_states,
+    map_states,
+    method_of,
+)
+from beliefs.learning.estimators.storage import Learned
+from beliefs.learning.estimators.table import weight_table
+from beliefs.learning.gradients.base import Gradient
+from beliefs.learning.instances import HIDDEN, Instance
+from beliefs.learning.joined import Joiner
+from beliefs.learning.losses.base import Loss
+from beliefs.learning.losses.inference import InferenceSpec
+from beliefs.learning.losses.registry import make_loss
+from beliefs.model.features import FactorType, LogLinearTemplate, Template
+from beliefs.model.graph import FactorGraph
+from beliefs.options import MANY, check_integer, check_option, is_number, is_word
+from beliefs.typing import Floats
+
+__all__ = ["DECODERS", "CRF"]
+
+T = TypeVar("T")
+DECODERS = ("mpm", "map", "mean")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CRF(Estimator[Loss]):
+    r"""Base of the fields: :math:`p(y \mid x) \propto \exp \theta(x; w) \cdot f(y)`, with w fitted to examples.
+
+    For the options of the fit see :class:`~beliefs.learning.estimators.base.Estimator`.
+
+    Parameters
+    ----------
+    loss : str
+        What is minimised, such as ``"clique_logistic"`` or ``"smoothed_classification(alpha=15)"``; see
+        :mod:`beliefs.learning.losses`.
+    inference : str or Method
+        The method through which is fitted and predicted, such as ``"trw"`` or ``"mean_field"``.
+    n_sweeps : int, optional
+        Sweeps of inference in losses on marginals and truncated losses; None: until convergence.
+    gradient : str
+        How losses on marginals are differentiated; ``"auto"`` goes back through the sweeps, or chooses what suits
+        converged or exact inference. See :mod:`beliefs.learning.gradients`.
+    decode : {"mpm", "map", "mean"}
+        What :meth:`predict` returns: the likeliest state of each variable, the likeliest joint state, or the
+        expected state.
+    inference_tol : float, optional
+        Residual of inference where it is run to convergence; None: the method's own, and 1e-5 for predictions of
+        models that were fitted without inference.
+
+    Attributes
+    ----------
+    kinds_ : tuple of FactorSpec
+        The types of factors, each with its number of variables and of features.
+    n_features_in_ : int
+        Features of a variable, the constant included.
+    template_ : Template
+    loss_ : Loss
+    """
+
+    loss: Any = "clique_logistic"
+    inference: Any = "trw"
+    n_sweeps: int | None = 10
+    gradient: Any = "auto"
+    decode: str = "mpm"
+    inference_tol: float | None = None
+
+    # -- what a kind of graph says ------------------------------------------------------------------------------
+    @abstractmethod
+    def _read(self, x: Any, name: str) -> ParsedInput:
+        """Parse one input; errors begin with ``name``. Must not need ``n_states_``."""
+
+    def _prepare(self, examples: Examples) -> None:
+        """Learn from all examples what parsing needs (vocabularies, thresholds), before any is parsed."""
+
+    def _template(self, kinds: tuple[FactorSpec, ...]) -> Template:
+        """Return the template for these types of factors, with ``n_states_`` states."""
+        return LogLinearTemplate([FactorType(k.name, self.n_states_**k.arity, k.width) for k in kinds])
+
+    # -- fitting ------------------------------------------------------------------------------------------------
+    def _data(self, X: Any, Y: Any, sample_weight: ArrayLike | None) -> list[Instance] | Stream:
+        examples = Examples(X, Y, sample_weight)
+        self._prepare(examples)
+        return self._instances(examples)
+
+    def _loss(self) -> Loss:
+        """Return the loss for the template."""
+        return self._made_loss(self.loss)
+
+    def _stage(self, text: str) -> Loss:
+        """Return the loss of a stage before the last."""
+        return self._made_loss(text)
+
+    def _made_loss(self, text: Any) -> Loss:
+        spec = self._inference_spec
+        return make_loss(
+            text, template=self.template_, method=spec.method, n_sweeps=spec.n_sweeps, gradient=spec.gradient,
+            tol=spec.tol, l2=self.l2, threads=self._threads,
+        )  # fmt: skip
+
+    def _instances(self, examples: Examples) -> list[Instance] | Stream:
+        """Check all examples, settle states, classes and template, and return what a loss takes."""
+        tally, read, kinds, n = Tally(self.n_states), [], None, 0
+        for example in examples:
+            parsed = self._read(example.x, example.name)
+            kinds = kinds or parsed.kinds
+            check_kinds(parsed.kinds, kinds, example.name, "instance 0")
+            labels = label_array(example.y, parsed.shape, example.name)
+            tally.add(labels, example.name)
+            n += 1
+            if not examples.lazy:
+                read.append((example, parsed, labels))
+        assert kinds is not None
+        classes = tally.classes()
+        self.classes_, self.n_states_, self.kinds_ = classes.names, len(classes.names), kinds
+        check_tables(kinds, self.n_states_)
+        self.template_ = self._template(kinds)
+        self.class_counts_ = np.array([tally.counts.get(k, 0) for k in classes.names.tolist()], np.int64)
+        weights, self._layouts = classes.weights(self.class_weight, tally.counts), Layouts(self.n_states_)
+        if examples.lazy:
+            return Stream(examples, lambda example: self._example(example, classes, weights), n)
+        return [self._instance(*entry, classes, weights) for entry in read]
+
+    def _example(self, example: Example, classes: Classes, weights: Floats | None) -> Instance:
+        parsed = self._read(example.x, example.name)
+        check_kinds(parsed.kinds, self.kinds_, example.name, "instance 0")
+        labels = label_array(example.y, parsed.shape, example.name)
+        return self._instance(example, parsed, labels, classes, weights)
+
+    def _instance(
+        self, example: Example, parsed: ParsedInput, labels: np.ndarray, classes: Classes, weights: Floats | None
+    ) -> Instance:
+        codes = classes.codes(labels, example.name)
+        each = None if weights is None else np.where(codes == HIDDEN, 0.0, weights[codes])
+        return Instance(self._layouts.of(parsed), parsed.inputs, codes, example.weight, each, example.name)
+
+    def _check_options(self) -> None:
+        """Raise for options out of range, before any work."""
+        super()._check_options()
+        check_integer("n_sweeps", self.n_sweeps, 0, MANY, none=True)
+        tol = self.inference_tol
+        ok = tol is None or (is_number(tol) and 0 <= tol < np.inf)
+        check_option(ok, "inference_tol", "a number of at least 0", tol)
+        check_option(
+            isinstance(self.loss, str) or (isinstance(self.loss, type) and issubclass(self.loss, Loss)),
+            "loss", "the text of a loss", self.loss,
+        )  # fmt: skip
+        check_option(isinstance(self.gradient, str | Gradient), "gradient", "a Gradient or its text", self.gradient)
+        check_option(is_word(self.decode, DECODERS), "decode", f"one of {', '.join(DECODERS)}", self.decode)
+
+    # -- answers ------------------------------------------------------------------------------------------------
+    def model(self, x: Any) -> FactorGraph:
+        """Return the factor graph of one input, with the fitted potentials."""
+        self._check_fitted()
+        return self._graph(self._asked(("the input", x))[0])
+
+    def predict(self, X: Any, decode: str | None = None) -> list[np.ndarray]:
+        """Return the labels of each input, in the shape of its variables; see ``decode`` of the class."""
+        how = self.decode if decode is None else decode
+        check_option(is_word(how, DECODERS), "decode", f"one of {', '.join(DECODERS)}", how)
+
+        if how == "map":
+            return self._each(X, lambda graph, shape: self._named(map_states(self._method, graph)).reshape(shape))
+        by = likeliest_states if how == "mpm" else expected_states
+        return [self._named(by(mu_var, self.n_states_)).reshape(shape) for mu_var, shape in self._all_marginals(X)]
+
+    def predict_marginals(self, X: Any) -> list[Floats]:
+        """Return the marginals of each input's variables, in the shape of the variables and a last axis of states."""
+        return [mu_var.reshape(*shape, self.n_states_) for mu_var, shape in self._all_marginals(X)]
+
+    def sample(self, X: Any, n: int = 1, method: Any = "auto") -> list[np.ndarray]:
+        """Draw ``n`` joint labellings of each input, ``(n, *shape)``; exactly where that is affordable."""
+
+        def drawn(graph: FactorGraph, shape: tuple[int, ...]) -> np.ndarray:
+            found = sample(graph, n, method, seed=self.seed, threads=1).samples
+            return self._named(found).reshape(n, *shape)
+
+        return self._each(X, drawn)
+
+    def _compared(self, X: Any) -> list[np.ndarray]:
+        return self.predict(X, "map" if self.decode == "map" else "mpm")
+
+    # -- the model itself ---------------------------------------------------------------------------------------
+    def describe(self, feature_names: Sequence[str] | None = None, limit: int = 30) -> str:
+        """Return the learned weights as a table: features by states, and states by states for edges."""
+        self._check_fitted()
+        if not isinstance(self.template_, LogLinearTemplate):
+            raise UnsupportedError("only log-linear models have a table of weights; read weights_")
+        check_integer("limit", limit, 1)
+        names = self._feature_names(feature_names)
+        return weight_table(self.template_, self.weights_, [str(k) for k in self.classes_], names, limit)
+
+    def _feature_names(self, given: Sequence[str] | None) -> Sequence[str] | None:
+        """Return the names of features as tables take them: without the constant, which has a name already."""
+        if given is None and getattr(self, "intercept", False):
+            return [f"feature {k}" for k in range(self.kinds_[0].width - 1)]
+        return given
+
+    def _learned(self) -> Learned:
+        return super()._learned()._replace(kinds=self.kinds_)
+
+    def _restore_model(self, learned: Learned) -> None:
+        self.kinds_ = learned.kinds
+        self.template_ = self._template(self.kinds_)
+        self._layouts = Layouts(self.n_states_)
+
+    @property
+    def _n_weights(self) -> int:
+        return self.template_.n_weights
+
+    # -- parts of answers ---------------------------------------------------------------------------------------
+    def _marginals(self, graph: FactorGraph) -> Floats:
+        """Return ``mu_var (n_states,)`` by the inference of the fit."""
+        return self.loss_.marginals(graph, self._inference_spec)
+
+    def _graph(self, instance: Instance) -> FactorGraph:
+        return FactorGraph.build(instance.layout, self.template_.theta(self.weights_, instance.inputs))
+
+    def _asked(self, entry: tuple[str, Any]) -> tuple[Instance, tuple[int, ...]]:
+        """Return one input, with its name, as an instance whose labels say nothing, and the shape of its answers."""
+        name, x = entry
+        parsed = self._read(x, name)
+        check_kinds(parsed.kinds, self.kinds_, name, "the fitted model")
+        nothing = np.zeros(parsed.n_vars, np.int64)
+        return Instance(self._layouts.of(parsed), parsed.inputs, nothing, name=name), parsed.shape
+
+    def _each(self, X: Any, answer: Callable[[FactorGraph, tuple[int, ...]], T]) -> list[T]:
+        """Answer for each input, several side by side if asked; the answers do not depend on how many."""
+        self._check_fitted()
+
+        def one(entry: tuple[str, Any]) -> T:
+            instance, shape = self._asked(entry)
+            return answer(self._graph(instance), shape)
+
+        return self._executor.map(one, inputs_of(X))
+
+    def _all_marginals(self, X: Any) -> list[tuple[Floats, tuple[int, ...]]]:
+        """Return ``mu_var (n_states,)`` and the shape of its variables for each input; small ones are joined."""
+        self._check_fitted()
+
+        def solve(instance: Instance) -> Floats:
+            return self._marginals(self._graph(instance))
+
+        joiner = Joiner.of(self.loss_) if self.loss_.predicts_jointly else None
+        return all_marginals(solve, self._asked, inputs_of(X), joiner, self._executor)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Features of a variable, the constant included."""
+        self._check_fitted()
+        return self.kinds_[0].width
+
+    @property
+    def _method(self) -> Method:
+        return method_of(self.inference)
+
+    @property
+    def _inference_spec(self) -> InferenceSpec:
+        return InferenceSpec(self._method, self.n_sweeps, self.gradient, self.inference_tol)
