@@ -16,7 +16,7 @@ import numpy as np
 
 from beliefs.deadline import stop_flag
 from beliefs.inference.base import zero_probability
-from beliefs.kernels.search.feasible import FOUND, PROVED, find_feasible
+from beliefs.kernels.search.feasible import FOUND, PROVED, HardTables, find_feasible
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
@@ -61,8 +61,7 @@ def feasible_state(
         drawn = generator.integers(layout.card) if scores is None else best_of_each(layout, scores)
         return np.where(states < 0, drawn, states)
     found = find_feasible(
-        layout.card, layout.state_ptr, layout.scope_ptr, layout.scope_vars, layout.cell_ptr, layout.var_ptr,
-        layout.var_edges, layout.edge_factor, graph.theta, hard, layout.edge_stride, _message_ptr(layout),
+        layout.scopes, layout.adjacency, HardTables(graph.theta, hard, layout.edge_stride, layout.message_ptr),
         np.array([effort], np.int64), stop_flag(), generator.integers(1, 2**63, size=1, dtype=np.uint64),
         np.zeros(0) if scores is None else np.array(scores, np.float64), states,
     )  # fmt: skip
@@ -87,8 +86,3 @@ def hard_factors(graph: FactorGraph) -> Bools:
     n_zeros = np.concatenate([[0], np.cumsum(graph.theta == -np.inf)])
     hard: Bools = n_zeros[layout.cell_ptr + layout.factor_size] > n_zeros[layout.cell_ptr]
     return hard
-
-
-def _message_ptr(layout: Layout) -> Ints:
-    ends: Ints = np.cumsum(layout.card[layout.scope_vars])
-    return ends - layout.card[layout.scope_vars]
