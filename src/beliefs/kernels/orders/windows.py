@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.orders.graph import EliminationGraph
 from beliefs.kernels.orders.greedy import ONE, ZERO, Bits, bit_rows, lowest
 from beliefs.kernels.orders.symbolic import elimination_tree, postorder
 from beliefs.typing import Floats, Ints
@@ -156,16 +157,15 @@ def _regroup(ptr: Ints, adj: Ints, stage: Ints, order: Ints, state: Bits) -> Non
 
 
 @twofold_kernel(cost=200.0)
-def refine_order(
-    ptr: Ints, adj: Ints, card: Floats, stage: Ints, max_ops: float, state: Bits, order: Ints, cells_of: Floats
-) -> float:
+def refine_order(graph: EliminationGraph, max_ops: float, state: Bits, order: Ints, cells_of: Floats) -> float:
     """Refine an order pass by pass until nothing is gained or the operations are used up; return its cells.
 
     A pass regroups the order and makes its windows optimal. ``order`` and ``cells_of`` (cells of each vertex's clique)
     are updated. A window is left alone when its share of the cells is `NEGLIGIBLE` and when its vertices have more than
     64 neighbours; windows do not cross stages. Cost: about ``2**WINDOW * WINDOW`` for each window not left alone, and
-    for each vertex ``degree * n_words``. Shapes: CSR graph; ``card, stage, order, cells_of (n,)``, ``state (1,)``.
+    for each vertex ``degree * n_words``. Shapes: ``order, cells_of (n,)``, ``state (1,)``.
     """
+    ptr, adj, card, stage = graph
     n = order.shape[0]
     rows = np.empty((n, (n + 63) // 64), np.uint64)
     label, names = np.empty(n, np.int64), np.empty(64, np.int64)
