@@ -17,9 +17,11 @@ import beliefs as bl
 import reference
 from beliefs.inference.clusters.cluster_tree import ClusterTree
 from beliefs.inference.orders.orders import order_cost
-from beliefs.kernels import cluster_tree as planning
-from beliefs.kernels import tree as walking
-from beliefs.kernels import tree_decode, tree_linear, tree_log
+from beliefs.kernels.trees import blocks as walking
+from beliefs.kernels.trees import decode as tree_decode
+from beliefs.kernels.trees import linear as tree_linear
+from beliefs.kernels.trees import log as tree_log
+from beliefs.kernels.trees import plan as planning
 from families import random_model
 from strategies import examples, factor_graphs
 

@@ -49,7 +49,7 @@ def test_bundled_networks(name: str) -> None:
         bl.infer(network.condition({0: 0, 3: 1}))
         bl.maximize(network)
         network.sample(3, seed=0)
-    assert {"bif.bif_table", "tree_linear.distribute_linear", "tree_decode.decode_maximum"} <= calls.keys()
+    assert {"bif.bif_table", "linear.distribute_linear", "decode.decode_maximum"} <= calls.keys()
 
 
 def test_files() -> None:
@@ -74,7 +74,7 @@ def test_plans_of_grids(size: int) -> None:
         for method in METHODS[2:]:
             bl.infer(grid, method, max_iters=1)
         bl.maximize(grid, "local_search", max_iters=2)
-    assert {"orders_search.search_keys", "mini_buckets.play_mini_buckets"} <= calls.keys()
+    assert {"search.search_keys", "partition.eliminate_mini_buckets"} <= calls.keys()
 
 
 def test_fits() -> None:
