@@ -20,9 +20,11 @@ from hypothesis import strategies as st
 
 import beliefs as bl
 import reference
-from beliefs.kernels import beliefs as free_energy
 from beliefs.kernels import layout as structure
-from beliefs.kernels import marginals, messages, traversal
+from beliefs.kernels.messages import beliefs as free_energy
+from beliefs.kernels.messages import log as messages
+from beliefs.kernels.messages import traversal
+from beliefs.kernels.trees import marginals
 from families import family
 from strategies import examples, factor_graphs, possible_evidence, tied_graphs
 

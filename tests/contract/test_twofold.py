@@ -86,9 +86,9 @@ def test_fits() -> None:
         for loss in ("univariate_logistic", "univariate_quadratic", "smoothed_classification"):
             bl.GridCRF(loss=loss, max_iters=2).fit(X, Y)
     assert {
-        "back_messages.add_unary",
-        "marginal_losses.logistic_loss",
-        "marginal_losses.quadratic_loss",
+        "messages.add_unary",
+        "marginal.logistic_loss",
+        "marginal.quadratic_loss",
     } <= calls.keys()
 
 
