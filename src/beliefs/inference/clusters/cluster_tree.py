@@ -24,7 +24,7 @@ import numpy as np
 
 from beliefs.errors import BudgetError
 from beliefs.inference.base import Problem, Task
-from beliefs.inference.budget import readable_bytes
+from beliefs.inference.budget import over_budget, readable_bytes
 from beliefs.inference.clusters.operands import Clusters, Operands, gather_rows, group
 from beliefs.inference.orders.orders import Order
 from beliefs.kernels.trees.blocks import Tree
@@ -142,10 +142,9 @@ def check_work(order: Order, method: str, task: Task) -> None:
 def check_memory(order: Order, n_bytes: float, problem: Problem, method: str) -> None:
     """Raise BudgetError with width, bytes and what to try."""
     if n_bytes > problem.max_bytes:
-        raise BudgetError(
-            f"{method} needs {readable_bytes(n_bytes)}: {order.size} (order {order.method}); the limit is "
-            f"{readable_bytes(problem.max_bytes)}. Raise max_bytes or observe more variables{_instead(problem.task)}"
-        )
+        advice = f"Raise max_bytes or observe more variables{_instead(problem.task)}"
+        size = f": {order.size} (order {order.method})"
+        raise over_budget(f"{method} needs", n_bytes, problem.max_bytes, advice, size)
 
 
 def _instead(task: Task) -> str:

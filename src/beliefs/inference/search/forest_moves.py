@@ -41,8 +41,9 @@ class Forests:
             np.empty(n, np.int64) for n in (n_vars, n_vars, layout.n_factors, widest, widest)
         )
         self.forest = Forest(np.zeros(n_vars, np.bool_), reached, parent)
-        sizes = (layout.n_states, layout.n_states, int(layout.card.max()), int(layout.card.max()))
-        self.beliefs = Beliefs(*(np.empty(n) for n in sizes), axes, digit)
+        n_states, most = layout.n_states, int(layout.card.max())
+        beliefs, best = (np.empty(n_states), np.empty(n_states)), (np.empty(most), np.empty(most))
+        self.beliefs = Beliefs(*beliefs, *best, axes, digit)
 
     def draw(self) -> Bools:
         """Return the variables of a new random maximal forest, ``(n_vars,)``."""
