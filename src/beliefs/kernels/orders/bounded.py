@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.orders.greedy import ONE, ZERO, Bits, lowest
-from beliefs.kernels.orders.windows import draw
+from beliefs.kernels.orders.greedy import ONE, ZERO, lowest
 from beliefs.kernels.primitives.heap import Heap, pop, put
-from beliefs.typing import Bools, Floats, Ints
+from beliefs.kernels.primitives.xorshift import draw
+from beliefs.typing import Bits, Bools, Floats, Ints
 
 __all__ = ["Region", "bounded_order"]
 

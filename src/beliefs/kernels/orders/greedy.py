@@ -23,17 +23,14 @@ fill(v)           ``fill[v]``
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Bits, Floats, Ints
 
-__all__ = ["Bits", "GreedyScores", "bit_rows", "fill_scores", "greedy_elimination", "level_offsets"]
-
-Bits: TypeAlias = NDArray[np.uint64]
+__all__ = ["GreedyScores", "bit_rows", "fill_scores", "greedy_elimination", "level_offsets"]
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.orders.graph import EliminationGraph
-from beliefs.kernels.orders.greedy import Bits, GreedyScores, bit_rows, fill_scores, greedy_elimination
-from beliefs.kernels.orders.windows import draw, shuffle
-from beliefs.typing import Floats, Ints
+from beliefs.kernels.orders.greedy import GreedyScores, bit_rows, fill_scores, greedy_elimination
+from beliefs.kernels.primitives.xorshift import draw, shuffle
+from beliefs.typing import Bits, Floats, Ints
 
 __all__ = [
     "EXPLORE",

@@ -15,10 +15,9 @@ import numpy as np
 
 from beliefs.kernels._jit import kernel, twofold_kernel
 from beliefs.kernels.layout import Adjacency, Scopes
-from beliefs.kernels.orders.greedy import Bits
-from beliefs.kernels.orders.windows import draw
 from beliefs.kernels.primitives.heap import Heap, pop, put, sift
-from beliefs.typing import Bools, Floats, Ints
+from beliefs.kernels.primitives.xorshift import draw
+from beliefs.typing import Bits, Bools, Floats, Ints
 
 __all__ = ["FOUND", "PROVED", "SPENT", "HardTables", "find_feasible"]
 

@@ -12,10 +12,9 @@ import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.layout import Adjacency, Scopes
-from beliefs.kernels.orders.greedy import Bits
-from beliefs.kernels.orders.windows import shuffle
+from beliefs.kernels.primitives.xorshift import shuffle
 from beliefs.kernels.search.icm import is_better
-from beliefs.typing import Bools, Floats, Ints
+from beliefs.typing import Bits, Bools, Floats, Ints
 
 __all__ = ["Beliefs", "Forest", "forest_move", "induced_forest"]
 
