@@ -18,11 +18,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BlockMaps", "Bools", "Evidence", "Floats", "Ints", "StateRef", "VariableRef"]
+__all__ = ["Bits", "BlockMaps", "Bools", "Evidence", "Floats", "Ints", "StateRef", "VariableRef"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
+Bits: TypeAlias = NDArray[np.uint64]
 BlockMaps: TypeAlias = NDArray[np.uint32]
 """Positions within a block of a table; see :mod:`beliefs.kernels.trees.plan`."""
 

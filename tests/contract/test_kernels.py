@@ -154,10 +154,7 @@ class TestMarginals:
         tables = [reference.marginal(joint, [int(v) for v in lay.scope(f)]).ravel() for f in range(lay.n_factors)]
         mu_factor = np.concatenate([3.0 * t for t in tables] or [np.zeros(0)])
         mu_var = np.full(lay.n_states, 7.0)
-        marginals.variable_marginals(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.table_ptr, lay.var_ptr, lay.var_edges, lay.edge_factor,
-            lay.observed, lay.state_ptr, mu_factor, mu_var,
-        )  # fmt: skip
+        marginals.variable_marginals(lay.scopes, lay.adjacency, lay.table_ptr, lay.observed, mu_factor, mu_var)
         np.testing.assert_allclose(mu_factor, np.concatenate(tables or [np.zeros(0)]), atol=1e-12)
         for v in range(lay.n_vars):
             run = mu_var[lay.state_ptr[v] : lay.state_ptr[v + 1]]

@@ -74,7 +74,7 @@ def test_plans_of_grids(size: int) -> None:
         for method in METHODS[2:]:
             bl.infer(grid, method, max_iters=1)
         bl.maximize(grid, "local_search", max_iters=2)
-    assert {"search.search_keys", "partition.play_mini_buckets"} <= calls.keys()
+    assert {"search.search_keys", "partition.eliminate_mini_buckets"} <= calls.keys()
 
 
 def test_fits() -> None:

@@ -12,8 +12,8 @@ import pytest
 from beliefs.errors import ModelError
 from beliefs.inference.orders import search as order_search
 from beliefs.inference.orders.orders import ORDERS, order_cost, plan_order
-from beliefs.kernels.orders.graph import primal_graph
-from beliefs.kernels.orders.greedy import bit_rows, fill_scores, greedy_elimination
+from beliefs.kernels.orders.graph import EliminationGraph, primal_graph
+from beliefs.kernels.orders.greedy import GreedyScores, bit_rows, fill_scores, greedy_elimination
 from beliefs.kernels.orders.sparse import sparse_elimination, sparse_fill_scores
 from beliefs.kernels.orders.windows import refine_order
 
@@ -200,10 +200,11 @@ def test_lists_and_bit_rows_make_the_same_choices():
         np.testing.assert_allclose(fill, expected)
         np.testing.assert_allclose(other_fill, expected)
         np.testing.assert_array_equal(mass, other_mass)
-        common = (card, stage, weight, by_fill)
-        total, _ = greedy_elimination(rows, *common, fill, mass, noise, np.arange(n), np.inf, np.inf, order, cells_of)
-        pool = np.empty(20 * n * n, np.uint32)
-        again, _ = sparse_elimination(ptr, adj, *common, other_fill, other_mass, noise, np.inf, np.inf, pool, other)
+        scores = GreedyScores(by_fill, weight, fill, mass, noise)
+        total, _ = greedy_elimination(rows, card, stage, scores, np.arange(n), np.inf, np.inf, order, cells_of)
+        graph, pool = EliminationGraph(ptr, adj, card, stage), np.empty(20 * n * n, np.uint32)
+        scores = GreedyScores(by_fill, weight, other_fill, other_mass, noise)
+        again, _ = sparse_elimination(graph, scores, np.inf, np.inf, pool, other)
         np.testing.assert_array_equal(order, other)
         assert total == again == cells_of.sum() == sum(cells(mod[0], c) for c in game(mod, order))
         assert (np.diff(stage[order]) >= 0).all()
@@ -213,13 +214,13 @@ def test_runs_give_up_when_told():
     mod = grid(8, 8)
     ptr, adj = csr(mod)
     n = mod[0].size
-    args = (mod[0].astype(float), np.zeros(n, np.int64), np.ones(n), True)
+    graph = EliminationGraph(ptr, adj, mod[0].astype(float), np.zeros(n, np.int64))
 
     def run(max_cells, max_ops, places=100_000):
-        fill, mass, order = np.empty(n), np.empty(n), np.empty(n, np.int64)
-        sparse_fill_scores(ptr, adj, args[2], fill, mass)
-        pool = np.empty(places, np.uint32)
-        return *sparse_elimination(ptr, adj, *args, fill, mass, np.ones(n), max_cells, max_ops, pool, order), order
+        scores = GreedyScores(True, np.ones(n), np.empty(n), np.empty(n), np.ones(n))
+        sparse_fill_scores(ptr, adj, scores.weight, scores.fill, scores.mass)
+        pool, order = np.empty(places, np.uint32), np.empty(n, np.int64)
+        return *sparse_elimination(graph, scores, max_cells, max_ops, pool, order), order
 
     total, ops, _ = run(np.inf, np.inf)
     assert run(total, np.inf)[0] == total
@@ -241,7 +242,8 @@ def test_windows_reach_the_optimum_of_small_graphs():
         cells_of = np.empty(5)
         cells_of[order] = [cells(mod[0], c) for c in game(mod, order)]
         state = np.array([12345], np.uint64)
-        total = refine_order(ptr, adj, mod[0].astype(float), stage, 1e9, state, order, cells_of)
+        graph = EliminationGraph(ptr, adj, mod[0].astype(float), stage)
+        total = refine_order(graph, 1e9, state, order, cells_of)
         assert total == costs[tuple(order.tolist())] == min(costs.values())
 
 

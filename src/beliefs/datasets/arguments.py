@@ -6,8 +6,8 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from beliefs.errors import BudgetError, ModelError
-from beliefs.inference.budget import default_budget, readable_bytes
+from beliefs.errors import ModelError
+from beliefs.inference.budget import default_budget, over_budget
 from beliefs.options import MANY, MOST, check_integer, check_option, is_number, shown
 
 __all__ = ["check_count", "check_finite", "check_range", "check_room", "check_scale", "check_share", "generator"]
@@ -32,8 +32,7 @@ def check_count(name: str, value: object, least: int = 1, most: int = MANY) -> i
 def check_room(entries: float) -> None:
     """Raise a BudgetError where a model of so many variables, edges and cells does not fit in memory."""
     if _ENTRY * entries > default_budget():
-        needed, limit = readable_bytes(_ENTRY * entries), readable_bytes(default_budget())
-        raise BudgetError(f"the model would take about {needed}; the limit is {limit}. Make a smaller one")
+        raise over_budget("the model would take about", _ENTRY * entries, default_budget(), "Make a smaller one")
 
 
 def check_range(name: str, value: object, least: int = 1) -> tuple[int, int]:

@@ -20,7 +20,18 @@ from beliefs.errors import ZeroProbabilityError
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Bound", "Decoding", "Marginals", "Method", "Problem", "Samples", "Tables", "Task", "zero_probability"]
+__all__ = [
+    "Bound",
+    "Decoding",
+    "Marginals",
+    "Method",
+    "Problem",
+    "Samples",
+    "Tables",
+    "Task",
+    "check_possible",
+    "zero_probability",
+]
 
 Tables: TypeAlias = Floats | Callable[[], Floats]
 
@@ -215,6 +226,12 @@ def zero_probability(graph: FactorGraph) -> ZeroProbabilityError:
     shown = [f"{graph.naming.name(v)}={graph.naming.label(v, x)}" for v, x in list(graph.evidence.items())[:6]]
     more = ", ..." if len(graph.evidence) > 6 else ""
     return ZeroProbabilityError(f"the evidence has probability zero: {', '.join(shown)}{more}")
+
+
+def check_possible(graph: FactorGraph) -> None:
+    """Raise the error for Z = 0 where a table of one cell is zero: no search is needed to know it."""
+    if (graph.theta[graph.layout.single_cells] == -math.inf).any():
+        raise zero_probability(graph)
 
 
 def observed_point_masses(graph: FactorGraph) -> Floats:

@@ -1,4 +1,4 @@
-"""How much memory a question may use unless the caller says otherwise."""
+"""How much memory a question may use unless the caller says otherwise, and the error where it needs more."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 import time
 from pathlib import Path
 
-__all__ = ["available_bytes", "default_budget", "readable_bytes"]
+from beliefs.errors import BudgetError
+
+__all__ = ["available_bytes", "default_budget", "over_budget", "readable_bytes"]
 
 _SHARE = 0.5  # of what is available: room for results, copies and other programs
 _FRESH = 1.0  # seconds: asking the system costs more than a small inference, so its answer is kept this long
@@ -63,3 +65,14 @@ def readable_bytes(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} PB"
+
+
+def over_budget(demand: str, needed: float, limit: float, advice: str, purpose: str = "") -> BudgetError:
+    """Return the error of what does not fit: who needs how many bytes, what for, the limit, and what to do.
+
+    Examples
+    --------
+    >>> print(over_budget("bp needs", 2e9, 1e9, "Raise max_bytes", " for messages"))
+    bp needs 2 GB for messages; the limit is 1 GB. Raise max_bytes
+    """
+    return BudgetError(f"{demand} {readable_bytes(needed)}{purpose}; the limit is {readable_bytes(limit)}. {advice}")

@@ -19,7 +19,7 @@ from beliefs.deadline import OutOfTime, limited, now
 from beliefs.driver import Limits, Progress
 from beliefs.errors import BudgetError, ConvergenceWarning, ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
-from beliefs.inference.budget import default_budget, readable_bytes
+from beliefs.inference.budget import default_budget, over_budget
 from beliefs.inference.portfolio.auto import EXACT_SHARE, INSTEAD, choose, instead_of_exact
 from beliefs.inference.portfolio.portfolio import Portfolio, WarmStages
 from beliefs.inference.prune import prune_barren
@@ -224,9 +224,9 @@ def _ask(
         threads=_given(options.get("threads"), lambda: os.cpu_count() or 1),
         time_limit=_given(options.get("time_limit"), lambda: math.inf),
     )
-    if 8.0 * problem.n_samples * problem.graph.n_vars > problem.max_bytes:
-        needed, limit = (readable_bytes(b) for b in (8.0 * problem.n_samples * problem.graph.n_vars, problem.max_bytes))
-        raise BudgetError(f"{problem.n_samples} samples need {needed}; the limit is {limit}. Draw them in parts")
+    needed = 8.0 * problem.n_samples * problem.graph.n_vars
+    if needed > problem.max_bytes:
+        raise over_budget(f"{problem.n_samples} samples need", needed, problem.max_bytes, "Draw them in parts")
 
     def warm(chosen: Method) -> Any:
         return _warm(model or problem.graph, chosen, options.get("init"), pruned)

@@ -208,9 +208,8 @@ class _Tables:
         row = np.full(size // int(card[-1]), -1, np.int64)
         hard = np.empty((closed - opened, 2), np.int64)
         t, n_hard, state, parent = bif_table(
-            tokens.buf, tokens.span, tokens.kind, opened + 1, closed,
-            self.labels, self.first_label[scope], card, table, default, row, hard,
-        )  # fmt: skip
+            tokens.arrays, opened + 1, closed, self.labels, self.first_label[scope], card, table, default, row, hard
+        )
         if state != DONE:
             raise self._error(scope, t, state, parent)
         for t, cell in hard[:n_hard].tolist():

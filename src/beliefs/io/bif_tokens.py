@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from beliefs.errors import FormatError
 from beliefs.io.scanner import LONGEST, shown
-from beliefs.kernels.text.bif import DONE, OPEN_QUOTE, QUOTED, WORD, bif_blocks, bif_tokens
+from beliefs.kernels.text.bif import DONE, OPEN_QUOTE, QUOTED, WORD, Tokens, bif_blocks, bif_tokens
 from beliefs.kernels.text.decimal import Bytes
 from beliefs.typing import Ints
 
@@ -43,6 +44,11 @@ class BifTokens:
             what = "quote" if state == OPEN_QUOTE else "comment"
             raise _error(data, f"the {what} that starts here has no end", place)
         return cls(data, buf, span[:n], kind[:n])
+
+    @cached_property
+    def arrays(self) -> Tokens:
+        """The tokens as kernels take them."""
+        return Tokens(self.buf, self.span, self.kind)
 
     def blocks(self) -> list[tuple[int, int, int]]:
         """Return the first token, the opening and the closing brace of each block."""

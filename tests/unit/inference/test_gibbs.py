@@ -204,7 +204,7 @@ def test_the_budget_is_kept_by_the_plainer_tier_and_then_refused() -> None:
     plain = 40 * (12 * 8 + 48) + 32 * graph.layout.n_edges + 48 * 320 + 16 * graph.layout.n_cells
     wide, narrow = (bl.infer(graph, "gibbs", max_iters=5, max_bytes=b) for b in (10**9, plain))
     np.testing.assert_array_equal(wide.state.states, narrow.state.states)
-    with pytest.raises(bl.BudgetError, match="gibbs needs .* for 8 chains, the limit is"):
+    with pytest.raises(bl.BudgetError, match="gibbs needs .* for 8 chains; the limit is"):
         bl.infer(graph, "gibbs", max_bytes=plain - 1)
 
 

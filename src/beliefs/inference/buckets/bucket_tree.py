@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beliefs.errors import BudgetError
 from beliefs.inference.base import Problem
 from beliefs.inference.buckets.content import partition_by_content
-from beliefs.inference.budget import readable_bytes
+from beliefs.inference.budget import over_budget
 from beliefs.inference.clusters.cluster_tree import factor_slots, lay_tree
 from beliefs.inference.clusters.operands import Clusters, Operands
 from beliefs.inference.clusters.partition import MiniBuckets, partition
@@ -137,10 +136,8 @@ def bucket_tree(
         buckets = partition_by_content(problem, order, ibound, by_content)
     needed = predicted_bytes(buckets, layout, n_arrays)
     if needed > problem.max_bytes or buckets.n_cells > _MOST_CELLS:
-        raise BudgetError(
-            f"{method} with ibound={ibound} needs {readable_bytes(needed)}; the limit is "
-            f"{readable_bytes(problem.max_bytes)}. Lower ibound, raise max_bytes or observe more variables"
-        )
+        advice = "Lower ibound, raise max_bytes or observe more variables"
+        raise over_budget(f"{method} with ibound={ibound} needs", needed, problem.max_bytes, advice)
     if by_content is not None:
         return BucketTree.build(layout, buckets)
     return layout.plan((*kept, "tree"), lambda: BucketTree.build(layout, buckets))

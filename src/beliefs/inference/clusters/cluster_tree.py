@@ -24,11 +24,13 @@ import numpy as np
 
 from beliefs.errors import BudgetError
 from beliefs.inference.base import Problem, Task
-from beliefs.inference.budget import readable_bytes
+from beliefs.inference.budget import over_budget, readable_bytes
 from beliefs.inference.clusters.operands import Clusters, Operands, gather_rows, group
 from beliefs.inference.orders.orders import Order
 from beliefs.kernels.trees.blocks import Tree
 from beliefs.kernels.trees.plan import (
+    ClusterBlocks,
+    OperandReads,
     absorb_clusters,
     choose_blocks,
     eliminate_symbolic,
@@ -124,10 +126,7 @@ def factor_slots(layout: Layout, position: Ints, factors: Ints) -> tuple[Ints, I
     """Return the scopes of some factors by position, and where each cell of their slots comes from and goes to."""
     source, target = np.empty((2, int(layout.factor_size[factors].sum())), np.int64)
     scope_ptr, scope = gather_rows(layout.scope_ptr, layout.scope_vars, factors)
-    factor_cells(
-        layout.card, layout.scope_ptr, layout.scope_vars, position, layout.cell_ptr, layout.table_ptr, factors,
-        scope, source, target,
-    )  # fmt: skip
+    factor_cells(layout.scopes, position, layout.table_ptr, factors, scope, source, target)
     return scope_ptr, scope, source, target
 
 
@@ -143,10 +142,9 @@ def check_work(order: Order, method: str, task: Task) -> None:
 def check_memory(order: Order, n_bytes: float, problem: Problem, method: str) -> None:
     """Raise BudgetError with width, bytes and what to try."""
     if n_bytes > problem.max_bytes:
-        raise BudgetError(
-            f"{method} needs {readable_bytes(n_bytes)}: {order.size} (order {order.method}); the limit is "
-            f"{readable_bytes(problem.max_bytes)}. Raise max_bytes or observe more variables{_instead(problem.task)}"
-        )
+        advice = f"Raise max_bytes or observe more variables{_instead(problem.task)}"
+        size = f": {order.size} (order {order.method})"
+        raise over_budget(f"{method} needs", n_bytes, problem.max_bytes, advice, size)
 
 
 def _instead(task: Task) -> str:
@@ -198,14 +196,10 @@ def lay_tree(
     stride_ptr = np.cumsum(width_of) - width_of
     op_mode, op_map, op_inner = np.zeros((3, op_slot.size), np.int64)
     op_stride = np.empty(int(width_of.sum()), np.int64)
-    n_maps = lay_operands(
-        clusters.axes_ptr, clusters.axes, axes_card, n_outer, block, op_ptr, op_axes_ptr, op_axes, stride_ptr,
-        op_mode, op_map, op_inner, op_stride,
-    )  # fmt: skip
-    maps = np.empty(n_maps, np.uint32)
-    write_maps(
-        clusters.axes_ptr, axes_card, n_outer, block, op_ptr, stride_ptr, op_mode, op_map, op_inner, op_stride, maps
-    )
+    blocks = ClusterBlocks(clusters.axes_ptr, axes_card, n_outer, block)
+    reads = OperandReads(op_ptr, stride_ptr, op_mode, op_map, op_inner, op_stride)
+    maps = np.empty(lay_operands(blocks, clusters.axes, op_axes_ptr, op_axes, reads), np.uint32)
+    write_maps(blocks, reads, maps)
     return Tree(
         clusters.axes_ptr, axes_card, order[clusters.axes], n_outer, clusters.eliminated, block,
         np.concatenate([[0], np.cumsum(cells)]), clusters.temperature, op_ptr, op_slot, op_mode, op_map, op_inner,

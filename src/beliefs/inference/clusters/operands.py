@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beliefs.kernels.trees.operand_groups import group_operands
+from beliefs.kernels.trees.operand_groups import Groups, OperandScopes, group_operands
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Clusters", "Operands", "gather_rows", "group"]
@@ -66,14 +66,12 @@ class Operands:
 def group(clusters: Clusters, operands: Operands, scopes: tuple[Ints, Ints], card: Ints) -> tuple[Clusters, Operands]:
     """Insert a cluster for every group of operands that pays, in front of the cluster it serves."""
     n_old, n_factors = clusters.parent.size, scopes[0].size - 1
-    slot_axes_ptr, slot_axes = operands.slot_axes(clusters, scopes)
     op_ptr = np.searchsorted(operands.cluster, np.arange(n_old + 1))
-    op_group, home, mask, into = (np.empty(operands.slot.size, np.int64) for _ in range(4))
-    n_groups = group_operands(
-        clusters.axes_ptr, clusters.axes, card[clusters.axes], op_ptr, operands.slot, slot_axes_ptr, slot_axes, _GAIN,
-        op_group, home, mask, into,
-    )  # fmt: skip
-    home, mask, into = home[:n_groups], mask[:n_groups], into[:n_groups]
+    read = OperandScopes(op_ptr, operands.slot, *operands.slot_axes(clusters, scopes))
+    groups = Groups(*(np.empty(operands.slot.size, np.int64) for _ in range(4)))
+    n_groups = group_operands(clusters.axes_ptr, clusters.axes, card[clusters.axes], read, _GAIN, groups)
+    op_group = groups.op_group
+    home, mask, into = groups.cluster[:n_groups], groups.mask[:n_groups], groups.into[:n_groups]
     if home.size == 0:
         return clusters, operands
     # new numbers: by the cluster served, deepest groups first, the cluster itself last

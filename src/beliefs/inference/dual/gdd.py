@@ -39,10 +39,9 @@ import numpy as np
 
 from beliefs.deadline import OutOfTime
 from beliefs.driver import Value
-from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task, observed_point_masses
 from beliefs.inference.buckets.bucket_order import few_later_neighbours, ordered_tree
-from beliefs.inference.budget import readable_bytes
+from beliefs.inference.budget import over_budget
 from beliefs.inference.clusters.junction_graph import JunctionGraph
 from beliefs.inference.clusters.partition import MiniBuckets, check_ibound, partition
 from beliefs.inference.dual.joint import JointDescent
@@ -260,20 +259,15 @@ class GDD(Method):
         first = layout.plan(("mini-buckets", order.order.tobytes(), ibound), lambda: partition(layout, order, ibound))
         needed = bucket_bytes(first)
         if needed > max(problem.max_bytes, _TRIFLE) or first.n_cells > _MOST_CELLS:
-            raise BudgetError(
-                f"{self.name} with ibound={ibound} needs {readable_bytes(needed)} for tables; the limit is "
-                f"{readable_bytes(problem.max_bytes)}. Lower ibound or raise max_bytes"
-            )
+            demand = f"{self.name} with ibound={ibound} needs"
+            raise over_budget(demand, needed, problem.max_bytes, "Lower ibound or raise max_bytes", " for tables")
         return ordered_tree(problem, self.order, ibound, tau, self.name, n_arrays=1).buckets
 
     def _check_budget(self, problem: Problem, graph: JunctionGraph) -> None:
         needed = self._n_bytes(problem, graph)
         if needed > max(problem.max_bytes, _TRIFLE):
-            limit = readable_bytes(problem.max_bytes)
-            raise BudgetError(
-                f"{self.name} needs {readable_bytes(needed)} for tables; the limit is {limit}. Raise max_bytes"
-                + ("" if self.ibound is None else ", or lower ibound")
-            )
+            advice = "Raise max_bytes" + ("" if self.ibound is None else ", or lower ibound")
+            raise over_budget(f"{self.name} needs", needed, problem.max_bytes, advice, " for tables")
 
     def _fits(self, problem: Problem, graph: JunctionGraph, n_orders: int) -> bool:
         """Whether several orders may be tried: all graphs are kept, and two sets of tables live side by side."""

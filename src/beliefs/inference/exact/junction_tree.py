@@ -76,29 +76,31 @@ class JunctionTree(Method):
         """Return the elimination order for a problem, kept on the layout; its cost is known before any work."""
         return planned_order(problem, self.order, self.restarts, self.plan_seconds)
 
-    def n_bytes(self, problem: Problem) -> int:
-        """Return the memory that a run needs; raises BudgetError for work beyond all measure."""
-        order = self.planned(problem)
-        check_work(order, self.name, problem.task)
-        return self._tree(problem, order).n_bytes(problem.task)
+    def n_bytes(self, problem: Problem, order: Order | None = None) -> int:
+        """Return the memory that a run needs; raises BudgetError for work beyond all measure.
+
+        ``order`` is what :meth:`planned` has returned, for those who have it.
+        """
+        return self._tree(problem, self.planned(problem) if order is None else order).n_bytes(problem.task)
 
     def report(self, problem: Problem) -> CostReport:
         """Return the cost to print, before paying it; without the memory where the work is beyond all measure."""
         order = self.planned(problem)
         try:
-            return order.report(self.n_bytes(problem))
+            return order.report(self.n_bytes(problem, order))
         except BudgetError:
             return order.report()
 
     def init(self, problem: Problem, warm: object = None) -> TreeRun:
         """Plan, or take the kept plan, and check the budget."""
         order = self.planned(problem)
-        check_work(order, self.name, problem.task)
         tree = self._tree(problem, order)
         check_memory(order, tree.n_bytes(problem.task), problem, self.name)
         return TreeRun(problem, tree, problem.tau)
 
     def _tree(self, problem: Problem, order: Order) -> ClusterTree:
+        """Return the tree of an order, kept on the layout; BudgetError before it is laid out for work of days."""
+        check_work(order, self.name, problem.task)
         key = ("junction_tree", repr(self), order.method, problem.task is Task.MAXIMIZE, problem.query.tobytes())
         layout = problem.graph.layout
         return layout.plan(key, lambda: ClusterTree.build(layout, order, problem.tau, absorb=True))

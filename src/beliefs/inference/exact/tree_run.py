@@ -147,8 +147,5 @@ def slot_marginals(graph: FactorGraph, target: Ints, beliefs: Floats) -> tuple[F
     mu_factor = np.ones(int(layout.table_ptr[-1]))
     scatter(beliefs, target, mu_factor)
     mu_var = observed_point_masses(graph)
-    variable_marginals(
-        layout.card, layout.scope_ptr, layout.scope_vars, layout.table_ptr, layout.var_ptr, layout.var_edges,
-        layout.edge_factor, layout.observed, layout.state_ptr, mu_factor, mu_var,
-    )  # fmt: skip
+    variable_marginals(layout.scopes, layout.adjacency, layout.table_ptr, layout.observed, mu_factor, mu_var)
     return mu_var, mu_factor

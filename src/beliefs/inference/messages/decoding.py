@@ -12,10 +12,11 @@ import numpy as np
 from beliefs.inference.base import Bound, Decoding, Problem, Task
 from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.tiers import Tier
-from beliefs.inference.search.feasible import feasible_state
+from beliefs.inference.search.feasible import feasible_fallback
 from beliefs.inference.search.forest_moves import locally_best
-from beliefs.inference.search.query_value import SECONDS, query_value
+from beliefs.inference.search.query_value import SECONDS, QueryValue, query_value
 from beliefs.kernels.messages.decode import best_states
+from beliefs.typing import Ints
 
 __all__ = ["decoded", "query_decoding"]
 
@@ -33,9 +34,8 @@ def decoded(problem: Problem, tier: Tier, exact: bool, upper: float, n_moves: in
     score = float(graph.log_score(row)) if exact else -np.inf
     if not exact:
         row, score = locally_best(graph, row, problem.seed, n_moves)
-        if score == -np.inf:
-            start = feasible_state(graph, problem.seed)
-            row, score = (row, score) if start is None else locally_best(graph, start, problem.seed)
+        better = feasible_fallback(problem, score, lambda start: locally_best(graph, start, problem.seed))
+        row, score = better or (row, score)
     of_query = problem.task is Task.MARGINAL_MAP
     answer = row[problem.query] if of_query else row
     if exact:
@@ -49,10 +49,11 @@ def query_decoding(problem: Problem, logs: LogMessages, upper: float) -> Decodin
     best_states(problem.graph.layout.state_ptr, logs.finite, logs.zeros, problem.query, states)
     share = _SHARE * problem.time_limit
     budget = (problem.max_bytes, min(SECONDS, share), share)
-    found = query_value(problem.graph, problem.query, states, *budget)
-    if found.value == -np.inf:
-        start = feasible_state(problem.graph, problem.seed)
-        if start is not None:
-            states = start[problem.query]
-            found = query_value(problem.graph, problem.query, states, *budget)
+
+    def evaluated(states: Ints) -> tuple[Ints, QueryValue]:
+        return states, query_value(problem.graph, problem.query, states, *budget)
+
+    states, found = evaluated(states)
+    better = feasible_fallback(problem, found.value, lambda row: evaluated(row[problem.query]))
+    states, found = better or (states, found)
     return Decoding(states, found.value, found.bound, found.lower, max(upper, found.lower))

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.errors import BudgetError
 from beliefs.inference.base import (
     Bound,
     Decoding,
@@ -23,10 +22,11 @@ from beliefs.inference.base import (
     Problem,
     Tables,
     Task,
+    check_possible,
     observed_point_masses,
     zero_probability,
 )  # fmt: skip
-from beliefs.inference.budget import readable_bytes
+from beliefs.inference.budget import over_budget
 from beliefs.inference.messages.decoding import decoded, query_decoding
 from beliefs.inference.messages.log_messages import Assessment, LogMessages
 from beliefs.inference.messages.memory import needed_bytes
@@ -195,8 +195,7 @@ class MessagePassing(Method):
         """Start from uniform messages, or from those of an earlier result."""
         graph, layout = problem.graph, problem.graph.layout
         self._check_budget(problem)
-        if (graph.theta[layout.single_cells] == -np.inf).any():
-            raise zero_probability(graph)
+        check_possible(graph)
         reweighting = self.counting_numbers(problem, warm)
         summed = problem.tau > 0
         schedule = make_schedule(layout, self.schedule, self.order)
@@ -211,11 +210,8 @@ class MessagePassing(Method):
         """Raise if scaled tables, messages, their sums and the order do not fit."""
         needed = needed_bytes(problem.graph.layout, self.certifies)
         if needed > max(problem.max_bytes, _TRIFLE):
-            limit = readable_bytes(problem.max_bytes)
-            raise BudgetError(
-                f"{self.name} needs {readable_bytes(needed)} for messages and tables; the limit is {limit}. "
-                "Raise max_bytes"
-            )
+            demand, purpose = f"{self.name} needs", " for messages and tables"
+            raise over_budget(demand, needed, problem.max_bytes, "Raise max_bytes", purpose)
 
     def step(self, state: MessageState) -> float:
         """Run every pass once; the residual is the largest change of a variable's marginal (or of a message)."""

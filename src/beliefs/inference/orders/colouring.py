@@ -53,15 +53,7 @@ def colouring(layout: Layout) -> Colouring:
 
 def _coloured(layout: Layout) -> Colouring:
     colours = np.empty(layout.n_vars, np.int64)
-    n_colours = greedy_colours(
-        layout.scope_ptr,
-        layout.scope_vars,
-        layout.var_ptr,
-        layout.var_edges,
-        layout.edge_factor,
-        np.full(layout.n_vars, -1, np.int64),
-        colours,
-    )
+    n_colours = greedy_colours(layout.scopes, layout.adjacency, np.full(layout.n_vars, -1, np.int64), colours)
     sizes = np.bincount(colours, minlength=n_colours)
     return Colouring(
         frozen_ints(np.argsort(colours, kind="stable"), "colour order"),

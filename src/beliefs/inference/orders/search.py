@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from beliefs.deadline import check_time, now
-from beliefs.kernels.orders.graph import connected_components, primal_graph, strip_simplicial
+from beliefs.kernels.orders.graph import EliminationGraph, connected_components, primal_graph, strip_simplicial
+from beliefs.kernels.orders.greedy import GreedyScores
 from beliefs.kernels.orders.search import (
     LOG_MIN_FILL,
     MIN_DEGREE,
@@ -58,10 +59,7 @@ class _Part:
     """One connected component as a graph of its own, and the best order found for it."""
 
     members: Ints
-    ptr: Ints
-    adj: Ints
-    card: Floats
-    stage: Ints
+    graph: EliminationGraph
     order: Ints
     cells: float = np.inf
     runs: int = 0
@@ -146,10 +144,7 @@ class InteractionGraph:
         return [
             _Part(
                 members[a:b],
-                ptr[a : b + 1] - ptr[a],
-                adj[ptr[a] : ptr[b]] - a,
-                card[a:b],
-                stage[a:b],
+                EliminationGraph(ptr[a : b + 1] - ptr[a], adj[ptr[a] : ptr[b]] - a, card[a:b], stage[a:b]),
                 members[a:b],
             )
             for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist())
@@ -182,11 +177,10 @@ def _search_part(part: _Part, criteria: Ints, restarts: int, max_ops: float, see
     n = part.members.size
     state = np.array([_mixed(seed)], np.uint64)
     order, cells_of = np.empty(n, np.int64), np.empty(n)
-    graph = part.ptr, part.adj, part.card, part.stage
-    cells, spent, runs, criterion = search_keys(*graph, criteria, restarts, max_ops, state, order, cells_of)
+    cells, spent, runs, criterion = search_keys(part.graph, criteria, restarts, max_ops, state, order, cells_of)
     left = allowance(cells, max_ops) - (spent if restarts < 0 else 0.0)
     if criteria.size > 1 and cells < _HOPELESS and left > 0:
-        cells = refine_order(*graph, left, state, order, cells_of)
+        cells = refine_order(part.graph, left, state, order, cells_of)
     part.runs += runs
     part.keep(order, cells, criterion)
 
@@ -202,7 +196,7 @@ def _search_large(part: _Part, criteria: Ints, restarts: int, max_ops: float, se
     """Greedy runs on adjacency lists."""
     n = part.members.size
     weights = np.empty((3, n))
-    even = vertex_weights(part.card, weights)
+    even = vertex_weights(part.graph.card, weights)
     if criteria.size > 1:
         criteria = np.array((MIN_FILL,) if even else (MIN_FILL, LOG_MIN_FILL), np.int64)
     generator, key, spent, turn = np.random.default_rng(seed & 0x7FFFFFFF), np.ones(n), 0.0, 0
@@ -223,26 +217,15 @@ def _search_large(part: _Part, criteria: Ints, restarts: int, max_ops: float, se
 
 def _sparse_run(part: _Part, weights: Floats, criterion: int, key: Floats) -> tuple[Ints, float, float]:
     """Return an order, its cells (``inf`` if it was given up) and the operations of one greedy run."""
-    n, places, max_ops = key.size, 3 * part.adj.size + 16 * key.size, _MAX_LARGE_OPS
+    graph, n = part.graph, key.size
+    places, max_ops = 3 * graph.adj.size + 16 * n, _MAX_LARGE_OPS
     weight = weights[{MIN_FILL: 0, MIN_DEGREE: 0, WEIGHTED_MIN_FILL: 2}.get(criterion, 1)]
-    fill, mass, order = np.empty(n), np.empty(n), np.empty(n, np.int64)
+    scores = GreedyScores(criterion <= WEIGHTED_MIN_FILL, weight, np.empty(n), np.empty(n), key)
+    order = np.empty(n, np.int64)
     while True:
-        sparse_fill_scores(part.ptr, part.adj, weight, fill, mass)
-        cells, ops = sparse_elimination(
-            part.ptr,
-            part.adj,
-            part.card,
-            part.stage,
-            weight,
-            criterion <= WEIGHTED_MIN_FILL,
-            fill,
-            mass,
-            key,
-            part.cells,
-            max_ops,
-            np.empty(places, np.uint32),
-            order,
-        )
+        sparse_fill_scores(graph.ptr, graph.adj, weight, scores.fill, scores.mass)
+        pool = np.empty(places, np.uint32)
+        cells, ops = sparse_elimination(graph, scores, part.cells, max_ops, pool, order)
         if cells != -2.0:
             return order, cells if cells >= 0 else np.inf, ops
         places *= 2

@@ -36,7 +36,7 @@ def choose(problem: Problem) -> tuple[Method, str]:
         remedy = " (or ask for junction_tree by name)" if problem.time_limit == math.inf else " (or raise time_limit)"
         remedy = remedy if order.seconds < MOST_SECONDS else ""
     else:
-        needed = exact.n_bytes(problem)
+        needed = exact.n_bytes(problem, order)
         if needed <= problem.max_bytes:
             return exact, f"exact inference fits: {order.size}"
         limit = readable_bytes(problem.max_bytes)

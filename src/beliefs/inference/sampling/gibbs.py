@@ -30,9 +30,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Marginals, Method, Problem, Samples, Task
-from beliefs.inference.budget import readable_bytes
+from beliefs.inference.budget import over_budget
 from beliefs.inference.sampling.chains import Chains, Start, resumed_states, starting_states
 from beliefs.inference.sampling.sweeps import Pairs, Schedule, Sweeper
 from beliefs.options import MANY, check_integer, check_option, is_word
@@ -104,8 +103,8 @@ class Gibbs(Method):
         needed = layout.n_vars * (12 * n_chains + 48) + 32 * layout.n_edges + 48 * layout.n_states
         needed += 16 * int(layout.table_ptr[-1]) if problem.task is Task.INFER else 0
         if needed > problem.max_bytes:
-            limit = readable_bytes(problem.max_bytes)
-            raise BudgetError(f"gibbs needs {readable_bytes(needed)} for {n_chains} chains, the limit is {limit}")
+            advice = "Raise max_bytes, or run fewer chains"
+            raise over_budget(f"{self.name} needs", needed, problem.max_bytes, advice, f" for {n_chains} chains")
         pairs = None
         if needed + Pairs.n_bytes(layout) <= problem.max_bytes:
             pairs = Pairs.of(layout, schedule, self.schedule)

@@ -24,7 +24,7 @@ import numpy as np
 from beliefs.deadline import check_time
 from beliefs.driver import Value
 from beliefs.errors import UnsupportedError
-from beliefs.inference.base import Decoding, Marginals, Method, Problem, Samples, Task, zero_probability
+from beliefs.inference.base import Decoding, Marginals, Method, Problem, Samples, Task, check_possible
 from beliefs.inference.clusters.partition import partition
 from beliefs.inference.orders.chosen import chosen_order
 from beliefs.inference.orders.orders import Order
@@ -106,9 +106,8 @@ class CutsetSearch(Method):
     def init(self, problem: Problem, warm: Any = None) -> QuerySearch:
         """Choose the cutset and plan its values; go on from the states of an earlier search where there is one."""
         graph = problem.graph
+        check_possible(graph)
         layout = graph.layout
-        if (graph.theta[layout.cell_ptr[layout.factor_size == 1]] == -math.inf).any():
-            raise zero_probability(graph)
         query = cutset(layout, chosen_order(problem, "auto"), self.log2_cells)
         if not query.size:
             raise UnsupportedError("there is nothing to cut: exact inference is cheap")

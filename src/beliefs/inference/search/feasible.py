@@ -12,16 +12,21 @@ Without hard zeros the state is drawn uniformly.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import numpy as np
 
 from beliefs.deadline import stop_flag
-from beliefs.inference.base import zero_probability
-from beliefs.kernels.search.feasible import FOUND, PROVED, find_feasible
+from beliefs.inference.base import Problem, check_possible, zero_probability
+from beliefs.kernels.search.feasible import FOUND, PROVED, HardTables, find_feasible
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["EFFORT", "best_of_each", "feasible_state"]
+__all__ = ["EFFORT", "best_of_each", "feasible_fallback", "feasible_state"]
+
+T = TypeVar("T")
 
 EFFORT = 300_000_000  # cells read; about a second
 
@@ -53,22 +58,29 @@ def feasible_state(
     """
     layout = graph.layout
     states = graph.evidence_states.copy()
+    check_possible(graph)
     hard = hard_factors(graph)
-    if (hard & (layout.factor_size == 1)).any():
-        raise zero_probability(graph)
     generator = np.random.default_rng(seed)
     if not hard.any():
         drawn = generator.integers(layout.card) if scores is None else best_of_each(layout, scores)
         return np.where(states < 0, drawn, states)
     found = find_feasible(
-        layout.card, layout.state_ptr, layout.scope_ptr, layout.scope_vars, layout.cell_ptr, layout.var_ptr,
-        layout.var_edges, layout.edge_factor, graph.theta, hard, layout.edge_stride, _message_ptr(layout),
+        layout.scopes, layout.adjacency, HardTables(graph.theta, hard, layout.edge_stride, layout.message_ptr),
         np.array([effort], np.int64), stop_flag(), generator.integers(1, 2**63, size=1, dtype=np.uint64),
         np.zeros(0) if scores is None else np.array(scores, np.float64), states,
     )  # fmt: skip
     if found == PROVED:
         raise zero_probability(graph)
     return states if found == FOUND else None
+
+
+def feasible_fallback(problem: Problem, value: float, evaluate: Callable[[Ints], T]) -> T | None:
+    """Return what ``evaluate`` makes of a state of positive weight, where the ``value`` at hand is -inf.
+
+    None where the value is larger already, and where no such state was found.
+    """
+    start = feasible_state(problem.graph, problem.seed) if value == -np.inf else None
+    return None if start is None else evaluate(start)
 
 
 def best_of_each(layout: Layout, scores: Floats) -> Ints:
@@ -87,8 +99,3 @@ def hard_factors(graph: FactorGraph) -> Bools:
     n_zeros = np.concatenate([[0], np.cumsum(graph.theta == -np.inf)])
     hard: Bools = n_zeros[layout.cell_ptr + layout.factor_size] > n_zeros[layout.cell_ptr]
     return hard
-
-
-def _message_ptr(layout: Layout) -> Ints:
-    ends: Ints = np.cumsum(layout.card[layout.scope_vars])
-    return ends - layout.card[layout.scope_vars]

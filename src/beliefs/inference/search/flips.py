@@ -17,7 +17,7 @@ import numpy as np
 
 from beliefs.inference.search.query_value import QueryPlan
 from beliefs.kernels.search.clamped import clamped_cells
-from beliefs.kernels.search.flip_gains import flip_gains
+from beliefs.kernels.search.flip_gains import Slices, flip_gains
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 
@@ -47,9 +47,8 @@ class Flips:
         clamped_cells(tree.cells, tree.local.table_ptr, *tree.shifts, row, cells)
         gain = np.full(lay.n_states, -np.inf)
         flip_gains(
-            self.query, lay.card, lay.state_ptr, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.var_ptr,
-            lay.var_edges, lay.edge_factor, lay.edge_stride, self.graph.theta, self.sliced, tree.local.table_ptr,
-            cells, run.distribute()[1], row, gain,
+            self.query, lay.scopes, lay.adjacency, lay.edge_stride, self.graph.theta,
+            Slices(self.sliced, tree.local.table_ptr, cells, run.distribute()[1]), row, gain,
         )  # fmt: skip
         return gain
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.inference.search.icm import ascended, checked_assignment
-from beliefs.kernels.search.forest_moves import forest_move, induced_forest
+from beliefs.kernels.search.forest_moves import Beliefs, Forest, forest_move, induced_forest
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Ints
@@ -37,30 +37,26 @@ class Forests:
         self.order = np.flatnonzero(~layout.observed & (layout.card > 1))
         self.random = np.random.default_rng(seed).integers(1, 2**63, size=1, dtype=np.uint64)
         self.hard = bool((graph.theta == -np.inf).any())
-        self.free: Bools = np.zeros(n_vars, np.bool_)
-        self.ints = [np.empty(n, np.int64) for n in (n_vars, n_vars, layout.n_factors, widest, widest)]
-        self.zeros, self.scores = np.empty(layout.n_states), np.empty(layout.n_states)
-        self.best_zeros, self.best_scores = (np.empty(int(layout.card.max())) for _ in range(2))
+        reached, parent, self.member, axes, digit = (
+            np.empty(n, np.int64) for n in (n_vars, n_vars, layout.n_factors, widest, widest)
+        )
+        self.forest = Forest(np.zeros(n_vars, np.bool_), reached, parent)
+        n_states, most = layout.n_states, int(layout.card.max())
+        beliefs, best = (np.empty(n_states), np.empty(n_states)), (np.empty(most), np.empty(most))
+        self.beliefs = Beliefs(*beliefs, *best, axes, digit)
 
     def draw(self) -> Bools:
         """Return the variables of a new random maximal forest, ``(n_vars,)``."""
-        lay = self.graph.layout
-        leader, seen_by, member, _, _ = self.ints
-        induced_forest(
-            lay.scope_ptr, lay.scope_vars, lay.var_ptr, lay.var_edges, lay.edge_factor, self.order, self.random,
-            leader, member, seen_by, self.free,
-        )  # fmt: skip
-        return self.free
+        free, leader, seen_by = self.forest  # a move writes the scratch anew
+        induced_forest(self.graph.layout.adjacency, self.order, self.random, leader, self.member, seen_by, free)
+        return free
 
     def improve(self, states: Ints) -> int:
         """Move the trees of the present forest to their best states, in place; return how many improved."""
         lay = self.graph.layout
-        reached, parent, _, axes, digit = self.ints
         return forest_move(
-            lay.card, lay.state_ptr, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.var_ptr, lay.var_edges,
-            lay.edge_factor, self.graph.theta, self.stride, self.hard, self.free, reached, parent, axes,
-            digit, self.best_zeros, self.best_scores, self.zeros, self.scores, states,
-        )  # fmt: skip
+            lay.scopes, lay.adjacency, self.graph.theta, self.stride, self.hard, self.forest, self.beliefs, states
+        )
 
 
 def forest_moves(

@@ -48,10 +48,7 @@ def ascended(graph: FactorGraph, assignment: Ints, order: Ints | None = None) ->
     visited = np.arange(layout.n_vars) if order is None else np.array(order, np.int64)
     active = np.ones(layout.n_vars, np.bool_)
     stride = layout.edge_stride
-    while conditional_modes(
-        layout.card, layout.scope_ptr, layout.scope_vars, layout.cell_ptr, layout.var_ptr, layout.var_edges,
-        layout.edge_factor, graph.theta, stride, visited, states, active,
-    ):  # fmt: skip
+    while conditional_modes(layout.scopes, layout.adjacency, graph.theta, stride, visited, states, active):
         pass
     return states
 

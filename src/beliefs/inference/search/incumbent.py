@@ -12,7 +12,7 @@ import math
 from beliefs.driver import Value
 from beliefs.inference.base import Bound, Decoding, Problem, Task
 from beliefs.inference.rounding import meet, widened
-from beliefs.inference.search.feasible import feasible_state
+from beliefs.inference.search.feasible import feasible_fallback
 from beliefs.inference.search.forest_moves import locally_best
 from beliefs.inference.search.query_value import QueryEvaluator, QueryValue
 from beliefs.typing import Ints
@@ -82,24 +82,26 @@ class Incumbent:
         problem = self.problem
         assert self._row is not None
         if self.evaluator is None:
-            self.offer(locally_best(problem.graph, self._row, problem.seed)[0])
-            if self.best.value == -math.inf:
-                start = feasible_state(problem.graph, problem.seed)
-                if start is not None:
-                    self.offer(locally_best(problem.graph, start, problem.seed)[0])
+            self._offer_nearby(self._row)
+            feasible_fallback(problem, self.best.value, self._offer_nearby)
             best = self.best.value
             return Decoding(self._row, best, Bound.ESTIMATE, best, _above(best, value))
         found = self.best
         if found.value == -math.inf:
-            found = self.evaluator.value(self._row[problem.query], _LAST * problem.time_limit)
-        if found.value == -math.inf:
-            start = feasible_state(problem.graph, problem.seed)
-            if start is not None:
-                self._row = start
-                found = self.evaluator.value(start[problem.query], _LAST * problem.time_limit)
-        self.best = found
+            found = self._evaluated(self._row)
+        self.best = found = feasible_fallback(problem, found.value, self._evaluated) or found
         states = self._row[problem.query]
         return Decoding(states, found.value, found.bound, found.lower, _above(found.lower, value))
+
+    def _offer_nearby(self, row: Ints) -> None:
+        """Offer a joint state after local search."""
+        self.offer(locally_best(self.problem.graph, row, self.problem.seed)[0])
+
+    def _evaluated(self, row: Ints) -> QueryValue:
+        """Take a joint state as the answer; return the value of the query's part, or bounds on it."""
+        assert self.evaluator is not None
+        self._row = row
+        return self.evaluator.value(row[self.problem.query], _LAST * self.problem.time_limit)
 
 
 def _above(lower: float, value: Value) -> float:

@@ -8,14 +8,13 @@ method stops; otherwise it goes on until a limit of the door is met.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.inference.base import Decoding, Method, Problem, Task, zero_probability
+from beliefs.inference.base import Decoding, Method, Problem, Task, check_possible
 from beliefs.inference.search.query_search import QuerySearch
 from beliefs.options import check_integer
 
@@ -56,9 +55,7 @@ class LocalSearch(Method):
 
     def init(self, problem: Problem, warm: Any = None) -> QuerySearch:
         """Plan the values; go on from the states of an earlier result where there is one."""
-        layout, graph = problem.graph.layout, problem.graph
-        if (graph.theta[layout.cell_ptr[layout.factor_size == 1]] == -math.inf).any():
-            raise zero_probability(graph)
+        check_possible(problem.graph)
         search = QuerySearch(problem)
         if warm is not None and np.array_equal(warm[0], search.query):
             search.start(warm[1])

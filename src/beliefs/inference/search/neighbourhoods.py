@@ -15,7 +15,7 @@ import numpy as np
 
 from beliefs.inference.orders.orders import Order
 from beliefs.inference.search.clamped import ClampedTree
-from beliefs.kernels.orders.bounded import bounded_order
+from beliefs.kernels.orders.bounded import Region, bounded_order
 from beliefs.kernels.orders.graph import connected_components, primal_graph
 from beliefs.kernels.search.clamped import grow_region
 from beliefs.model.layout import Layout
@@ -95,7 +95,7 @@ class Neighbourhoods:
         extra = max(1.0, np.log2(budget / self.sums.total_cells)) if self.sums.total_cells > _MANY_CELLS else 1.0
         order, clamped = np.empty(members.size, np.int64), np.zeros(members.size, np.bool_)
         n_free, largest, cells = bounded_order(
-            self.ptr, self.adj, self.bits, members, summed, self.rank[members], self._scratch, extra, budget,
+            self.ptr, self.adj, self.bits, Region(members, summed, self.rank[members]), self._scratch, extra, budget,
             self.random, order, clamped,
         )  # fmt: skip
         place = np.cumsum(~clamped) - 1

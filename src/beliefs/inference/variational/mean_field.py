@@ -40,9 +40,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Marginals, Method, Problem, Task
-from beliefs.inference.budget import readable_bytes
+from beliefs.inference.budget import over_budget
 from beliefs.inference.rounding import certified
 from beliefs.inference.search.feasible import EFFORT, feasible_state, hard_factors
 from beliefs.inference.search.icm import icm
@@ -127,10 +126,8 @@ class MeanField(Method):
         kind = ForestField if self.structure == "tree" else naive_field(graph.layout, hard)
         needed = kind.n_bytes(graph.layout, hard, self.restarts + 1)
         if needed > problem.max_bytes:
-            raise BudgetError(
-                f"{self} needs {readable_bytes(needed)} for marginals and tables; the limit is "
-                f"{readable_bytes(problem.max_bytes)}. Raise max_bytes or observe more variables"
-            )
+            advice = "Raise max_bytes or observe more variables"
+            raise over_budget(f"{self} needs", needed, problem.max_bytes, advice, " for marginals and tables")
         field = kind(graph, hard, self.schedule)
         runs = [_started(field, problem.seed, r, warm) for r in range(self.restarts + 1)]
         return MeanFieldState(field, runs, problem.threads, warm is None or warm.forward)

@@ -193,9 +193,7 @@ def _pairwise_orders(layout: Layout, schedule: str) -> Orders:
 def _interleaved(layout: Layout) -> Orders:
     items = read_only(np.flatnonzero(np.diff(layout.var_ptr) > 0))
     order = np.empty(items.size, np.int64)
-    list_schedule(
-        items, _DELAY, layout.scope_ptr, layout.scope_vars, layout.var_ptr, layout.var_edges, layout.edge_factor, order
-    )
+    list_schedule(items, _DELAY, layout.scopes, layout.adjacency, order)
     return Orders.raster(order)
 
 

@@ -76,22 +76,24 @@ def _largest_first(
 
 
 def partition_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """Play mini-bucket elimination; return cluster offsets, cluster scopes, parents and each factor's cluster.
+    """Eliminate by mini-buckets, by scopes alone; return cluster offsets and scopes, parents and factors' clusters.
 
-    As :func:`play_mini_buckets` writes them, with room until they fit.
+    As :func:`eliminate_mini_buckets` writes them, with room until they fit.
     """
     n_factors = scope_ptr.size - 1
     n_most, n_axes = n_vars + n_factors + 16, 2 * scope.size + 16
     while True:
         ptr, axes, host = np.empty(n_most, np.int64), np.empty(n_axes, np.int64), np.empty(n_most, np.int64)
-        n = play_mini_buckets(scope_ptr, scope, n_vars, most, ptr, axes, host)
+        n = eliminate_mini_buckets(scope_ptr, scope, n_vars, most, ptr, axes, host)
         if n >= 0:
             return ptr[: n + 1].copy(), axes[: ptr[n]].copy(), host[n_factors : n_factors + n].copy(), host[:n_factors]
         n_most, n_axes = 4 * n_most, 4 * n_axes + most
 
 
 @twofold_kernel(cost=3.0)
-def play_mini_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int, ptr: Ints, axes: Ints, host: Ints) -> int:
+def eliminate_mini_buckets(
+    scope_ptr: Ints, scope: Ints, n_vars: int, most: int, ptr: Ints, axes: Ints, host: Ints
+) -> int:
     """Write cluster offsets and scopes, and the clusters of factors, then of messages; return how many there are.
 
     -1 if there is too little room in ``ptr``, ``axes`` or ``host``.

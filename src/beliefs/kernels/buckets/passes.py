@@ -23,6 +23,7 @@ from beliefs.kernels.trees.blocks import (
     add_block,
     advance,
     cluster_view,
+    largest_block,
     odometer,
     rewind,
     sum_block,
@@ -35,7 +36,7 @@ __all__ = ["backward_pass", "decode_buckets", "forward_pass", "matching_pass"]
 _LEAST_WEIGHT = 1e-6  # share of its variable's temperature that a replica keeps
 _MOST_WEIGHT = 100.0  # of a negative one, relative to the temperature; more only up to the span of the potentials
 _MOST_SHIFT = 8.0  # relative to that span
-_SMOOTH = 0.1  # temperature at which sums hear of a maximum above them
+_SMOOTH = 0.1  # temperature at which sums receive the max-marginal of a parent
 
 
 @kernel
@@ -46,14 +47,12 @@ def forward_pass(tree: Tree, weight: Floats, tables: Floats) -> float:
     ended it. Equivalent, bucket by bucket, to ``w * logsumexp(sum(operands) / w, axis=0)``. Cost: one ``exp`` a cell
     of every cluster.
     """
-    offset, digit = odometer(tree)
-    columns, cells = bucket_scratch(tree)
-    rows, base = np.empty(cells), np.empty(columns)
+    scratch = bucket_scratch(tree)
     total = 0.0
     for c in range(tree.block.size):
         if tree.stop[0] != 0:
             return math.nan
-        extreme = eliminate_bucket(tree, c, weight[c], tables, offset, digit, rows, base)
+        extreme = eliminate_bucket(tree, c, weight[c], tables, scratch)
         if extreme == -math.inf:
             return -math.inf
         if tree.axes_ptr[c + 1] - tree.axes_ptr[c] == 1:  # nothing is left: a root
@@ -148,9 +147,7 @@ def matching_pass(
     leaves shifts and weights half moved.
     Cost: of split variables, three ``exp`` a cell; of the others, one.
     """
-    offset, digit = odometer(tree)
-    columns, cells = bucket_scratch(tree)
-    rows, base, slope = np.empty(cells), np.empty(columns), np.empty(columns)
+    scratch = bucket_scratch(tree)
     most = 1
     for c in range(tree.block.size):
         most = max(most, tree.axes_card[tree.axes_ptr[c]])
@@ -168,15 +165,13 @@ def matching_pass(
             moment, entropy = np.empty(2 * n * most), np.empty(2 * n)
         if n > 1:
             for r in range(n):
-                entropy[r] = measure_bucket(
-                    tree, c + r, weight[c + r], tables, back, offset, digit, rows, base, slope,
-                    moment[r * k : (r + 1) * k],
-                )  # fmt: skip
+                own = moment[r * k : (r + 1) * k]
+                entropy[r] = measure_bucket(tree, c + r, weight[c + r], tables, back, scratch, own)
             _shift(moment, weight[c:end], n, k, step, far, _MOST_SHIFT * span, shift_at[c:end], tables)
             if weight_step > 0.0 and weight[c] != 0.0:
                 _move_weights(weight[c:end], entropy[:n], weight_step, span)
         for r in range(c, end):
-            extreme = eliminate_bucket(tree, r, weight[r], tables, offset, digit, rows, base)
+            extreme = eliminate_bucket(tree, r, weight[r], tables, scratch)
             if extreme == -math.inf:
                 return -math.inf
             if tree.axes_ptr[r + 1] - tree.axes_ptr[r] == 1:
@@ -212,10 +207,10 @@ def max_block(mode: int, cells: BlockMaps, inner: int, block: Floats, at: int, t
 
 
 @kernel
-def _hear(
+def _send_back(
     own: Floats, message: Floats, weight: float, parent_weight: float, ratio: float, root: bool, back: Floats
 ) -> None:
-    """Turn what a parent left at a separator, its belief or (weight 0) max-marginal, into the backward message.
+    """Send a parent's belief of a separator, or (weight 0) its max-marginal, to the child as the backward message.
 
     ``own`` becomes the belief of the separator where ``weight`` is not 0; ``ratio`` is that of the weights where both
     are 0.
@@ -253,8 +248,7 @@ def backward_pass(
     in scratch of the size of all messages. Cost: one ``exp`` a cell of the clusters that have children.
     """
     offset, digit = odometer(tree)
-    columns, _ = bucket_scratch(tree)
-    row, maps, slot_ptr = np.empty(columns), tree.maps, tree.slot_ptr
+    row, maps, slot_ptr = np.empty(largest_block(tree)), tree.maps, tree.slot_ptr
     start = slot_ptr[first_message]
     held = np.zeros(tables.size - start)  # beliefs, or max-marginals below a cluster of weight 0
     for c in range(tree.block.size - 1, -1, -1):
@@ -267,7 +261,7 @@ def backward_pass(
         above, ratio = 1.0, 1.0
         if parent[c] >= 0:
             above, ratio = weight[parent[c]], replicas[parent[c]] / replicas[c]
-        _hear(own, message, w, above, ratio, parent[c] < 0, back[base:end])
+        _send_back(own, message, w, above, ratio, parent[c] < 0, back[base:end])
         n_children = 0
         for k in range(n_ops):
             if slots[k] >= first_message:

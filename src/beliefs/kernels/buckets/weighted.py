@@ -14,26 +14,37 @@ with the backward message :math:`b` of the parent; see :mod:`beliefs.inference.b
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
-from beliefs.kernels.trees.blocks import Tree, advance, cluster_view, rewind
+from beliefs.kernels.trees.blocks import Tree, advance, cluster_view, largest_block, odometer, rewind
 from beliefs.kernels.trees.log import add_operands
 from beliefs.typing import Floats, Ints
 
-__all__ = ["bucket_scratch", "eliminate_bucket", "measure_bucket"]
+__all__ = ["BucketScratch", "bucket_scratch", "eliminate_bucket", "measure_bucket"]
+
+
+class BucketScratch(NamedTuple):
+    """Scratch for any one bucket of a tree."""
+
+    offset: Ints  # of the operands; see `odometer`
+    digit: Ints  # of the axes
+    rows: Floats  # (cells of the largest block of a table,)
+    base: Floats  # (columns of the longest block,)
+    slope: Floats  # (columns of the longest block,)
 
 
 @kernel
-def bucket_scratch(tree: Tree) -> tuple[int, int]:
-    """Return the sizes of the longest block of columns and of the largest block of a table."""
-    columns, cells = 1, 1
+def bucket_scratch(tree: Tree) -> BucketScratch:
+    """Return scratch for the largest bucket."""
+    offset, digit = odometer(tree)
+    columns, cells = largest_block(tree), 0
     for c in range(tree.block.size):
-        columns = max(columns, tree.block[c])
         cells = max(cells, tree.block[c] * tree.axes_card[tree.axes_ptr[c]])
-    return columns, cells
+    return BucketScratch(offset, digit, np.empty(cells), np.empty(columns), np.empty(columns))
 
 
 @kernel
@@ -71,10 +82,9 @@ def power_sum(rows: Floats, weight: float, out: Floats, base: Floats) -> None:
 
 
 @kernel
-def eliminate_bucket(
-    tree: Tree, c: int, weight: float, tables: Floats, offset: Ints, digit: Ints, rows: Floats, base: Floats
-) -> float:
+def eliminate_bucket(tree: Tree, c: int, weight: float, tables: Floats, scratch: BucketScratch) -> float:
     """Write the message of cluster ``c`` to its slot; return its largest entry (its least for a negative weight)."""
+    offset, digit, rows, base, _ = scratch
     slots, modes, starts, _, extents, strides, n_fast = cluster_view(tree, c)
     n_ops, size, n_outer = slots.size - 1, tree.block[c], tree.n_outer[c]
     cells = size * extents[0]
@@ -150,23 +160,14 @@ def block_moments(
 
 @kernel
 def measure_bucket(
-    tree: Tree,
-    c: int,
-    weight: float,
-    tables: Floats,
-    back: Floats,
-    offset: Ints,
-    digit: Ints,
-    rows: Floats,
-    base: Floats,
-    slope: Floats,
-    moment: Floats,
+    tree: Tree, c: int, weight: float, tables: Floats, back: Floats, scratch: BucketScratch, moment: Floats
 ) -> float:
     r"""Write the log marginal of cluster ``c`` on its variable to ``moment``; return its conditional entropy.
 
     With weight 0, the max-marginal :math:`\max_s u(x,s) + b(s)` and entropy 0. Log marginals are at least -700. The
     message is written too.
     """
+    offset, digit, rows, base, slope = scratch
     slots, modes, starts, _, extents, strides, n_fast = cluster_view(tree, c)
     n_ops, size, n_outer = slots.size - 1, tree.block[c], tree.n_outer[c]
     k = extents[0]

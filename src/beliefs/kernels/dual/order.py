@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.primitives.heap import pop, put
+from beliefs.kernels.primitives.heap import Heap, pop, put
 from beliefs.typing import Ints
 
 __all__ = ["fewest_factors_order"]
@@ -23,17 +23,17 @@ def fewest_factors_order(
     """
     n_vars, most = var_ptr.size - 1, float(edge_factor.size + 1)
     left, done = np.diff(scope_ptr), np.zeros(n_vars, np.bool_)
-    heap, place, size = np.empty(n_vars, np.int64), np.full(n_vars, -1, np.int64), np.zeros(1, np.int64)
-    key = np.zeros(n_vars)
+    key, size = np.zeros(n_vars), np.zeros(1, np.int64)
+    heap = Heap(np.empty(n_vars, np.int64), np.full(n_vars, -1, np.int64), key, size)
     for v in range(n_vars):
         if stage[v] >= 0:
             key[v] = stage[v] * most
             for i in range(var_ptr[v], var_ptr[v + 1]):
                 key[v] += 1.0 if left[edge_factor[var_edges[i]]] > 1 else 0.0
-            put(heap, place, key, size, v)
+            put(heap, v)
     n = 0
     while size[0] > 0:
-        v = pop(heap, place, key, size)
+        v = pop(heap)
         done[v] = True
         order[n] = v
         n += 1
@@ -45,5 +45,5 @@ def fewest_factors_order(
                     u = scope_vars[e]
                     if not done[u]:
                         key[u] -= 1.0
-                        put(heap, place, key, size, u)
+                        put(heap, u)
     return n

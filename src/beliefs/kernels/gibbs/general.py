@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.orders.greedy import Bits
 from beliefs.kernels.primitives.elementary import fast_exp
 from beliefs.kernels.primitives.random import stream, uniform
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Bits, Floats, Ints
 
 __all__ = [
     "PART",

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.orders.greedy import ONE, ZERO, Bits, lowest
-from beliefs.kernels.orders.windows import draw
-from beliefs.kernels.primitives.heap import pop, put
-from beliefs.typing import Bools, Floats, Ints
+from beliefs.kernels.orders.greedy import ONE, ZERO, lowest
+from beliefs.kernels.primitives.heap import Heap, pop, put
+from beliefs.kernels.primitives.xorshift import draw
+from beliefs.typing import Bits, Bools, Floats, Ints
 
-__all__ = ["bounded_order"]
+__all__ = ["Region", "bounded_order"]
 
 _UNEVEN = 8.0  # the largest cliques are about so many times larger than the average one
+
+
+class Region(NamedTuple):
+    """Variables that may be free."""
+
+    members: Ints  # (n_members,)
+    summed: Bools  # (n_members,) which are summed: they come before all others and are never clamped
+    rank: Ints  # (n_members,) their turn among these, where it is not negative
 
 
 @twofold_kernel
@@ -96,25 +105,26 @@ def _room(i: int, near: Ints, degree: int, summed: Bools, own: Floats, extra: fl
 
 @twofold_kernel(cost=20.0)
 def bounded_order(
-    ptr: Ints, adj: Ints, bits: Floats, members: Ints, summed: Bools, rank: Ints, local: Ints, extra: float,
-    budget: float, random: Bits, order: Ints, clamped: Bools,
+    ptr: Ints, adj: Ints, bits: Floats, region: Region, local: Ints, extra: float, budget: float, random: Bits,
+    order: Ints, clamped: Bools,
 ) -> tuple[int, float, float]:  # fmt: skip
     """Choose which variables to clamp so that the others can be eliminated cheaply, and their order.
 
-    Greedy elimination by the smallest clique, ties at random, sum variables (``summed``) before all others; these in
-    the order of their ``rank (n_members,)`` where it is not negative. Where the next clique is larger than its share
-    of what is left of the ``budget`` (cells of all cliques), the variable of most neighbours in it that is not summed
-    is clamped instead. A sum variable may always have a clique of ``extra`` bits beyond that of its sums alone, which
-    are never cut. ``ptr, adj`` is the interaction graph, ``bits (n_vars,)`` the logs to base 2 of the cardinalities,
-    ``members`` the variables that may be free; ``local (n_vars,)`` is scratch of -1. Writes ``order`` (positions in
-    ``members``, first eliminated first) and ``clamped (n_members,)``, which comes in False; returns the number of free
-    variables, the log of the largest clique, and all cells. Cost: members times width times (members / 64 + width).
+    Greedy elimination by the smallest clique, ties at random, sum variables before all others; these in the order of
+    their rank where they have one. Where the next clique is larger than its share of what is left of the ``budget``
+    (cells of all cliques), the variable of most neighbours in it that is not summed is clamped instead. A sum variable
+    may always have a clique of ``extra`` bits beyond that of its sums alone, which are never cut. ``ptr, adj`` is the
+    interaction graph, ``bits (n_vars,)`` the logs to base 2 of the cardinalities; ``local (n_vars,)`` is scratch of -1.
+    Writes ``order`` (positions in the region, first eliminated first) and ``clamped (n_members,)``, which comes in
+    False; returns the number of free variables, the log of the largest clique, and all cells. Cost: members times width
+    times (members / 64 + width).
     """
+    members, summed, rank = region
     n = members.size
     rows = np.zeros((n, (n + 63) // 64), np.uint64)
     own, weight, noise, key = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    near, heap, place = np.empty(n, np.int64), np.empty(n, np.int64), np.full(n, -1, np.int64)
-    size = np.zeros(1, np.int64)
+    near, place, size = np.empty(n, np.int64), np.full(n, -1, np.int64), np.zeros(1, np.int64)
+    heap = Heap(np.empty(n, np.int64), place, key, size)
     for i in range(n):
         own[i], noise[i] = bits[members[i]], draw(random)
     _region_rows(ptr, adj, members, local, own, rows, weight)
@@ -123,9 +133,9 @@ def bounded_order(
         for i in range(n):
             if summed[i] != (maximise == 1) and not clamped[i]:
                 key[i] = weight[i] + 1e-6 * noise[i] if rank[i] < 0 else float(rank[i])
-                put(heap, place, key, size, i)
+                put(heap, i)
         while size[0] > 0:
-            i = heap[0]
+            i = heap.items[0]
             degree = _neighbours(rows, i, near)
             share = max(_UNEVEN * (budget - cells) / left, 2.0)
             if weight[i] > _room(i, near, degree, summed, own, extra, share):
@@ -145,11 +155,11 @@ def bounded_order(
                 _join(rows, i, near, degree, own, weight)
             if place[i] >= 0:
                 key[i] = -1.0
-                put(heap, place, key, size, i)
-                pop(heap, place, key, size)
+                put(heap, i)
+                pop(heap)
             for k in range(degree):
                 j = near[k]
                 if place[j] >= 0 and rank[j] < 0:
                     key[j] = weight[j] + 1e-6 * noise[j]
-                    put(heap, place, key, size, j)
+                    put(heap, j)
     return done, largest, cells

@@ -7,14 +7,25 @@ vertices are the smallest case, so chains and trees are planned here, in linear 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.typing import Bools, Ints
+from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["connected_components", "primal_graph", "strip_simplicial"]
+__all__ = ["EliminationGraph", "connected_components", "primal_graph", "strip_simplicial"]
 
 MAX_NEIGHBOURS = 32  # larger cliques are left to the greedy search, which finds them too
+
+
+class EliminationGraph(NamedTuple):
+    """A graph whose vertices are to be eliminated, in CSR; see :func:`primal_graph`."""
+
+    ptr: Ints  # (n+1,)
+    adj: Ints  # (n_edges,) neighbours, each edge in both directions
+    card: Floats  # (n,) cardinalities
+    stage: Ints  # (n,) vertices of a smaller stage go first
 
 
 @twofold_kernel

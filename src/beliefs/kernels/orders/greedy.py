@@ -23,19 +23,26 @@ fill(v)           ``fill[v]``
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Bits, Floats, Ints
 
-__all__ = ["Bits", "bit_rows", "fill_scores", "greedy_elimination", "level_offsets"]
-
-Bits: TypeAlias = NDArray[np.uint64]
+__all__ = ["GreedyScores", "bit_rows", "fill_scores", "greedy_elimination", "level_offsets"]
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
+
+
+class GreedyScores(NamedTuple):
+    """What a run of greedy elimination minimises; ``fill`` and ``mass`` follow the graph and are used up."""
+
+    by_fill: bool  # fill scores; else sizes
+    weight: Floats  # (n,) w
+    fill: Floats  # (n,) fill(v)
+    mass: Floats  # (n,) w(N(v))
+    noise: Floats  # (n,) factor of each score
 
 
 @twofold_kernel
@@ -96,7 +103,7 @@ def fill_scores(rows: Bits, weight: Floats, by_fill: bool, fill: Floats, mass: F
 
 @twofold_kernel
 def level_offsets(n: int) -> Ints:
-    """Return where each level of a tournament over n leaves begins; the last entry is the champion's place."""
+    """Return where each level of a tournament over n leaves begins; the last entry is the place of the least."""
     depth, width = 1, n
     while width > 1 or depth == 1:
         width = (width + 7) >> 3
@@ -109,8 +116,8 @@ def level_offsets(n: int) -> Ints:
 
 
 @twofold_kernel
-def play(key: Floats, offsets: Ints, leaf: int) -> None:
-    """Replay the matches above one leaf: every place of a level holds the least of eight below it."""
+def update_tournament(key: Floats, offsets: Ints, leaf: int) -> None:
+    """Update the places above one leaf: every place of a level holds the least of eight below it."""
     for level in range(offsets.shape[0] - 1):
         leaf >>= 3
         first = offsets[level] + 8 * leaf
@@ -125,7 +132,7 @@ def play(key: Floats, offsets: Ints, leaf: int) -> None:
 
 
 @twofold_kernel
-def champion(key: Floats, offsets: Ints) -> int:
+def tournament_min(key: Floats, offsets: Ints) -> int:
     """Return the first leaf of smallest key."""
     leaf = 0
     for level in range(offsets.shape[0] - 2, -1, -1):
@@ -141,11 +148,7 @@ def greedy_elimination(
     rows: Bits,
     card: Floats,
     stage: Ints,
-    weight: Floats,
-    by_fill: bool,
-    fill: Floats,
-    mass: Floats,
-    noise: Floats,
+    scores: GreedyScores,
     leaf_of: Ints,
     max_cells: float,
     max_ops: float,
@@ -157,11 +160,11 @@ def greedy_elimination(
     Equivalent to::
 
         for step in range(n):
-            v = argmin(score(u) * noise[u] for u of the smallest stage left)
+            v = argmin(score(u) * scores.noise[u] for u of the smallest stage left)
             cells_of[v] = prod(card[N(v) + [v]]); join all pairs of N(v); remove v; order[step] = v
         return cells_of.sum(), ops
 
-    ``rows``, ``fill`` and ``mass`` (of `fill_scores`) are used up. ``leaf_of`` is a permutation: among equal scores the
+    ``rows`` and ``scores`` (of `fill_scores`) are used up. ``leaf_of`` is a permutation: among equal scores the
     smallest leaf goes first. The run gives up with ``-1``, the order incomplete, when the total passes ``max_cells``
     or the operations ``max_ops``. Shapes: ``rows (n, n_words)``, the others ``(n,)``.
 
@@ -170,6 +173,7 @@ def greedy_elimination(
     stay below 2**53 of it.
     """
     n, n_words = rows.shape
+    by_fill, weight, fill, mass, noise = scores
     offsets = level_offsets(n)
     key = np.full(offsets[-1] + 1, np.inf)
     members, vertex, touched = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n_words, np.uint64)
@@ -182,10 +186,10 @@ def greedy_elimination(
             for v in range(n):
                 if stage[v] == current:
                     key[leaf_of[v]] = (fill[v] if by_fill else mass[v] + weight[v]) * noise[v]
-                    play(key, offsets, leaf_of[v])
-        v = vertex[champion(key, offsets)]
+                    update_tournament(key, offsets, leaf_of[v])
+        v = vertex[tournament_min(key, offsets)]
         order[step], key[leaf_of[v]] = v, np.inf
-        play(key, offsets, leaf_of[v])
+        update_tournament(key, offsets, leaf_of[v])
         degree, cells = 0, card[v]
         for k in range(n_words):
             x = rows[v, k]
@@ -242,6 +246,6 @@ def greedy_elimination(
                 x &= x - ONE
                 if stage[u] == current and u != v:
                     key[leaf_of[u]] = (fill[u] if by_fill else mass[u] + weight[u]) * noise[u]
-                    play(key, offsets, leaf_of[u])
+                    update_tournament(key, offsets, leaf_of[u])
                     ops += 8.0
     return total, ops

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.typing import Ints
 
 __all__ = ["list_schedule"]
@@ -42,16 +43,15 @@ def _pop(heap: Ints, size: int) -> int:
 
 
 @twofold_kernel
-def list_schedule(
-    items: Ints, delay: int, scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints,
-    order: Ints,
-) -> None:  # fmt: skip
+def list_schedule(items: Ints, delay: int, scopes: Scopes, adjacency: Adjacency, order: Ints) -> None:
     """Write the variables ``items``, ascending, to ``order`` so that neighbours stay in their turn but ``delay`` apart.
 
     At each place comes the smallest variable whose smaller neighbours are all ``delay`` places back; where there is
     none, the one whose neighbours are furthest back. All variables of factors must be among ``items``. Reversed, the
     order is one for the reversed items. Cost: edges times arity, and a heap as large as the choice there is.
     """
+    scope_ptr, scope_vars = scopes.scope_ptr, scopes.scope_vars
+    var_ptr, var_edges, edge_factor = adjacency
     n_vars = var_ptr.size - 1
     waits, heap = np.zeros(n_vars, np.int64), np.empty(n_vars, np.int64)
     queue, due = np.empty(n_vars, np.int64), np.empty(n_vars, np.int64)

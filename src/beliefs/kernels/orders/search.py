@@ -17,9 +17,10 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.orders.greedy import Bits, bit_rows, fill_scores, greedy_elimination
-from beliefs.kernels.orders.windows import draw, shuffle
-from beliefs.typing import Floats, Ints
+from beliefs.kernels.orders.graph import EliminationGraph
+from beliefs.kernels.orders.greedy import GreedyScores, bit_rows, fill_scores, greedy_elimination
+from beliefs.kernels.primitives.xorshift import draw, shuffle
+from beliefs.typing import Bits, Floats, Ints
 
 __all__ = [
     "EXPLORE",
@@ -82,10 +83,7 @@ def vertex_weights(card: Floats, weights: Floats) -> bool:
 
 @twofold_kernel(cost=200.0)
 def search_keys(
-    ptr: Ints,
-    adj: Ints,
-    card: Floats,
-    stage: Ints,
+    graph: EliminationGraph,
     criteria: Ints,
     restarts: int,
     max_ops: float,
@@ -98,15 +96,16 @@ def search_keys(
     ``criteria`` are tried plainly, one after the other; then ``restarts`` random keys, or if negative as many as their
     share of the `allowance` pays for. Except for the first, a run is given up after ``max_ops``, and not begun where
     its scores alone would take that long. ``cells_of`` are the cells of each vertex's clique. Cells of ``inf`` (beyond
-    2**1024) are a valid answer. Shapes: CSR graph; ``card, stage, order, cells_of (n,)``, ``state (1,)``.
+    2**1024) are a valid answer. Shapes: ``order, cells_of (n,)``, ``state (1,)``.
     """
+    ptr, adj, card, stage = graph
     n, n_plain = card.shape[0], criteria.shape[0]
     n_words = (n + 63) // 64
-    graph, rows = np.empty((n, n_words), np.uint64), np.empty((n, n_words), np.uint64)
+    whole, rows = np.empty((n, n_words), np.uint64), np.empty((n, n_words), np.uint64)
     weights, fills, masses = np.empty((3, n)), np.empty((3, n)), np.empty((3, n))
     fill, mass, key, best_key = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     leaf, trial, trial_cells, ready = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), np.empty(3, np.int64)
-    bit_rows(ptr, adj, graph)
+    bit_rows(ptr, adj, whole)
     even = vertex_weights(card, weights)
     squares = 0.0  # of the degrees: what the fill scores of a dense graph cost
     for v in range(n):
@@ -136,16 +135,15 @@ def search_keys(
             _vary_key(best_key, fresh, state, key)
         by_fill, row = criterion <= WEIGHTED_MIN_FILL, _WEIGHT_ROW[criterion]
         if ready[row] < (2 if by_fill else 1):
-            spent += fill_scores(graph, weights[row], by_fill, fills[row], masses[row])
+            spent += fill_scores(whole, weights[row], by_fill, fills[row], masses[row])
             ready[row] = 2 if by_fill else 1
         for v in range(n):
             fill[v], mass[v] = fills[row, v], masses[row, v]
             for k in range(n_words):
-                rows[v, k] = graph[v, k]
+                rows[v, k] = whole[v, k]
         run_ops = np.inf if runs == 0 else max_ops
-        cells, ops = greedy_elimination(
-            rows, card, stage, weights[row], by_fill, fill, mass, key, leaf, best, run_ops, trial, trial_cells
-        )
+        scores = GreedyScores(by_fill, weights[row], fill, mass, key)
+        cells, ops = greedy_elimination(rows, card, stage, scores, leaf, best, run_ops, trial, trial_cells)
         spent += ops
         runs += 1
         if 0.0 <= cells <= best:

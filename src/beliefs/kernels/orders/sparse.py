@@ -1,4 +1,4 @@
-"""Greedy elimination of graphs too large for bit rows: adjacency lists in one pool, otherwise as :mod:`orders`.
+"""Greedy elimination of graphs too large for bit rows: adjacency lists in one pool, otherwise as on bit rows.
 
 Scores, updates and the tournament are those of :mod:`beliefs.kernels.orders.greedy`; the work of an elimination depends
 on the neighbours' degrees and not on the number of vertices, so a million variables of small width take about a second.
@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.orders.greedy import champion, level_offsets, play
+from beliefs.kernels.orders.graph import EliminationGraph
+from beliefs.kernels.orders.greedy import GreedyScores, level_offsets, tournament_min, update_tournament
 from beliefs.typing import Floats, Ints
 
 __all__ = ["sparse_elimination", "sparse_fill_scores"]
@@ -97,29 +98,19 @@ def _by_layers(pool: Pool, start: Ints, length: Ints, gone: Ints, step: int, ord
 
 @twofold_kernel
 def sparse_elimination(
-    ptr: Ints,
-    adj: Ints,
-    card: Floats,
-    stage: Ints,
-    weight: Floats,
-    by_fill: bool,
-    fill: Floats,
-    mass: Floats,
-    noise: Floats,
-    max_cells: float,
-    max_ops: float,
-    pool: Pool,
-    order: Ints,
+    graph: EliminationGraph, scores: GreedyScores, max_cells: float, max_ops: float, pool: Pool, order: Ints
 ) -> tuple[float, float]:
     """Eliminate all vertices greedily; write the order, return total cells and operations.
 
     Equivalent to `beliefs.kernels.orders.greedy.greedy_elimination`; among equal scores the smallest vertex goes first.
-    ``fill`` and ``mass`` are used up. The run gives up with ``-1``, the order incomplete, when the total passes
-    ``max_cells``; it ends with ``-2`` when the pool (at least ``len(adj)`` places) is full; and when the operations
-    pass ``max_ops``, the rest is ordered breadth first and the cells are ``inf``.
+    ``scores`` (of `sparse_fill_scores`) are used up. The run gives up with ``-1``, the order incomplete, when the total
+    passes ``max_cells``; it ends with ``-2`` when the pool (at least ``len(adj)`` places) is full; and when the
+    operations pass ``max_ops``, the rest is ordered breadth first and the cells are ``inf``.
 
     Cost: for each elimination the degrees of the neighbours, for each added edge the degree of one end.
     """
+    ptr, adj, card, stage = graph
+    by_fill, weight, fill, mass, noise = scores
     n, used = card.shape[0], adj.shape[0]
     start, length, room = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     inside, near, seen = np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.full(n, -1, np.int64)
@@ -138,10 +129,10 @@ def sparse_elimination(
             for v in range(n):
                 if stage[v] == current:
                     key[v] = (fill[v] if by_fill else mass[v] + weight[v]) * noise[v]
-                    play(key, offsets, v)
-        v = champion(key, offsets)
+                    update_tournament(key, offsets, v)
+        v = tournament_min(key, offsets)
         order[step], gone[v], key[v] = v, 1, np.inf
-        play(key, offsets, v)
+        update_tournament(key, offsets, v)
         degree, cells = length[v], card[v]
         for i in range(degree):
             a = pool[start[v] + i]
@@ -209,7 +200,7 @@ def sparse_elimination(
             u = touched[i]
             if stage[u] == current:
                 key[u] = (fill[u] if by_fill else mass[u] + weight[u]) * noise[u]
-                play(key, offsets, u)
+                update_tournament(key, offsets, u)
         ops += 8.0 * n_touched
         if ops > max_ops:
             _by_layers(pool, start, length, gone, step + 1, order)

@@ -15,34 +15,17 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.orders.greedy import ONE, ZERO, Bits, bit_rows, lowest
+from beliefs.kernels.orders.graph import EliminationGraph
+from beliefs.kernels.orders.greedy import ONE, ZERO, bit_rows, lowest
 from beliefs.kernels.orders.symbolic import elimination_tree, postorder
-from beliefs.typing import Floats, Ints
+from beliefs.kernels.primitives.xorshift import draw, shuffle
+from beliefs.typing import Bits, Floats, Ints
 
-__all__ = ["draw", "refine_order", "shuffle"]
+__all__ = ["refine_order"]
 
 WINDOW = 7  # vertices; 6 to 9 do about as well for the same effort
 IDLE = 8  # passes without a gain before the refinement ends
 NEGLIGIBLE = 0.01  # windows with a smaller share of the cells are left alone
-
-
-@twofold_kernel
-def draw(state: Bits) -> float:
-    """Return the next number in [0, 1) of a xorshift generator; ``state (1,)`` is not zero and changes."""
-    x = state[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    state[0] = x
-    return float(x >> np.uint64(11)) * 2.0**-53
-
-
-@twofold_kernel
-def shuffle(items: Ints, state: Bits) -> None:
-    """Permute at random, in place."""
-    for i in range(items.shape[0] - 1, 0, -1):
-        j = int(draw(state) * (i + 1))
-        items[i], items[j] = items[j], items[i]
 
 
 @twofold_kernel
@@ -156,16 +139,15 @@ def _regroup(ptr: Ints, adj: Ints, stage: Ints, order: Ints, state: Bits) -> Non
 
 
 @twofold_kernel(cost=200.0)
-def refine_order(
-    ptr: Ints, adj: Ints, card: Floats, stage: Ints, max_ops: float, state: Bits, order: Ints, cells_of: Floats
-) -> float:
+def refine_order(graph: EliminationGraph, max_ops: float, state: Bits, order: Ints, cells_of: Floats) -> float:
     """Refine an order pass by pass until nothing is gained or the operations are used up; return its cells.
 
     A pass regroups the order and makes its windows optimal. ``order`` and ``cells_of`` (cells of each vertex's clique)
     are updated. A window is left alone when its share of the cells is `NEGLIGIBLE` and when its vertices have more than
     64 neighbours; windows do not cross stages. Cost: about ``2**WINDOW * WINDOW`` for each window not left alone, and
-    for each vertex ``degree * n_words``. Shapes: CSR graph; ``card, stage, order, cells_of (n,)``, ``state (1,)``.
+    for each vertex ``degree * n_words``. Shapes: ``order, cells_of (n,)``, ``state (1,)``.
     """
+    ptr, adj, card, stage = graph
     n = order.shape[0]
     rows = np.empty((n, (n + 63) // 64), np.uint64)
     label, names = np.empty(n, np.int64), np.empty(64, np.int64)

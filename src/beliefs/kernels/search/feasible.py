@@ -1,23 +1,25 @@
 """Kernels of the search for a state of positive weight: arc consistency and backtracking.
 
-A *value* is one state of one variable, by its place in ``mu_var``. ``alive (n_states,)`` says which are still possible,
-``n_alive (n_vars,)`` counts them, ``trail`` lists those removed, in order, so that removals can be undone.
-``support (n_messages,)`` keeps, for each value at each edge, the last cell of the factor that was found to allow it.
+A *value* is one state of one variable, by its place in ``mu_var``. Values that some factor no longer allows are removed
+from the :class:`Domains`, which keep a trail of what was removed. ``support (n_messages,)`` keeps, for each value at
+each edge, the last cell of the factor that was found to allow it; ``weight (n_vars,)`` counts the failures at each
+variable's factors.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from beliefs.kernels._jit import kernel, twofold_kernel
-from beliefs.kernels.orders.greedy import Bits
-from beliefs.kernels.orders.windows import draw
-from beliefs.kernels.primitives.heap import pop, put, sift
-from beliefs.typing import Bools, Floats, Ints
+from beliefs.kernels.layout import Adjacency, Scopes
+from beliefs.kernels.primitives.heap import Heap, pop, put, sift
+from beliefs.kernels.primitives.xorshift import draw
+from beliefs.typing import Bits, Bools, Floats, Ints
 
-__all__ = ["FOUND", "PROVED", "SPENT", "find_feasible"]
+__all__ = ["FOUND", "PROVED", "SPENT", "HardTables", "find_feasible"]
 
 FOUND, PROVED, SPENT = 0, 1, 2
 _TRUST = 3.0  # a certain variable counts as much as one with so many times more failures
@@ -25,25 +27,55 @@ _WHIM = 0.005  # share of values drawn in spite of the scores, so that no two ru
 _FIRST_RUN = 100  # failures before the first restart; each later run may fail half as often again
 
 
+class HardTables(NamedTuple):
+    """The factors' tables, and which of them exclude anything."""
+
+    theta: Floats  # (n_cells,)
+    hard: Bools  # (n_factors,) which have a cell of -inf
+    stride: Ints  # (n_edges,) step in the table for one state more
+    message_ptr: Ints  # (n_edges+1,) where the values of each edge begin
+
+
+class Domains(NamedTuple):
+    """The values that are still possible, and the trail by which removals are undone."""
+
+    alive: Bools  # (n_states,)
+    n_alive: Ints  # (n_vars,) how many of each variable's values are alive
+    trail: Ints  # (n_states,) values removed, in order
+    trail_var: Ints  # (n_states,) their variables
+    n_trail: Ints  # (1,)
+
+
+class Queue(NamedTuple):
+    """Factors to be made consistent: a circular queue."""
+
+    factors: Ints  # (n_factors,)
+    queued: Bools  # (n_factors,)
+    ends: Ints  # (2,) head and length
+
+
 # -- generalised arc consistency -------------------------------------------------------------------------------------
 @twofold_kernel
-def _is_alive(
-    card: Ints, state_ptr: Ints, scope_vars: Ints, stride: Ints, alive: Bools, begin: int, end: int, cell: int
-) -> bool:
-    """Whether all values that meet in ``cell`` of the factor with edges ``begin..end`` are alive."""
-    for e in range(begin, end):
-        v = scope_vars[e]
-        if not alive[state_ptr[v] + cell // stride[e] % card[v]]:
+def _is_alive(scopes: Scopes, stride: Ints, alive: Bools, f: int, cell: int) -> bool:
+    """Whether all values that meet in ``cell`` of factor ``f`` are alive."""
+    for e in range(scopes.scope_ptr[f], scopes.scope_ptr[f + 1]):
+        v = scopes.scope_vars[e]
+        if not alive[scopes.state_ptr[v] + cell // stride[e] % scopes.card[v]]:
             return False
     return True
 
 
 @twofold_kernel
 def _seek(
-    card: Ints, state_ptr: Ints, scope_vars: Ints, stride: Ints, alive: Bools, table: Floats, begin: int, end: int,
-    fixed: int, x: int, digit: Ints, effort: Ints,
-) -> int:  # fmt: skip
-    """Return the first cell of positive weight whose values are alive, ``x`` at edge ``fixed``; -1 if there is none."""
+    scopes: Scopes, tables: HardTables, alive: Bools, f: int, fixed: int, x: int, digit: Ints, effort: Ints
+) -> int:
+    """Return the first cell of factor ``f`` of positive weight whose values are alive, ``x`` at edge ``fixed``.
+
+    -1 if there is none.
+    """
+    card, state_ptr, scope_vars, stride = scopes.card, scopes.state_ptr, scopes.scope_vars, tables.stride
+    begin, end = scopes.scope_ptr[f], scopes.scope_ptr[f + 1]
+    table = tables.theta[scopes.cell_ptr[f] :]
     cell = x * stride[fixed]
     for e in range(begin, end):
         if e != fixed:
@@ -78,71 +110,71 @@ def _seek(
 
 
 @twofold_kernel
-def _remove(
-    v: int, value: int, alive: Bools, n_alive: Ints, trail: Ints, trail_var: Ints, n_trail: Ints, heap: Ints,
-    place: Ints, key: Floats, size: Ints, weight: Floats,
-) -> None:  # fmt: skip
+def _remove(v: int, value: int, domains: Domains, heap: Heap, weight: Floats) -> None:
     """Remove a value of ``v`` and note it on the trail."""
-    alive[value] = False
+    n_alive, n_trail = domains.n_alive, domains.n_trail
+    domains.alive[value] = False
     n_alive[v] -= 1
-    trail[n_trail[0]] = value
-    trail_var[n_trail[0]] = v
+    domains.trail[n_trail[0]] = value
+    domains.trail_var[n_trail[0]] = v
     n_trail[0] += 1
-    key[v] = n_alive[v] / weight[v]
-    if place[v] >= 0:
-        sift(heap, place, key, size[0], place[v])
+    heap.key[v] = n_alive[v] / weight[v]
+    if heap.place[v] >= 0:
+        sift(heap, heap.place[v])
 
 
 @twofold_kernel
-def _undo(
-    mark: int, alive: Bools, n_alive: Ints, trail: Ints, trail_var: Ints, n_trail: Ints, heap: Ints, place: Ints,
-    key: Floats, size: Ints, weight: Floats,
-) -> None:  # fmt: skip
+def _undo(mark: int, domains: Domains, heap: Heap, weight: Floats) -> None:
     """Bring back all values removed since the trail had ``mark`` entries."""
+    n_alive, n_trail = domains.n_alive, domains.n_trail
     while n_trail[0] > mark:
         n_trail[0] -= 1
-        v = trail_var[n_trail[0]]
-        alive[trail[n_trail[0]]] = True
+        v = domains.trail_var[n_trail[0]]
+        domains.alive[domains.trail[n_trail[0]]] = True
         n_alive[v] += 1
-        key[v] = n_alive[v] / weight[v]
-        put(heap, place, key, size, v)
+        heap.key[v] = n_alive[v] / weight[v]
+        put(heap, v)
 
 
 @twofold_kernel
-def _enqueue(
-    v: int, but: int, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, hard: Bools, queue: Ints, queued: Bools,
-    ends: Ints,
-) -> None:  # fmt: skip
-    """Queue the hard factors of ``v``, except ``but``; ``ends (2,)`` is head and length of a circular queue."""
-    for i in range(var_ptr[v], var_ptr[v + 1]):
-        f = edge_factor[var_edges[i]]
-        if hard[f] and f != but and not queued[f]:
-            queued[f] = True
-            queue[(ends[0] + ends[1]) % queue.size] = f
-            ends[1] += 1
+def _enqueue(v: int, but: int, adjacency: Adjacency, hard: Bools, queue: Queue) -> None:
+    """Queue the hard factors of ``v``, except ``but``."""
+    for i in range(adjacency.var_ptr[v], adjacency.var_ptr[v + 1]):
+        f = adjacency.edge_factor[adjacency.var_edges[i]]
+        if hard[f] and f != but and not queue.queued[f]:
+            queue.queued[f] = True
+            queue.factors[(queue.ends[0] + queue.ends[1]) % queue.factors.size] = f
+            queue.ends[1] += 1
+
+
+@twofold_kernel
+def _dequeue(queue: Queue) -> int:
+    """Take the first factor out of the queue."""
+    f = queue.factors[queue.ends[0]]
+    queue.queued[f] = False
+    queue.ends[0] = (queue.ends[0] + 1) % queue.factors.size
+    queue.ends[1] -= 1
+    return int(f)
 
 
 @twofold_kernel
 def _propagate(
-    card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints,
-    edge_factor: Ints, theta: Floats, hard: Bools, stride: Ints, msg_ptr: Ints, support: Ints, alive: Bools,
-    n_alive: Ints, trail: Ints, trail_var: Ints, n_trail: Ints, heap: Ints, place: Ints, key: Floats, size: Ints,
-    weight: Floats, queue: Ints, queued: Bools, ends: Ints, digit: Ints, effort: Ints,
+    scopes: Scopes, adjacency: Adjacency, tables: HardTables, support: Ints, domains: Domains, heap: Heap,
+    weight: Floats, queue: Queue, digit: Ints, effort: Ints,
 ) -> int:  # fmt: skip
     """Remove all values that a queued factor does not support; return the factor that has none left, or -1.
 
     The queue is empty afterwards.
     """
+    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
+    stride, message_ptr = tables.stride, tables.message_ptr
+    alive, n_alive = domains.alive, domains.n_alive
     failed = -1
-    while ends[1] > 0:
-        f = queue[ends[0]]
-        queued[f] = False
-        ends[0] = (ends[0] + 1) % queue.size
-        ends[1] -= 1
+    while queue.ends[1] > 0:
+        f = _dequeue(queue)
         if failed >= 0:
             continue
-        begin, end = scope_ptr[f], scope_ptr[f + 1]
-        table = theta[cell_ptr[f] :]
+        begin, end = scopes.scope_ptr[f], scopes.scope_ptr[f + 1]
         for e in range(begin, end):
             v = scope_vars[e]
             before = n_alive[v]
@@ -150,22 +182,20 @@ def _propagate(
                 if not alive[state_ptr[v] + x]:
                     continue
                 effort[0] -= 1
-                known = support[msg_ptr[e] + x]
-                if known >= 0 and _is_alive(card, state_ptr, scope_vars, stride, alive, begin, end, known):
+                known = support[message_ptr[e] + x]
+                if known >= 0 and _is_alive(scopes, stride, alive, f, known):
                     continue
-                cell = _seek(card, state_ptr, scope_vars, stride, alive, table, begin, end, e, x, digit, effort)
+                cell = _seek(scopes, tables, alive, f, e, x, digit, effort)
                 if cell >= 0:
                     for d in range(begin, end):
-                        support[msg_ptr[d] + cell // stride[d] % card[scope_vars[d]]] = cell
+                        support[message_ptr[d] + cell // stride[d] % card[scope_vars[d]]] = cell
                 else:
-                    _remove(
-                        v, state_ptr[v] + x, alive, n_alive, trail, trail_var, n_trail, heap, place, key, size, weight
-                    )
+                    _remove(v, state_ptr[v] + x, domains, heap, weight)
             if n_alive[v] == 0:
                 failed = f
                 break
             if n_alive[v] < before:
-                _enqueue(v, f, var_ptr, var_edges, edge_factor, hard, queue, queued, ends)
+                _enqueue(v, f, adjacency, tables.hard, queue)
     return failed
 
 
@@ -181,15 +211,16 @@ def _confidence(score: Floats) -> float:
     return 1.0 - math.exp(second - first) if second > -np.inf else 1.0
 
 
+# -- backtracking ----------------------------------------------------------------------------------------------------
 @twofold_kernel
-def _choose(v: int, state_ptr: Ints, alive: Bools, n_alive: Ints, score: Floats, random: Bits) -> int:
+def _choose(v: int, state_ptr: Ints, domains: Domains, score: Floats, random: Bits) -> int:
     """Return which of the values of ``v`` that are alive to take: that of largest score, or any."""
-    pick = int(draw(random) * n_alive[v])
+    pick = int(draw(random) * domains.n_alive[v])
     if score.size == 0 or draw(random) < _WHIM:
         return pick
     count, top = 0, -np.inf
     for value in range(state_ptr[v], state_ptr[v + 1]):
-        if alive[value]:
+        if domains.alive[value]:
             if score[value] > top:
                 top, pick = score[value], count
             count += 1
@@ -197,55 +228,52 @@ def _choose(v: int, state_ptr: Ints, alive: Bools, n_alive: Ints, score: Floats,
 
 
 @kernel
+def _fresh_domains(card: Ints, n_states: int) -> Domains:
+    """Return the domains in which every value is alive."""
+    trail, trail_var = np.empty(n_states, np.int64), np.empty(n_states, np.int64)
+    return Domains(np.ones(n_states, np.bool_), card.copy(), trail, trail_var, np.zeros(1, np.int64))
+
+
+@kernel
 def find_feasible(
-    card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints,
-    edge_factor: Ints, theta: Floats, hard: Bools, stride: Ints, msg_ptr: Ints, effort: Ints, stop: Ints,
-    random: Bits, score: Floats, states: Ints,
+    scopes: Scopes, adjacency: Adjacency, tables: HardTables, effort: Ints, stop: Ints, random: Bits, score: Floats,
+    states: Ints,
 ) -> int:  # fmt: skip
     """Search for states without a cell of ``-inf``; return FOUND, PROVED (there are none) or SPENT (effort used up).
 
     Depth-first search that keeps every hard factor arc consistent. The next variable has the fewest values left for
     the number of failures at its factors, its value is drawn at random; restarts keep these numbers. With ``score
     (n_states,)``, empty otherwise, confident variables come sooner and the value of largest score is tried first, and
-    drawn only now and then. ``hard
-    (n_factors,)`` marks the factors with a cell of ``-inf``; ``stride (n_edges,)`` is the step in the table for one
-    state more; ``msg_ptr (n_edges,)`` the offset of each edge's values; ``effort (1,)`` the cells that may be read;
-    ``stop (1,)`` ends the search, as spent, when it is not 0; ``random (1,)`` the generator. Writes
-    ``states (n_vars,)`` where FOUND, but only those with -1. Scratch: five integers a value, a few a variable. Cost of
-    a propagation without removals: values times arity.
+    drawn only now and then. ``effort (1,)`` is the cells that may be read; ``stop (1,)`` ends the search, as spent,
+    when it is not 0; ``random (1,)`` the generator. Writes ``states (n_vars,)`` where FOUND, but only those with -1.
+    Scratch: five integers a value, a few a variable. Cost of a propagation without removals: values times arity.
     """
-    n_vars, n_states = card.size, state_ptr[-1]
-    widest, n_messages = 1, 0
+    card, state_ptr, scope_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_ptr, scopes.scope_vars
+    hard, n_vars, n_factors = tables.hard, card.size, scopes.cell_ptr.size
+    widest = 1
     weight = np.zeros(n_vars)
-    for f in range(cell_ptr.size):
+    for f in range(n_factors):
         widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
         for e in range(scope_ptr[f], scope_ptr[f + 1]):
-            n_messages = max(n_messages, msg_ptr[e] + card[scope_vars[e]])
             if hard[f]:
                 weight[scope_vars[e]] += 1.0
-    support = np.full(n_messages, -1, np.int64)
-    alive = np.ones(n_states, np.bool_)
-    n_alive = card.copy()
-    trail, trail_var, n_trail = np.empty(n_states, np.int64), np.empty(n_states, np.int64), np.zeros(1, np.int64)
-    heap, place, size = np.empty(n_vars, np.int64), np.full(n_vars, -1, np.int64), np.zeros(1, np.int64)
-    key = np.zeros(n_vars)
-    queue, queued = np.empty(max(1, cell_ptr.size), np.int64), np.zeros(cell_ptr.size, np.bool_)
-    ends, digit = np.zeros(2, np.int64), np.empty(widest, np.int64)
+    support = np.full(tables.message_ptr[-1], -1, np.int64)
+    domains = _fresh_domains(card, state_ptr[-1])
+    size = np.zeros(1, np.int64)
+    heap = Heap(np.empty(n_vars, np.int64), np.full(n_vars, -1, np.int64), np.zeros(n_vars), size)
+    queue = Queue(np.empty(max(1, n_factors), np.int64), np.zeros(n_factors, np.bool_), np.zeros(2, np.int64))
+    digit = np.empty(widest, np.int64)
     decided, chosen, marks = np.empty(n_vars, np.int64), np.empty(n_vars, np.int64), np.empty(n_vars, np.int64)
     for v in range(n_vars):
         if weight[v] > 0:
             if score.size > 0:
                 weight[v] *= 1.0 + _TRUST * _confidence(score[state_ptr[v] : state_ptr[v + 1]])
-            key[v] = card[v] / weight[v]
-            put(heap, place, key, size, v)
-            _enqueue(v, -1, var_ptr, var_edges, edge_factor, hard, queue, queued, ends)
+            heap.key[v] = card[v] / weight[v]
+            put(heap, v)
+            _enqueue(v, -1, adjacency, hard, queue)
     depth, failures, allowed = 0, 0, _FIRST_RUN
     while True:
-        failed = _propagate(
-            card, state_ptr, scope_ptr, scope_vars, cell_ptr, var_ptr, var_edges, edge_factor, theta, hard, stride,
-            msg_ptr, support, alive, n_alive, trail, trail_var, n_trail, heap, place, key, size, weight, queue, queued,
-            ends, digit, effort,
-        )  # fmt: skip
+        failed = _propagate(scopes, adjacency, tables, support, domains, heap, weight, queue, digit, effort)
         if failed >= 0:
             if depth == 0:
                 return PROVED
@@ -255,39 +283,39 @@ def find_feasible(
             depth -= 1
             if failures > allowed:  # start again; what was learned stays in the weights
                 failures, allowed = 0, allowed + allowed // 2
-                _undo(marks[0], alive, n_alive, trail, trail_var, n_trail, heap, place, key, size, weight)
+                _undo(marks[0], domains, heap, weight)
                 depth = 0
             else:
-                _undo(marks[depth], alive, n_alive, trail, trail_var, n_trail, heap, place, key, size, weight)
+                _undo(marks[depth], domains, heap, weight)
                 v, value = decided[depth], chosen[depth]
-                _remove(v, value, alive, n_alive, trail, trail_var, n_trail, heap, place, key, size, weight)
-                _enqueue(v, -1, var_ptr, var_edges, edge_factor, hard, queue, queued, ends)
+                _remove(v, value, domains, heap, weight)
+                _enqueue(v, -1, adjacency, hard, queue)
                 continue
         if effort[0] < 0 or stop[0] != 0:
             return SPENT
         v = -1
         while size[0] > 0 and v < 0:
-            v = pop(heap, place, key, size)
-            if n_alive[v] == 1:
+            v = pop(heap)
+            if domains.n_alive[v] == 1:
                 v = -1
         if v < 0:
             break
-        pick = _choose(v, state_ptr, alive, n_alive, score, random)
-        decided[depth], marks[depth] = v, n_trail[0]
+        pick = _choose(v, state_ptr, domains, score, random)
+        decided[depth], marks[depth] = v, domains.n_trail[0]
         for value in range(state_ptr[v], state_ptr[v + 1]):
-            if alive[value]:
+            if domains.alive[value]:
                 if pick == 0:
                     chosen[depth] = value
                 else:
-                    _remove(v, value, alive, n_alive, trail, trail_var, n_trail, heap, place, key, size, weight)
+                    _remove(v, value, domains, heap, weight)
                 pick -= 1
         depth += 1
-        _enqueue(v, -1, var_ptr, var_edges, edge_factor, hard, queue, queued, ends)
+        _enqueue(v, -1, adjacency, hard, queue)
     for v in range(n_vars):
         if states[v] < 0:
-            pick = _choose(v, state_ptr, alive, n_alive, score, random)
+            pick = _choose(v, state_ptr, domains, score, random)
             for value in range(state_ptr[v], state_ptr[v + 1]):
-                if alive[value]:
+                if domains.alive[value]:
                     if pick == 0:
                         states[v] = value - state_ptr[v]
                     pick -= 1

@@ -1,20 +1,41 @@
 """Kernels of forest moves: a random induced forest, and exact max-product on it with all other variables clamped.
 
-Beliefs are pairs: ``zeros`` counts the cells of ``-inf`` below a state, ``scores`` adds up the others, both
-``(n_states,)``; fewer zeros win, then the larger score. ``free (n_vars,)`` marks the variables of the forest.
+:class:`Beliefs` are pairs: ``zeros`` counts the cells of ``-inf`` below a state, ``scores`` adds up the others; fewer
+zeros win, then the larger score.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.orders.greedy import Bits
-from beliefs.kernels.orders.windows import shuffle
+from beliefs.kernels.layout import Adjacency, Scopes
+from beliefs.kernels.primitives.xorshift import shuffle
 from beliefs.kernels.search.icm import is_better
-from beliefs.typing import Bools, Floats, Ints
+from beliefs.typing import Bits, Bools, Floats, Ints
 
-__all__ = ["forest_move", "induced_forest"]
+__all__ = ["Beliefs", "Forest", "forest_move", "induced_forest"]
+
+
+class Forest(NamedTuple):
+    """An induced forest, and how it is walked from the root of one tree."""
+
+    free: Bools  # (n_vars,) the variables of the forest; all others are clamped
+    reached: Ints  # (n_vars,) those of a tree, parents before children
+    parent: Ints  # (n_vars,) the factor towards the root, -1 at the root, -2 where not reached
+
+
+class Beliefs(NamedTuple):
+    """Beliefs of all states, and the scratch of one message."""
+
+    zeros: Floats  # (n_states,)
+    scores: Floats  # (n_states,)
+    best_zeros: Floats  # (largest cardinality,) of the message
+    best_scores: Floats  # (largest cardinality,)
+    axes: Ints  # (largest arity,) the edges of a factor over which it is maximised
+    digit: Ints  # (largest arity,) their states
 
 
 @twofold_kernel
@@ -28,15 +49,15 @@ def _find(leader: Ints, v: int) -> int:
 
 @twofold_kernel(cost=5.0)
 def induced_forest(
-    scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, order: Ints, random: Bits,
-    leader: Ints, member: Ints, seen_by: Ints, free: Bools,
-) -> None:  # fmt: skip
+    adjacency: Adjacency, order: Ints, random: Bits, leader: Ints, member: Ints, seen_by: Ints, free: Bools
+) -> None:
     """Mark a maximal set of the variables in ``order`` whose induced factor graph is a forest, in random order.
 
     A variable joins if its factors with free variables lead to different trees. ``order`` is permuted, ``free
     (n_vars,)`` written; scratch: ``leader``, ``seen_by (n_vars,)``, ``member (n_factors,)``, a free variable of each.
     Cost: n_edges, up to the inverse of Ackermann's function.
     """
+    var_ptr, var_edges, edge_factor = adjacency
     shuffle(order, random)
     for v in range(leader.size):
         leader[v], seen_by[v], free[v] = v, -1, False
@@ -64,16 +85,15 @@ def induced_forest(
 
 @twofold_kernel
 def _open_axes(
-    scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, stride: Ints, states: Ints, free: Bools, f: int, v: int,
-    axes: Ints, digit: Ints,
-) -> tuple[int, int, int]:  # fmt: skip
+    scopes: Scopes, stride: Ints, states: Ints, free: Bools, f: int, v: int, axes: Ints, digit: Ints
+) -> tuple[int, int, int]:
     """List the edges of ``f`` to free variables other than ``v``; return their number, a cell, and the step of ``v``.
 
     In that cell ``v`` and they are at state 0, all others at their states. ``digit`` is set to zeros.
     """
-    n_axes, at, step = 0, cell_ptr[f], 0
-    for e in range(scope_ptr[f], scope_ptr[f + 1]):
-        u = scope_vars[e]
+    n_axes, at, step = 0, scopes.cell_ptr[f], 0
+    for e in range(scopes.scope_ptr[f], scopes.scope_ptr[f + 1]):
+        u = scopes.scope_vars[e]
         if u == v:
             step = stride[e]
         elif free[u]:
@@ -98,17 +118,16 @@ def _advance(card: Ints, scope_vars: Ints, n_axes: int, axes: Ints, digit: Ints)
 
 @twofold_kernel
 def _add_message(
-    card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, theta: Floats, stride: Ints,
-    states: Ints, free: Bools, f: int, v: int, hard: bool, axes: Ints, digit: Ints, best_zeros: Floats,
-    best_scores: Floats, zeros: Floats, scores: Floats,
+    scopes: Scopes, theta: Floats, stride: Ints, states: Ints, free: Bools, f: int, v: int, hard: bool,
+    beliefs: Beliefs,
 ) -> None:  # fmt: skip
     """Add to the belief of ``v`` the maximum of ``f`` and the beliefs below it over its other free variables.
 
     Cost: cells of ``f`` at the states of its clamped variables, times its free variables.
     """
-    n_axes, first, step = _open_axes(
-        scope_ptr, scope_vars, cell_ptr, stride, states, free, f, v, axes, digit
-    )  # fmt: skip
+    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
+    zeros, scores, best_zeros, best_scores, axes, digit = beliefs
+    n_axes, first, step = _open_axes(scopes, stride, states, free, f, v, axes, digit)
     k, own = card[v], state_ptr[v]
     for x in range(k):
         best_zeros[x], best_scores[x] = np.inf if hard else 0.0, -np.inf
@@ -139,13 +158,12 @@ def _add_message(
 
 @twofold_kernel
 def _choose_below(
-    card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, theta: Floats, stride: Ints,
-    states: Ints, free: Bools, f: int, v: int, axes: Ints, digit: Ints, zeros: Floats, scores: Floats,
-) -> None:  # fmt: skip
+    scopes: Scopes, theta: Floats, stride: Ints, states: Ints, free: Bools, f: int, v: int, beliefs: Beliefs
+) -> None:
     """Set the free variables of ``f`` other than ``v`` to their best states given that of ``v``; ties to the first."""
-    n_axes, first, step = _open_axes(
-        scope_ptr, scope_vars, cell_ptr, stride, states, free, f, v, axes, digit
-    )  # fmt: skip
+    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
+    zeros, scores, axes, digit = beliefs.zeros, beliefs.scores, beliefs.axes, beliefs.digit
+    n_axes, first, step = _open_axes(scopes, stride, states, free, f, v, axes, digit)
     best_zeros, best_score = np.inf, 0.0
     going = True
     while going:
@@ -168,17 +186,19 @@ def _choose_below(
 
 @twofold_kernel(cost=5.0)
 def forest_move(
-    card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints,
-    edge_factor: Ints, theta: Floats, stride: Ints, hard: bool, free: Bools, reached: Ints, parent: Ints, axes: Ints,
-    digit: Ints, best_zeros: Floats, best_scores: Floats, zeros: Floats, scores: Floats, states: Ints,
+    scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, hard: bool, forest: Forest, beliefs: Beliefs,
+    states: Ints,
 ) -> int:  # fmt: skip
-    """Put each tree of the forest ``free`` at its best joint state given all clamped ones; return how many improved.
+    """Put each tree of the forest at its best joint state given all clamped ones; return how many improved.
 
     ``hard`` says whether any cell is ``-inf``; where none is, zeros need not be counted.
     A tree that cannot improve by more than rounding keeps its states. ``states (n_vars,)`` changes. Scratch:
-    ``reached`` and ``parent (n_vars,)``, ``axes`` and ``digit`` (largest arity), ``best_*`` (largest cardinality),
-    ``zeros`` and ``scores (n_states,)``. Cost: free cells of the factors that touch the forest, twice.
+    ``beliefs``, and of the forest all but ``free``. Cost: free cells of the factors that touch the forest, twice.
     """
+    card, state_ptr, scope_ptr, scope_vars, cell_ptr = scopes
+    var_ptr, var_edges, edge_factor = adjacency
+    free, reached, parent = forest
+    zeros, scores = beliefs.zeros, beliefs.scores
     improved = 0
     for v in range(parent.size):
         parent[v] = -2  # not reached; -1 is a root
@@ -228,10 +248,7 @@ def forest_move(
                         else:
                             scores[state_ptr[v] + x] += t
                 else:
-                    _add_message(
-                        card, state_ptr, scope_ptr, scope_vars, cell_ptr, theta, stride, states, free, f, v, hard,
-                        axes, digit, best_zeros, best_scores, zeros, scores,
-                    )  # fmt: skip
+                    _add_message(scopes, theta, stride, states, free, f, v, hard, beliefs)
         own, best = state_ptr[root], 0
         for x in range(1, card[root]):
             c, s = zeros[own + x], scores[own + x]
@@ -249,8 +266,5 @@ def forest_move(
                 for e in range(scope_ptr[f], scope_ptr[f + 1]):
                     alone &= scope_vars[e] == v or not free[scope_vars[e]]
                 if f != parent[v] and not alone:
-                    _choose_below(
-                        card, state_ptr, scope_ptr, scope_vars, cell_ptr, theta, stride, states, free, f, v, axes,
-                        digit, zeros, scores,
-                    )  # fmt: skip
+                    _choose_below(scopes, theta, stride, states, free, f, v, beliefs)
     return improved

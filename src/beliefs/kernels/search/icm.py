@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["conditional_scores", "conditional_modes", "is_better"]
@@ -22,13 +23,15 @@ def is_better(zeros: float, score: float, old_zeros: float, old_score: float) ->
 
 @twofold_kernel
 def conditional_scores(
-    scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints,
-    theta: Floats, stride: Ints, states: Ints, v: int, zeros: Floats, scores: Floats,
+    scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, states: Ints, v: int, zeros: Floats,
+    scores: Floats,
 ) -> None:  # fmt: skip
     """Write, for each state of ``v``, how many of its factors' cells are ``-inf`` and the sum of the others.
 
     ``zeros (card[v],)`` and ``scores (card[v],)``. Cost: per edge of ``v`` the arity of its factor and its states.
     """
+    scope_ptr, scope_vars, cell_ptr = scopes.scope_ptr, scopes.scope_vars, scopes.cell_ptr
+    var_ptr, var_edges, edge_factor = adjacency
     for x in range(scores.size):
         zeros[x] = 0.0
         scores[x] = 0.0
@@ -49,15 +52,16 @@ def conditional_scores(
 
 @twofold_kernel
 def conditional_modes(
-    card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints,
-    theta: Floats, stride: Ints, order: Ints, states: Ints, active: Bools,
-) -> int:  # fmt: skip
+    scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, order: Ints, states: Ints, active: Bools
+) -> int:
     """Move every active variable of ``order`` to its best state given the others; return how many moved.
 
     Best means fewest cells of ``-inf``, then the largest sum; ties keep the present state, else go to the smallest
     index. ``states (n_vars,)`` and ``active (n_vars,)`` change: a variable is inactive once looked at, and active again
     once a neighbour moves. Cost: that of the active variables' factors.
     """
+    card, scope_ptr, scope_vars = scopes.card, scopes.scope_ptr, scopes.scope_vars
+    var_ptr, var_edges, edge_factor = adjacency
     widest = 1
     for v in order:
         widest = max(widest, card[v])
@@ -68,9 +72,7 @@ def conditional_modes(
             continue
         active[v] = False
         zeros, scores = all_zeros[: card[v]], all_scores[: card[v]]
-        conditional_scores(
-            scope_ptr, scope_vars, cell_ptr, var_ptr, var_edges, edge_factor, theta, stride, states, v, zeros, scores
-        )
+        conditional_scores(scopes, adjacency, theta, stride, states, v, zeros, scores)
         best = states[v]
         for x in range(card[v]):  # from the smallest index, so that of equally good ones the first is kept
             if is_better(zeros[x], scores[x], zeros[best], scores[best]):

@@ -1,10 +1,12 @@
 """Kernels for BIF files: cutting the text into tokens and blocks, and filling conditional tables.
 
-A token ``t`` is a span of the bytes, ``span[t, 0]`` up to ``span[t, 1]``, and a kind: WORD, QUOTED (the span lies
-inside the quotes) or the punctuation byte itself, one of ``{}()[];,|``.
+A token ``t`` of :class:`Tokens` is a span of the bytes, ``span[t, 0]`` up to ``span[t, 1]``, and a kind: WORD, QUOTED
+(the span lies inside the quotes) or the punctuation byte itself, one of ``{}()[];,|``.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from beliefs.typing import Floats, Ints
 
 __all__ = [
     "BAD_NUMBER", "DONE", "NO_STATE", "OPEN_COMMENT", "OPEN_QUOTE", "QUOTED", "TWICE", "UNEXPECTED", "WORD",
-    "bif_blocks", "bif_table", "bif_tokens",
+    "Tokens", "bif_blocks", "bif_table", "bif_tokens",
 ]  # fmt: skip
 
 WORD, QUOTED = 0, 34
@@ -26,6 +28,14 @@ UNEXPECTED, BAD_NUMBER, NO_STATE, TWICE = 3, 4, 5, 6
 _PUNCTUATION = np.zeros(256, np.bool_)
 _PUNCTUATION[np.frombuffer(b"{}()[];,|", np.uint8)] = True
 _TABLE, _DEFAULT, _PROPERTY = (np.frombuffer(word, np.uint8) for word in (b"table", b"default", b"property"))
+
+
+class Tokens(NamedTuple):
+    """A text cut into tokens."""
+
+    buf: Bytes  # the text
+    span: Ints  # (n_tokens, 2)
+    kind: Bytes  # (n_tokens,)
 
 
 @twofold_kernel
@@ -147,10 +157,9 @@ def _find_state(buf: Bytes, token: Ints, labels: Ints, guess: int) -> int:
 
 
 @twofold_kernel
-def _column(
-    buf: Bytes, span: Ints, kind: Bytes, t: int, last: int, labels: Ints, at: Ints, card: Ints, guess: Ints
-) -> tuple[int, int, int]:
+def _column(tokens: Tokens, t: int, last: int, labels: Ints, at: Ints, card: Ints, guess: Ints) -> tuple[int, int, int]:
     """Read ``state, .., state )``, one for each parent; return the token after it, the column and the state."""
+    buf, span, kind = tokens
     column = 0
     for a in range(card.size - 1):
         while t < last and kind[t] == COMMA:
@@ -169,10 +178,9 @@ def _column(
 
 
 @twofold_kernel
-def _values(
-    buf: Bytes, span: Ints, kind: Bytes, t: int, last: int, values: Floats, offset: int, hard: Ints, n: int
-) -> tuple[int, int, int]:
+def _values(tokens: Tokens, t: int, last: int, values: Floats, offset: int, hard: Ints, n: int) -> tuple[int, int, int]:
     """Read ``p, .., p ;`` into ``values``; return the token after it, the number of hard ones and the state."""
+    buf, span, kind = tokens
     for k in range(values.size):
         while t < last and kind[t] == COMMA:
             t += 1
@@ -209,9 +217,7 @@ def _child_fastest(table: Floats, card: int, hard: Ints, first_hard: int, n_hard
 
 @twofold_kernel(cost=0.05)
 def bif_table(
-    buf: Bytes,
-    span: Ints,
-    kind: Bytes,
+    tokens: Tokens,
     first: int,
     last: int,
     labels: Ints,
@@ -240,6 +246,7 @@ def bif_table(
 
     Cost: one pass over the tokens; labels are found at once where rows come in order.
     """
+    buf, span, kind = tokens
     guess = np.zeros(card.size, np.int64)
     k_child = card[-1]
     n_hard = 0
@@ -249,23 +256,23 @@ def bif_table(
         is_word = kind[t] == WORD
         t += 1
         if kind[begin] == OPEN:
-            t, column, state = _column(buf, span, kind, t, last, labels, first_label, card, guess)
+            t, column, state = _column(tokens, t, last, labels, first_label, card, guess)
             if state == DONE and row[column] >= 0:
                 t, state = begin, TWICE
             if state != DONE:
                 return t, n_hard, state, column
             row[column] = begin
             at = column * k_child
-            t, n_hard, state = _values(buf, span, kind, t, last, table[at : at + k_child], at, hard, n_hard)
+            t, n_hard, state = _values(tokens, t, last, table[at : at + k_child], at, hard, n_hard)
         elif is_word and _is(buf, span[begin], _TABLE):
             if row.max() >= 0:
                 return begin, n_hard, TWICE, 0
             row[:] = begin
             before = n_hard
-            t, n_hard, state = _values(buf, span, kind, t, last, table, 0, hard, n_hard)
+            t, n_hard, state = _values(tokens, t, last, table, 0, hard, n_hard)
             _child_fastest(table, k_child, hard, before, n_hard)
         elif is_word and _is(buf, span[begin], _DEFAULT):
-            t, n_hard, state = _values(buf, span, kind, t, last, default, -k_child, hard, n_hard)
+            t, n_hard, state = _values(tokens, t, last, default, -k_child, hard, n_hard)
         elif is_word and _is(buf, span[begin], _PROPERTY):
             while t < last and kind[t] != SEMICOLON:
                 t += 1

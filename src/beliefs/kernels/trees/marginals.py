@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["factor_spans", "scatter", "variable_marginals"]
@@ -44,23 +45,15 @@ def factor_spans(theta: Floats, source: Ints, slot_ptr: Ints, tables: Floats, to
 
 @twofold_kernel
 def variable_marginals(
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    table_ptr: Ints,
-    var_ptr: Ints,
-    var_edges: Ints,
-    edge_factor: Ints,
-    observed: Bools,
-    state_ptr: Ints,
-    mu_factor: Floats,
-    mu_var: Floats,
+    scopes: Scopes, adjacency: Adjacency, table_ptr: Ints, observed: Bools, mu_factor: Floats, mu_var: Floats
 ) -> None:
     """Normalise every factor marginal, then sum each variable's marginal out of its smallest factor.
 
     Equivalent to ``mu_f.sum(axis=all but v)``. Variables in no factor are uniform; observed ones are left alone.
     ``mu_factor`` is scaled in place (it sums to one up to rounding already). Cost: cells.
     """
+    card, state_ptr, scope_ptr, scope_vars, _ = scopes
+    var_ptr, var_edges, edge_factor = adjacency
     for f in range(table_ptr.size - 1):
         total = 0.0
         for k in range(table_ptr[f], table_ptr[f + 1]):

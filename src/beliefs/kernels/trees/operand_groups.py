@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Ints
 
-__all__ = ["group_operands"]
+__all__ = ["Groups", "OperandScopes", "group_operands"]
+
+
+class OperandScopes(NamedTuple):
+    """The operands of each cluster, and the axes of the slots that they read."""
+
+    op_ptr: Ints  # (n_clusters+1,) operands of each cluster
+    op_slot: Ints  # (n_ops,) slot each operand reads
+    slot_axes_ptr: Ints  # (n_slots+1,) axes of each slot
+    slot_axes: Ints  # variables by position, ascending in a slot
+
+
+class Groups(NamedTuple):
+    """Operands multiplied together; each array has room for as many as there are operands."""
+
+    op_group: Ints  # per operand: its group, or -1
+    cluster: Ints  # per group: the cluster it serves
+    mask: Ints  # per group: its axes as a bit mask over the cluster's
+    into: Ints  # per group: the group it flows into, -1 for the cluster itself
 
 
 @twofold_kernel
-def group_operands(
-    axes_ptr: Ints,
-    axes: Ints,
-    card: Ints,
-    op_ptr: Ints,
-    op_slot: Ints,
-    slot_axes_ptr: Ints,
-    slot_axes: Ints,
-    gain: float,
-    op_group: Ints,
-    group_cluster: Ints,
-    group_mask: Ints,
-    group_into: Ints,
-) -> int:
+def group_operands(axes_ptr: Ints, axes: Ints, card: Ints, operands: OperandScopes, gain: float, groups: Groups) -> int:
     """Choose groups of operands to multiply together before they meet a large table.
 
     Multiplying an operand into a table of ``N`` cells costs ``N``; multiplying two first into a table over the union
     of their scopes, of ``U`` cells, costs about ``gain * U`` and saves ``N``. Greedily, the pair of smallest union is
-    joined as long as that pays; an operand inside a group's scope joins the group. Returns how many groups there are
-    and writes, per group, its cluster, its axes as a bit mask over the cluster's and the group it flows into (-1: the
-    cluster); per operand, its group or -1. All four have room for as many as there are operands. Clusters of more
-    than 63 axes or few cells are left alone. Cost: operands^3 of each large cluster at worst, taken 48 at a time.
+    joined as long as that pays; an operand inside a group's scope joins the group. ``axes_ptr (n_clusters+1,)``,
+    ``axes`` and ``card`` are the clusters' axes by position, ascending, and their cardinalities. Writes ``groups`` and
+    returns how many there are. Clusters of more than 63 axes or few cells are left alone. Cost: operands^3 of each
+    large cluster at worst, taken 48 at a time.
     """
+    op_ptr, op_slot, slot_axes_ptr, slot_axes = operands
+    op_group, group_cluster, group_mask, group_into = groups
     op_group[:] = -1
     group_into[:] = -1
     n_groups = 0

@@ -7,33 +7,65 @@ eliminated variables and one column per state of the separator.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.layout import Scopes
 from beliefs.kernels.trees.blocks import MAPPED, REPEATED, RUN, SCALAR, TILED
 from beliefs.typing import BlockMaps, Floats, Ints
 
 _LONG_RUN = 16  # cells: shorter runs are quicker gathered
 
-__all__ = ["absorb_clusters", "choose_blocks", "eliminate_symbolic", "factor_cells", "lay_operands", "write_maps"]
+__all__ = [
+    "ClusterBlocks",
+    "OperandReads",
+    "absorb_clusters",
+    "choose_blocks",
+    "eliminate_symbolic",
+    "factor_cells",
+    "lay_operands",
+    "write_maps",
+]
+
+
+class ClusterBlocks(NamedTuple):
+    """The axes of each cluster, and how its table is cut into blocks; fields as in :class:`Tree`."""
+
+    axes_ptr: Ints  # (n_clusters+1,)
+    axes_card: Ints  # cardinality of each axis
+    n_outer: Ints  # (n_clusters,) leading axes outside the block
+    block: Ints  # (n_clusters,) cells in a block
+
+
+class OperandReads(NamedTuple):
+    """How each operand is read, block by block; fields as in :class:`Tree`."""
+
+    op_ptr: Ints  # (n_clusters+1,)
+    stride_ptr: Ints  # (n_ops,)
+    op_mode: Ints  # (n_ops,) this and the following are written by `lay_operands`
+    op_map: Ints  # (n_ops,)
+    op_inner: Ints  # (n_ops,)
+    op_stride: Ints  # strides over the cluster's axes
 
 
 def eliminate_symbolic(scope_ptr: Ints, scope_vars: Ints, order: Ints, position: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Play the elimination game; return cluster offsets, cluster scopes, parents and each factor's bucket.
+    """Eliminate along an order, by scopes alone; return cluster offsets and scopes, parents and factors' buckets.
 
-    As :func:`play_elimination` writes them, with room for the scopes until they fit.
+    As :func:`eliminate_scopes` writes them, with room for the scopes until they fit.
     """
     n, room = order.size, 4 * order.size + scope_vars.size
     ptr, parent, bucket = np.empty(n + 1, np.int64), np.empty(n, np.int64), np.empty(scope_ptr.size - 1, np.int64)
     while True:
         members = np.empty(room, np.int64)
-        if play_elimination(scope_ptr, scope_vars, order, position, ptr, members, parent, bucket):
+        if eliminate_scopes(scope_ptr, scope_vars, order, position, ptr, members, parent, bucket):
             return ptr, members[: ptr[n]].copy(), parent, bucket
         room = 4 * room + n
 
 
 @twofold_kernel
-def play_elimination(
+def eliminate_scopes(
     scope_ptr: Ints, scope_vars: Ints, order: Ints, position: Ints, ptr: Ints, members: Ints, parent: Ints, bucket: Ints
 ) -> bool:
     """Write cluster offsets, cluster scopes, parents and each factor's bucket; False if ``members`` is too short.
@@ -181,16 +213,7 @@ def choose_blocks(
 
 @twofold_kernel
 def factor_cells(
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    position: Ints,
-    cell_ptr: Ints,
-    table_ptr: Ints,
-    factors: Ints,
-    sorted_scope: Ints,
-    source: Ints,
-    target: Ints,
+    scopes: Scopes, position: Ints, table_ptr: Ints, factors: Ints, sorted_scope: Ints, source: Ints, target: Ints
 ) -> None:
     """Turn factors' tables to the tree's axis order: where each cell of their slots comes from and goes to.
 
@@ -198,6 +221,7 @@ def factor_cells(
     ``theta`` and ``target`` the cell of ``mu_factor`` for each slot cell. Equivalent to ``np.transpose`` of an index
     table, factor by factor. Cost: cells times arity.
     """
+    card, _, scope_ptr, scope_vars, cell_ptr = scopes
     widest = 1
     for f in factors:
         widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
@@ -240,13 +264,13 @@ def factor_cells(
 
 
 @twofold_kernel
-def same_pattern(
-    ptr: Ints, card: Ints, n_outer: Ints, stride_ptr: Ints, op_stride: Ints, c: int, o: int, d: int, q: int
-) -> bool:
+def same_pattern(blocks: ClusterBlocks, reads: OperandReads, c: int, o: int, d: int, q: int) -> bool:
     """Tell whether operand ``o`` of cluster ``c`` and ``q`` of ``d`` lie alike in their blocks: the same map will do.
 
     They do if the blocks' axes of more than one state agree in size and in whether the operand has them.
     """
+    ptr, card, n_outer, _ = blocks
+    op_stride, here, there = reads.op_stride, reads.stride_ptr[o], reads.stride_ptr[q]
     a, b = ptr[c + 1] - ptr[c] - 1, ptr[d + 1] - ptr[d] - 1
     while True:
         while a >= n_outer[c] and card[ptr[c] + a] == 1:
@@ -258,31 +282,18 @@ def same_pattern(
             return bool(first_ended and second_ended)
         if card[ptr[c] + a] != card[ptr[d] + b]:
             return False
-        if (op_stride[stride_ptr[o] + a] > 0) != (op_stride[stride_ptr[q] + b] > 0):
+        if (op_stride[here + a] > 0) != (op_stride[there + b] > 0):
             return False
         a -= 1
         b -= 1
 
 
 @twofold_kernel(cost=1.5)
-def lay_operands(
-    ptr: Ints,
-    axes: Ints,
-    card: Ints,
-    n_outer: Ints,
-    block: Ints,
-    op_ptr: Ints,
-    op_axes_ptr: Ints,
-    op_axes: Ints,
-    stride_ptr: Ints,
-    op_mode: Ints,
-    op_map: Ints,
-    op_inner: Ints,
-    op_stride: Ints,
-) -> int:
+def lay_operands(blocks: ClusterBlocks, axes: Ints, op_axes_ptr: Ints, op_axes: Ints, reads: OperandReads) -> int:
     """Describe how each operand of each cluster is read, block by block; return the size of the index maps.
 
-    ``op_axes`` lists each operand's variables by position (its table is in that order). Its stride along every axis of
+    ``axes`` are the clusters' axes by position; ``op_axes`` lists each operand's variables by position (its table is in
+    that order), from ``op_axes_ptr (n_ops+1,)``. Its stride along every axis of
     the cluster goes to ``op_stride`` (0: the operand lacks it). Within a block its cells are one scalar, a run
     of the whole block, a shorter run tiled over it, cells that are each repeated, or anything else: ``op_mode``. For
     the last three :func:`write_maps` writes maps: ``op_map`` says where ``2 * block`` numbers start. The first half
@@ -291,6 +302,8 @@ def lay_operands(
     Equivalent to ``np.broadcast_to`` of the operand over the cluster's axes. Equal maps are shared. Cost: operands
     times axes.
     """
+    ptr, card, n_outer, block = blocks
+    op_ptr, stride_ptr, op_mode, op_map, op_inner, op_stride = reads
     used, widest = 0, 1
     for c in range(ptr.size - 1):
         widest = max(widest, ptr[c + 1] - ptr[c])
@@ -346,9 +359,7 @@ def lay_operands(
                 elif not last_has and block[c] // count >= _LONG_RUN:
                     op_mode[o] = REPEATED
             h = key & (n_places - 1)
-            while place[h] >= 0 and not same_pattern(
-                ptr, card, n_outer, stride_ptr, op_stride, c, o, place_cluster[h], place[h]
-            ):
+            while place[h] >= 0 and not same_pattern(blocks, reads, c, o, place_cluster[h], place[h]):
                 h = (h + 1) & (n_places - 1)
             if place[h] >= 0:
                 op_map[o] = op_map[place[h]]
@@ -361,20 +372,10 @@ def lay_operands(
 
 
 @twofold_kernel(cost=2.0)
-def write_maps(
-    ptr: Ints,
-    card: Ints,
-    n_outer: Ints,
-    block: Ints,
-    op_ptr: Ints,
-    stride_ptr: Ints,
-    op_mode: Ints,
-    op_map: Ints,
-    op_inner: Ints,
-    op_stride: Ints,
-    maps: BlockMaps,
-) -> None:
+def write_maps(blocks: ClusterBlocks, reads: OperandReads, maps: BlockMaps) -> None:
     """Write the index maps that :func:`lay_operands` has described, each where it occurs first. Cost: their size."""
+    ptr, card, n_outer, block = blocks
+    op_ptr, stride_ptr, op_mode, op_map, op_inner, op_stride = reads
     used, widest, largest = 0, 1, 1
     for c in range(ptr.size - 1):
         widest = max(widest, ptr[c + 1] - ptr[c])

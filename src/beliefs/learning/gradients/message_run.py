@@ -11,7 +11,7 @@ from abc import abstractmethod
 import numpy as np
 
 from beliefs.errors import UnsupportedError
-from beliefs.inference.base import Method, Problem, zero_probability
+from beliefs.inference.base import Method, Problem, check_possible, zero_probability
 from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.rho import Reweighting
@@ -54,8 +54,7 @@ def check_method(method: Method) -> None:
 def setting_of(method: MessagePassing, graph: FactorGraph) -> Setting:
     """Return what a sweep needs; counting numbers are worked out once a layout."""
     lay = graph.layout
-    if (graph.theta[lay.cell_ptr[lay.factor_size == 1]] == -np.inf).any():
-        raise zero_probability(graph)
+    check_possible(graph)
     schedule = make_schedule(lay, method.schedule, method.order)
     summed, rho = np.ones(lay.n_vars, np.bool_), reweighting_of(method, graph).rho
     return Setting(lay, graph.theta, summed, rho, schedule, 0.0, True, take)

@@ -19,9 +19,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.errors import BudgetError
 from beliefs.inference.base import Method, observed_point_masses
-from beliefs.inference.budget import default_budget, readable_bytes
+from beliefs.inference.budget import default_budget, over_budget
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.schedule import make_schedule
 from beliefs.inference.variational.mean_field import MeanField
@@ -146,10 +145,8 @@ class Truncated(Gradient):
     def _check_budget(self, layout: Layout) -> None:
         needed = self.n_bytes(layout)
         if needed > _TRIFLE and needed > default_budget():
-            raise BudgetError(
-                f"{self.n_sweeps} sweeps need {readable_bytes(needed)} for copies of messages; "
-                f"the limit is {readable_bytes(default_budget())}. Use fewer sweeps, or checkpoints"
-            )
+            demand, advice = f"{self.n_sweeps} sweeps need", "Use fewer sweeps, or checkpoints"
+            raise over_budget(demand, needed, default_budget(), advice, " for copies of messages")
 
 
 def _message_entries(layout: Layout) -> int:
