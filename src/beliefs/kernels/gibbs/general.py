@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.orders.greedy import Bits
 from beliefs.kernels.primitives.elementary import fast_exp
-from beliefs.kernels.primitives.random import stream, uniform
+from beliefs.kernels.primitives.random import Bits, stream, uniform
 from beliefs.typing import Floats, Ints
 
 __all__ = [

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.orders.greedy import ONE, ZERO, Bits, lowest
-from beliefs.kernels.orders.windows import draw
+from beliefs.kernels.orders.greedy import ONE, ZERO, lowest
 from beliefs.kernels.primitives.heap import pop, put
+from beliefs.kernels.primitives.random import Bits, draw
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["bounded_order"]

@@ -23,17 +23,13 @@ fill(v)           ``fill[v]``
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
-from numpy.typing import NDArray
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.primitives.random import Bits
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Bits", "bit_rows", "fill_scores", "greedy_elimination", "level_offsets"]
-
-Bits: TypeAlias = NDArray[np.uint64]
+__all__ = ["bit_rows", "fill_scores", "greedy_elimination", "level_offsets"]
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 

@@ -17,8 +17,8 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.orders.greedy import Bits, bit_rows, fill_scores, greedy_elimination
-from beliefs.kernels.orders.windows import draw, shuffle
+from beliefs.kernels.orders.greedy import bit_rows, fill_scores, greedy_elimination
+from beliefs.kernels.primitives.random import Bits, draw, shuffle
 from beliefs.typing import Floats, Ints
 
 __all__ = [

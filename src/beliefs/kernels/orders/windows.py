@@ -15,34 +15,16 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.orders.greedy import ONE, ZERO, Bits, bit_rows, lowest
+from beliefs.kernels.orders.greedy import ONE, ZERO, bit_rows, lowest
 from beliefs.kernels.orders.symbolic import elimination_tree, postorder
+from beliefs.kernels.primitives.random import Bits, draw, shuffle
 from beliefs.typing import Floats, Ints
 
-__all__ = ["draw", "refine_order", "shuffle"]
+__all__ = ["refine_order"]
 
 WINDOW = 7  # vertices; 6 to 9 do about as well for the same effort
 IDLE = 8  # passes without a gain before the refinement ends
 NEGLIGIBLE = 0.01  # windows with a smaller share of the cells are left alone
-
-
-@twofold_kernel
-def draw(state: Bits) -> float:
-    """Return the next number in [0, 1) of a xorshift generator; ``state (1,)`` is not zero and changes."""
-    x = state[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    state[0] = x
-    return float(x >> np.uint64(11)) * 2.0**-53
-
-
-@twofold_kernel
-def shuffle(items: Ints, state: Bits) -> None:
-    """Permute at random, in place."""
-    for i in range(items.shape[0] - 1, 0, -1):
-        j = int(draw(state) * (i + 1))
-        items[i], items[j] = items[j], items[i]
 
 
 @twofold_kernel

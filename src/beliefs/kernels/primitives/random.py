@@ -3,15 +3,23 @@ r"""Random numbers as a function of where they are used: no state, so any order 
 A counter is scrambled by two rounds of multiplication and shift-xor, a bijection of 64 bits whose outputs for the
 counters :math:`g, 2g, 3g, \dots` (g odd, the golden ratio times :math:`2^{64}`) pass the common batteries of tests
 [steele2014]. A stream's key is itself scrambled from its parent's key and its number.
+
+Loops that draw one number after the other have a generator with a state instead: ``draw`` and ``shuffle``.
 """
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.typing import Ints
 
-__all__ = ["stream", "uniform"]
+__all__ = ["Bits", "draw", "shuffle", "stream", "uniform"]
+
+Bits: TypeAlias = NDArray[np.uint64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -31,3 +39,22 @@ def stream(key: np.uint64, number: int) -> np.uint64:
 def uniform(key: np.uint64, number: int) -> float:
     """Return the ``number``-th number in [0, 1) of the stream ``key``, a multiple of 2^-53."""
     return float(stream(key, number) >> _11) * 2.0**-53
+
+
+@twofold_kernel
+def draw(state: Bits) -> float:
+    """Return the next number in [0, 1) of a xorshift generator; ``state (1,)`` is not zero and changes."""
+    x = state[0]
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    state[0] = x
+    return float(x >> np.uint64(11)) * 2.0**-53
+
+
+@twofold_kernel
+def shuffle(items: Ints, state: Bits) -> None:
+    """Permute at random, in place."""
+    for i in range(items.shape[0] - 1, 0, -1):
+        j = int(draw(state) * (i + 1))
+        items[i], items[j] = items[j], items[i]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.orders.greedy import Bits
-from beliefs.kernels.orders.windows import draw
+from beliefs.kernels.primitives.random import Bits, draw
 from beliefs.typing import Bools, Ints
 
 __all__ = ["clamped_cells", "grow_region"]

@@ -12,9 +12,8 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel, twofold_kernel
-from beliefs.kernels.orders.greedy import Bits
-from beliefs.kernels.orders.windows import draw
 from beliefs.kernels.primitives.heap import pop, put, sift
+from beliefs.kernels.primitives.random import Bits, draw
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["FOUND", "PROVED", "SPENT", "find_feasible"]

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.orders.greedy import Bits
-from beliefs.kernels.orders.windows import shuffle
+from beliefs.kernels.primitives.random import Bits, shuffle
 from beliefs.kernels.search.icm import is_better
 from beliefs.typing import Bools, Floats, Ints
 
