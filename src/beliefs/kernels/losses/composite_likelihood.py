@@ -8,6 +8,7 @@ factor, in their order, lead to variables inside the component, all others are a
 from __future__ import annotations
 
 from beliefs.kernels._jit import kernel
+from beliefs.kernels.primitives.unionfind import find
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["gather_slices", "grow_acyclic", "scatter_slices"]
@@ -82,15 +83,6 @@ def scatter_slices(
 
 
 @kernel
-def _root(leader: Ints, v: int) -> int:
-    """Return the representative of ``v``'s tree, halving the path to it."""
-    while leader[v] != v:
-        leader[v] = leader[leader[v]]
-        v = leader[v]
-    return v
-
-
-@kernel
 def grow_acyclic(ptr: Ints, adj: Ints, order: Ints, leader: Ints, seen: Ints, inside: Bools, covered: Bools) -> None:
     """Grow a set of variables whose induced graph is a forest, greedily along ``order``, and mark the edges it covers.
 
@@ -103,14 +95,14 @@ def grow_acyclic(ptr: Ints, adj: Ints, order: Ints, leader: Ints, seen: Ints, in
         free = not inside[v]
         for j in range(ptr[v], ptr[v + 1]):
             if inside[adj[j]]:
-                tree = _root(leader, adj[j])
+                tree = find(leader, adj[j])
                 free = free and seen[tree] != v
                 seen[tree] = v
         if free:
             inside[v] = True
             for j in range(ptr[v], ptr[v + 1]):
                 if inside[adj[j]]:
-                    leader[_root(leader, adj[j])] = v
+                    leader[find(leader, adj[j])] = v
     for v in range(inside.size):
         for j in range(ptr[v], ptr[v + 1]):
             covered[j] = covered[j] or (inside[v] and inside[adj[j]])

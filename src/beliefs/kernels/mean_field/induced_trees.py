@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.primitives.unionfind import find
 from beliefs.typing import Floats, Ints
 
 __all__ = ["add_tables", "coupling_strength", "grow_trees", "lay_trees", "scatter_tables"]
@@ -55,15 +56,6 @@ def coupling_strength(
 
 
 @twofold_kernel
-def _find(leader: Ints, v: int) -> int:
-    """Return the representative of ``v``'s tree, halving the path to it."""
-    while leader[v] != v:
-        leader[v] = leader[leader[v]]
-        v = leader[v]
-    return v
-
-
-@twofold_kernel
 def _lies_within(scope_ptr: Ints, scope_vars: Ints, inner: int, outer: int) -> bool:
     """Whether all variables of factor ``inner`` are among those of ``outer``."""
     for d in range(scope_ptr[inner], scope_ptr[inner + 1]):
@@ -87,14 +79,14 @@ def _may_join(
     """
     largest, most = -1, 0
     for e in range(scope_ptr[f], scope_ptr[f + 1]):
-        r = _find(leader, scope_vars[e])
+        r = find(leader, scope_vars[e])
         if mark[r] == f:
             return False
         mark[r] = f
         if size[r] > most:
             largest, most = r, size[r]
     for e in range(scope_ptr[f], scope_ptr[f + 1]):
-        r = _find(leader, scope_vars[e])
+        r = find(leader, scope_vars[e])
         if r == largest:
             continue
         v = r
@@ -105,7 +97,7 @@ def _may_join(
                     continue
                 across = False
                 for d in range(scope_ptr[g], scope_ptr[g + 1]):
-                    other = _find(leader, scope_vars[d])
+                    other = find(leader, scope_vars[d])
                     across = across or (other != r and mark[other] == f)
                 if across and not _lies_within(scope_ptr, scope_vars, g, f):
                     return False
@@ -134,9 +126,9 @@ def grow_trees(
             f, scope_ptr, scope_vars, var_ptr, var_edges, edge_factor, leader, following, size, mark
         ):
             continue
-        root = _find(leader, scope_vars[scope_ptr[f]])
+        root = find(leader, scope_vars[scope_ptr[f]])
         for e in range(scope_ptr[f] + 1, scope_ptr[f + 1]):
-            r = _find(leader, scope_vars[e])
+            r = find(leader, scope_vars[e])
             if size[r] > size[root]:
                 root, r = r, root
             leader[r] = root
