@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beliefs.inference.base import observed_point_masses
-from beliefs.inference.parallel import in_chunks, side_by_side
+from beliefs.inference.parallel import in_chunks, parallel_chunks
 from beliefs.inference.rounding import UNIT, magnitude, pairwise, rounding_error
 from beliefs.kernels.mean_field.general import expected_score, product_tables
 from beliefs.model.graph import FactorGraph
@@ -99,7 +99,7 @@ class Field(ABC):
         largest = 0
         for items in self.orders.forward if forward else self.orders.backward:
             bounds = in_chunks(items.size, -(-items.size // _CHUNK) if self.orders.parallel else 1)
-            answer = side_by_side(lambda a, b, part=items: self.update(part[a:b], run), bounds, threads)  # type: ignore[misc]
+            answer = parallel_chunks(lambda a, b, part=items: self.update(part[a:b], run), bounds, threads)  # type: ignore[misc]
             largest = max(largest, int(answer))
         return float(np.int64(largest).view(np.float64))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from beliefs.inference.parallel import side_by_side
+from beliefs.inference.parallel import parallel_chunks
 from beliefs.kernels.chains.features import (
     add_pair_gradient,
     add_row_gradient,
@@ -122,7 +122,7 @@ class _SparseScores(StateScores):
             )  # fmt: skip
             return 0
 
-        side_by_side(some, np.arange(threads + 1), threads)
+        parallel_chunks(some, np.arange(threads + 1), threads)
         gather_rows(self.owner, pairs.ptr, pairs.label, width, rows, out)
 
     def _cut(self, n_parts: int) -> tuple[list[Ints], list[Ints]]:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from beliefs.inference.parallel import side_by_side
+from beliefs.inference.parallel import parallel_chunks
 from beliefs.kernels.chains.linear import LOW, WIDEST, chain_posteriors, chain_spans
 from beliefs.kernels.chains.log import best_labels, log_posteriors, sample_labels
 from beliefs.kernels.primitives.random import stream
@@ -111,7 +111,7 @@ class Union:
                 task(number, self.chunks[number], scratch)
             return 0
 
-        side_by_side(some, np.arange(len(self.chunks) + 1), threads)
+        parallel_chunks(some, np.arange(len(self.chunks) + 1), threads)
 
     # -- answers --------------------------------------------------------------------------------------------------
     def spans(self, chunk: Chunk, rows: Floats, pairs: Pairs, wide: Bools) -> None:
