@@ -15,7 +15,7 @@ import numpy as np
 
 from beliefs.typing import Ints
 
-__all__ = ["in_chunks", "side_by_side"]
+__all__ = ["in_chunks", "parallel_chunks"]
 
 
 @cache
@@ -24,7 +24,7 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="beliefs")
 
 
-def side_by_side(task: Callable[[int, int], int], bounds: Ints, threads: int) -> int:
+def parallel_chunks(task: Callable[[int, int], int], bounds: Ints, threads: int) -> int:
     """Run ``task(begin, end)`` over the chunks ``bounds[k]:bounds[k+1]``; return the largest answer.
 
     Neighbouring chunks are handed out together, one lot a thread.

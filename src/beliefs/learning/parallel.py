@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from beliefs.inference.parallel import side_by_side
+from beliefs.inference.parallel import parallel_chunks
 
 __all__ = ["Executor", "Threads", "executor_of"]
 
@@ -51,7 +51,7 @@ class Executor(ABC):
             task(begin, end)
             return 0
 
-        side_by_side(run, np.arange(n_chunks + 1), self.n_workers)
+        parallel_chunks(run, np.arange(n_chunks + 1), self.n_workers)
 
 
 @dataclass(frozen=True)

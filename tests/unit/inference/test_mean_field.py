@@ -255,7 +255,7 @@ def distribution(graph: bl.FactorGraph, field: Field, run: Run) -> np.ndarray:
     lay, forest = graph.layout, field.forest
     log_q = np.log(np.maximum(product(graph, run.mu), 1e-320))
     for i in range(forest.table_ptr.size - 1):
-        scope = forest.branch_vars[forest.branch_scope_ptr[i] : forest.branch_scope_ptr[i + 1]].tolist()
+        scope = forest.branches.scope_vars[forest.branches.scope_ptr[i] : forest.branches.scope_ptr[i + 1]].tolist()
         table = run.tree[forest.table_ptr[i] : forest.table_ptr[i + 1]].reshape([int(lay.card[v]) for v in scope])
         alone = np.ones(())
         for v in scope:
@@ -457,9 +457,9 @@ def trees_of(graph: bl.FactorGraph) -> tuple[ForestField, list[set[int]], dict[i
     """The field, the variables of each tree, and the scopes of the tree factors by tree."""
     field = ForestField(graph, hard_factors(graph), "sequential")
     forest = field.forest
-    trees = [set(forest.members[a:b].tolist()) for a, b in itertools.pairwise(forest.member_ptr)]
+    trees = [set(forest.trees.members[a:b].tolist()) for a, b in itertools.pairwise(forest.trees.member_ptr)]
     scopes = {
-        i: tuple(forest.branch_vars[forest.branch_scope_ptr[i] : forest.branch_scope_ptr[i + 1]].tolist())
+        i: tuple(forest.branches.scope_vars[forest.branches.scope_ptr[i] : forest.branches.scope_ptr[i + 1]].tolist())
         for i in range(forest.table_ptr.size - 1)
     }
     return field, trees, scopes

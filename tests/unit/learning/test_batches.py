@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -123,6 +124,6 @@ def test_windows_read_little_ahead() -> None:
             taken += 1
             yield k
 
-    answers = Threads(2).windows(lambda k: k, source())
+    answers: Any = Threads(2).windows(lambda k: k, source())
     assert next(answers) == 0 and taken <= 2 * 4 + 1
     answers.close()

@@ -245,7 +245,8 @@ def test_a_union_that_failed_is_tried_again_later() -> None:
     loss = loss_of("surrogate_likelihood(max_iters=60)", 2, True, bl.BP())
     instances = several(2, True, ["ring"] * 12)
     loss.evaluate(frustrated(loss), instances)
-    calm, unions = weights_for(loss, 0.1), loss.batches(instances)[0].units
+    joined: Any = next(iter(loss.batches(instances)))
+    calm, unions = weights_for(loss, 0.1), joined.units
     assert unions[0].is_apart()
     for _ in range(3):
         assert loss.evaluate(calm, instances).n_not_converged == 0

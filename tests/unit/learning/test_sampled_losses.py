@@ -212,7 +212,8 @@ def test_another_number_of_chains_begins_again() -> None:
     instance = Instance(graph.layout, None, LABELS)
     for chains in (3, 5):
         StochasticLikelihood(template=TEMPLATE, chains=chains).part(np.array(graph.theta), instance)
-        assert instance.memory.get(Slot("chains", "stochastic_likelihood")).free.shape == (4, chains)
+        kept = instance.memory.get(Slot("chains", "stochastic_likelihood"))
+        assert kept is not None and kept.free.shape == (4, chains)
 
 
 @pytest.mark.parametrize("options", [{"sweeps": 0}, {"chains": 0}, {"chains": 1.5}, {"seed": -1}])

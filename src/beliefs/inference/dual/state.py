@@ -20,7 +20,7 @@ from beliefs.inference.clusters.junction_graph import JunctionGraph
 from beliefs.inference.clusters.partition import MiniBuckets
 from beliefs.inference.dual.drift import Drift
 from beliefs.inference.dual.weights import initial_weights, least_weights
-from beliefs.inference.parallel import in_chunks, side_by_side
+from beliefs.inference.parallel import in_chunks, parallel_chunks
 from beliefs.kernels.dual.beliefs import cluster_chains, consensus_beliefs, decode_chains
 from beliefs.kernels.dual.blocks import update_separators
 from beliefs.kernels.dual.graph import load_tables, prune_states
@@ -313,7 +313,7 @@ class SplitTables:
                 task(a, b)
                 check_time()
         for a, b in zip(ends[:-1], ends[1:], strict=False):
-            side_by_side(task, int(a) + in_chunks(int(b - a), _CHUNKS), threads)
+            parallel_chunks(task, int(a) + in_chunks(int(b - a), _CHUNKS), threads)
             check_time()
         return float(self.drop.sum())
 

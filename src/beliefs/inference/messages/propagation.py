@@ -36,7 +36,7 @@ from beliefs.inference.messages.rho import Reweighting
 from beliefs.inference.messages.schedule import SCHEDULES, make_schedule
 from beliefs.inference.messages.setting import Setting
 from beliefs.inference.messages.tiers import REFRESH, LinearTier, LogTier, Tier
-from beliefs.inference.parallel import side_by_side
+from beliefs.inference.parallel import parallel_chunks
 from beliefs.inference.rounding import meet
 from beliefs.inference.search.forest_moves import MOST_MOVES, affordable_moves
 from beliefs.kernels.messages.linear import IMPOSSIBLE, OUT_OF_RANGE
@@ -138,7 +138,7 @@ class MessageState:
         for index, walk in enumerate(self.tier.passes()):
             whole = np.array([0, walk.size])
             for bounds in walk.groups if self.threads > 1 else (whole,):
-                code = side_by_side(partial(self.tier.run, index), bounds, self.threads)
+                code = parallel_chunks(partial(self.tier.run, index), bounds, self.threads)
                 if code > 0:
                     return code
         self.n_steps += 1

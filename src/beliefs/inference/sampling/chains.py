@@ -117,10 +117,9 @@ class Chains:
         graph, schedule = self.problem.graph, Schedule.of(self.problem.graph.layout, "color")
         lay, stride = graph.layout, self.sweeper.stride
         scores, gain = np.empty(self.states.shape[1]), np.zeros(self.states.shape[1])
-        chain_scores(lay.scope_ptr, lay.scope_vars, lay.cell_ptr, graph.theta, stride, self.states, scores)
+        chain_scores(lay.scopes, graph.theta, stride, self.states, scores)
         log_conditionals(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.var_ptr, lay.var_edges, lay.edge_factor,
-            graph.theta, stride, schedule.order, *schedule.largest, self.states, gain,
+            lay.scopes, lay.adjacency, graph.theta, stride, schedule.order, *schedule.largest, self.states, gain
         )  # fmt: skip
         self.best = max(self.best, widened(float((scores - gain).max()), self.rounding, Bound.LOWER))
         return self.best

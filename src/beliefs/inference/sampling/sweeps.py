@@ -14,8 +14,9 @@ from functools import partial
 import numpy as np
 
 from beliefs.inference.orders.colouring import colouring
-from beliefs.kernels.gibbs.general import States, count_cells, gibbs_sweeps
+from beliefs.kernels.gibbs.general import States, Sweeps, count_cells, gibbs_sweeps
 from beliefs.kernels.gibbs.pairwise import (
+    PairRows,
     count_neighbours,
     exponentiate_rows,
     gibbs_sweeps_binary,
@@ -85,12 +86,9 @@ class Pairs:
         if order.size == 0 or cards.min() < cards.max() or np.diff(layout.scope_ptr).max(initial=0) > 2:
             return None
         in_ptr = np.empty(order.size + 1, np.int64)
-        count_neighbours(layout.scope_ptr, layout.var_ptr, layout.var_edges, layout.edge_factor, order, in_ptr)
+        count_neighbours(layout.scopes, layout.adjacency, order, in_ptr)
         other, source, turned = (np.empty(int(in_ptr[-1]), np.int64) for _ in range(3))
-        orient_pairs(
-            layout.scope_ptr, layout.scope_vars, layout.cell_ptr, layout.var_ptr, layout.var_edges, layout.edge_factor,
-            order, other, source, turned,
-        )  # fmt: skip
+        orient_pairs(layout.scopes, layout.adjacency, order, other, source, turned)
         k, rows = int(cards[0]), np.arange(other.size)
         if layout.tied:  # one copy of each table and direction; otherwise each pair's own, in the order of the sweep
             ends, rows = np.unique(2 * source + turned, return_inverse=True)
@@ -104,17 +102,17 @@ class Pairs:
         links = float((np.diff(layout.scope_ptr) == 2).sum()) * 2.0
         return 8.0 * links * (8.0 + float(layout.card.max(initial=1)) ** 2)
 
-    def tables(self, graph: FactorGraph, order: Ints) -> tuple[Floats, Floats]:
-        """Return the rows of all turned tables and of the unary potentials, exponentiated, ``(n_rows, K)`` each."""
+    def weights(self, graph: FactorGraph, order: Ints) -> PairRows:
+        """Return the neighbours with the rows of all turned tables and of the unary potentials, exponentiated."""
         lay = graph.layout
         tables = np.empty(self.source.size * self.k**2)
         orient_tables(graph.theta, self.k, self.source, self.turned, tables)
         unary = np.empty((order.size, self.k))
-        sum_unary(lay.scope_ptr, lay.cell_ptr, lay.var_ptr, lay.var_edges, lay.edge_factor, graph.theta, order, unary)
+        sum_unary(lay.scopes, lay.adjacency, graph.theta, order, unary)
         rows = tables.reshape(-1, self.k)
         exponentiate_rows(rows)
         exponentiate_rows(unary)
-        return rows, unary
+        return PairRows(self.in_ptr, self.other, self.rows, rows, unary)
 
 
 class Sweeper:
@@ -125,9 +123,7 @@ class Sweeper:
     ) -> None:
         self.graph, self.schedule, self.key, self.threads = graph, schedule, key, threads
         self.stride = graph.layout.edge_stride
-        self.pairs = pairs
-        if pairs is not None:
-            self.rows, self.unary = pairs.tables(graph, schedule.order)
+        self.pairs = None if pairs is None else pairs.weights(graph, schedule.order)
 
     def sweep(self, first: int, n_sweeps: int, keep: bool, states: States, sums: Floats) -> None:
         """Do the sweeps ``first``, ``first + 1``, ...; with ``keep``, add all conditionals to ``sums (n_states,)``."""
@@ -147,7 +143,7 @@ class Sweeper:
         lay = self.graph.layout
 
         def part(begin: int, end: int) -> None:
-            count_cells(lay.scope_ptr, lay.scope_vars, lay.table_ptr, self.stride, begin, end, states, counts)
+            count_cells(lay.scopes, lay.table_ptr, self.stride, begin, end, states, counts)
 
         if self.threads == 1 or lay.n_factors * states.shape[1] < _ENOUGH:
             part(0, lay.n_factors)
@@ -158,20 +154,13 @@ class Sweeper:
     def _redraw(
         self, begin: int, end: int, first: int, n_sweeps: int, keep: bool, states: States, sums: Floats
     ) -> None:
-        lay, order = self.graph.layout, self.schedule.order
+        lay, theta = self.graph.layout, self.graph.theta
+        sweeps = Sweeps(self.schedule.order, begin, end, self.key, first, n_sweeps, keep)
         if self.pairs is None:
-            gibbs_sweeps(
-                lay.card, lay.state_ptr, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.var_ptr, lay.var_edges,
-                lay.edge_factor, self.graph.theta, self.stride, order, begin, end, self.key, first, n_sweeps, keep,
-                states, sums,
-            )  # fmt: skip
+            gibbs_sweeps(lay.scopes, lay.adjacency, theta, self.stride, sweeps, states, sums)
             return
-        sweeps = gibbs_sweeps_binary if self.pairs.k == 2 else gibbs_sweeps_pairwise
-        sweeps(
-            lay.state_ptr, self.pairs.in_ptr, self.pairs.other, self.pairs.rows, self.rows, self.unary, lay.scope_ptr,
-            lay.scope_vars, lay.cell_ptr, lay.var_ptr, lay.var_edges, lay.edge_factor, self.graph.theta, self.stride,
-            order, begin, end, self.key, first, n_sweeps, keep, states, sums,
-        )  # fmt: skip
+        redraw = gibbs_sweeps_binary if self.pairs.unary.shape[1] == 2 else gibbs_sweeps_pairwise
+        redraw(self.pairs, lay.scopes, lay.adjacency, theta, self.stride, sweeps, states, sums)
 
 
 def _wait(pool: ThreadPoolExecutor, cuts: Ints, work: Callable[[int, int], None]) -> None:

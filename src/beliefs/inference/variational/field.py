@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beliefs.inference.base import observed_point_masses
-from beliefs.inference.parallel import in_chunks, side_by_side
+from beliefs.inference.parallel import in_chunks, parallel_chunks
 from beliefs.inference.rounding import UNIT, magnitude, pairwise, rounding_error
-from beliefs.kernels.mean_field.general import expected_score, product_tables
+from beliefs.kernels.layout import Scopes
+from beliefs.kernels.mean_field.general import Potentials, Product, Scratch, expected_score, product_tables
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
@@ -27,16 +28,19 @@ _CHUNK = 2048  # variables or trees of one colour that a thread takes at a time
 
 @dataclass(eq=False)
 class Run:
-    """One start and what became of it: marginals ``mu (n_states,)``, their support, and the trees' tables.
+    """One start and what became of it: the product of marginals, and the trees' tables.
 
-    ``support`` is 1 where ``mu > 0`` (empty without hard zeros); ``feasible`` is False where no state of positive
-    weight was found, and then nothing moves.
+    ``feasible`` is False where no state of positive weight was found, and then nothing moves.
     """
 
-    mu: Floats
-    support: Floats
+    product: Product
     feasible: bool = True
     tree: Floats = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def mu(self) -> Floats:
+        """The marginals, ``(n_states,)``."""
+        return self.product.mu
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +66,8 @@ class Orders:
 class Field(ABC):
     """A family of distributions and its coordinate updates on one graph.
 
-    ``theta`` is finite: hard zeros are 0 there and 1 in ``forbidden`` (empty if there are none); ``hard (n_factors,)``
-    says which factors have some.
+    ``hard (n_factors,)`` says which factors have hard zeros; ``potentials`` keeps these apart, so that ``theta`` is
+    finite.
     """
 
     orders: Orders
@@ -76,15 +80,20 @@ class Field(ABC):
     def __init__(self, graph: FactorGraph, hard: Bools) -> None:
         self.graph, self.hard = graph, hard
         layout = graph.layout
-        self.theta, self.forbidden = graph.theta, read_only(np.zeros(0))
+        self.potentials = Potentials(graph.theta, read_only(np.zeros(0)), hard)
         if hard.any():
             zero = graph.theta == -np.inf
-            self.theta = read_only(np.where(zero, 0.0, graph.theta))
-            self.forbidden = read_only(zero.astype(np.float64))
+            finite, forbidden = read_only(np.where(zero, 0.0, graph.theta)), read_only(zero.astype(np.float64))
+            self.potentials = Potentials(finite, forbidden, hard)
         self.widest = int(layout.card.max(initial=1))
         self.largest = int(layout.factor_size[np.diff(layout.scope_ptr) > 2].max(initial=1))
         self.largest_table = int(layout.factor_size.max(initial=1))
         self.magnitude, self.entropies = magnitude(graph), float(np.log(layout.card).sum())
+
+    @property
+    def theta(self) -> Floats:
+        """The log potentials, 0 in the place of ``-inf``."""
+        return self.potentials.theta
 
     def begin(self, mu: Floats) -> Run:
         """Start a run at these marginals; sets those of observed and of isolated variables right."""
@@ -92,14 +101,14 @@ class Field(ABC):
         isolated = np.repeat(np.diff(layout.var_ptr) == 0, layout.card)
         mu = np.where(isolated, uniform(layout), mu)
         mu = np.where(np.repeat(layout.observed, layout.card), observed_point_masses(self.graph), mu)
-        return Run(mu, (mu > 0).astype(np.float64) if self.hard.any() else np.zeros(0))
+        return Run(Product(mu, (mu > 0).astype(np.float64) if self.hard.any() else np.zeros(0)))
 
     def sweep(self, run: Run, *, forward: bool, threads: int) -> float:
         """Update everything once; return the largest absolute change of a marginal."""
         largest = 0
         for items in self.orders.forward if forward else self.orders.backward:
             bounds = in_chunks(items.size, -(-items.size // _CHUNK) if self.orders.parallel else 1)
-            answer = side_by_side(lambda a, b, part=items: self.update(part[a:b], run), bounds, threads)  # type: ignore[misc]
+            answer = parallel_chunks(lambda a, b, part=items: self.update(part[a:b], run), bounds, threads)  # type: ignore[misc]
             largest = max(largest, int(answer))
         return float(np.int64(largest).view(np.float64))
 
@@ -142,17 +151,17 @@ class Field(ABC):
         zeros = 3 * layout.n_cells if hard.any() else 0
         return 8.0 * (layout.n_states * (2 * runs + 4) + zeros + 4 * layout.n_vars + 1.5 * layout.n_edges)
 
-    def _score(self, factors: Ints, scope_ptr: Ints, scope_vars: Ints, run: Run) -> float:
-        """Return the expected score of some factors under the product of marginals."""
-        lay = self.graph.layout
-        return float(expected_score(
-            factors, lay.card, lay.state_ptr, scope_ptr, scope_vars, lay.cell_ptr, self.hard, self.theta,
-            self.forbidden, run.mu, run.support, np.empty(self.largest), np.empty(self.widest),
-        ))  # fmt: skip
+    def _scratch(self) -> Scratch:
+        """Return a thread's room to contract factors in."""
+        return Scratch(np.empty(self.largest), np.empty(self.widest))
 
-    def _products(self, factors: Ints, scope_ptr: Ints, scope_vars: Ints, run: Run, tables: Floats) -> None:
-        lay = self.graph.layout
-        product_tables(factors, lay.card, lay.state_ptr, scope_ptr, scope_vars, lay.table_ptr, run.mu, tables)
+    def _score(self, factors: Ints, scopes: Scopes, run: Run) -> float:
+        """Return the expected score of some factors under the product of marginals."""
+        return float(expected_score(factors, scopes, self.potentials, run.product, self._scratch()))
+
+    def _products(self, factors: Ints, scopes: Scopes, run: Run, tables: Floats) -> None:
+        """Write the tables of some factors: products of marginals."""
+        product_tables(factors, scopes, self.graph.layout.table_ptr, run.mu, tables)
 
 
 def read_only(array: Array) -> Array:

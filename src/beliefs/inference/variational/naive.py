@@ -9,7 +9,6 @@ others out of it, with the same result: an update need not wait for the one befo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,8 @@ from beliefs.kernels.mean_field.general import sweep_variables
 from beliefs.kernels.mean_field.pairwise import (
     CONSTANT_WIDTHS,
     LARGEST_STATES,
+    Couplings,
+    Neighbours,
     pairwise_sweep,
     sweep_binary,
     sweep_ternary,
@@ -34,33 +35,23 @@ _SMALL = 4  # states: the exponentials of larger variables are soon enough behin
 _DELAY = 3  # places between neighbours in a sweep, as many updates as a processor has under way
 
 
-@dataclass(frozen=True, eq=False)
-class Neighbours:
-    """Pairwise structure by vertex: entries ``ptr[v]:ptr[v+1]``, by table where tables are tied.
+def neighbours(layout: Layout) -> Neighbours:
+    """Return the factors of two variables by vertex, kept with the layout; there are none of more."""
+    return layout.plan("mean_field neighbours", lambda: _neighbours(layout))
 
-    ``nbr`` is the neighbour's first state in ``mu``, ``cell`` where the table begins in ``theta``, ``is_first``
-    whether ``v`` is its first variable.
-    """
 
-    ptr: Ints
-    nbr: Ints
-    cell: Ints
-    is_first: Bools
-
-    @classmethod
-    def of(cls, layout: Layout) -> Neighbours:
-        """Collect the factors of two variables; there are none of more."""
-        edges = layout.var_edges
-        edges = edges[np.diff(layout.scope_ptr)[layout.edge_factor[edges]] == 2]
-        factor, vertex = layout.edge_factor[edges], layout.scope_vars[edges]
-        is_first = edges == layout.scope_ptr[factor]
-        nbr = layout.state_ptr[layout.scope_vars[np.where(is_first, edges + 1, edges - 1)]]
-        cell = layout.cell_ptr[factor]
-        if layout.tied:  # equal tables side by side, so that their neighbours are added up before the table is read
-            order = np.lexsort((is_first, cell, vertex))
-            nbr, cell, is_first = nbr[order], cell[order], is_first[order]
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(vertex, minlength=layout.n_vars))])
-        return cls(read_only(ptr), read_only(nbr), read_only(cell), read_only(is_first))
+def _neighbours(layout: Layout) -> Neighbours:
+    edges = layout.var_edges
+    edges = edges[np.diff(layout.scope_ptr)[layout.edge_factor[edges]] == 2]
+    factor, vertex = layout.edge_factor[edges], layout.scope_vars[edges]
+    is_first = edges == layout.scope_ptr[factor]
+    nbr = layout.state_ptr[layout.scope_vars[np.where(is_first, edges + 1, edges - 1)]]
+    cell = layout.cell_ptr[factor]
+    if layout.tied:  # equal tables side by side, so that their neighbours are added up before the table is read
+        order = np.lexsort((is_first, cell, vertex))
+        nbr, cell, is_first = nbr[order], cell[order], is_first[order]
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(vertex, minlength=layout.n_vars))])
+    return Neighbours(layout.state_ptr, read_only(ptr), read_only(nbr), read_only(cell), read_only(is_first))
 
 
 class NaiveField(Field):
@@ -75,24 +66,22 @@ class NaiveField(Field):
 
     def update(self, items: Ints, run: Run) -> int:
         """Update these variables one after the other."""
-        lay = self.graph.layout
+        lay, logs = self.graph.layout, np.empty(self.widest)
         return sweep_variables(
-            items, True, lay.card, lay.state_ptr, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.var_ptr,
-            lay.var_edges, lay.edge_factor, self.hard, self.theta, self.forbidden, np.empty(self.largest),
-            np.empty(self.widest), np.empty(self.widest), run.mu, run.support,
+            items, True, lay.scopes, lay.adjacency, self.potentials, self._scratch(), logs, run.product
         )  # fmt: skip
 
     def value(self, run: Run) -> float:
         """Return the expected score plus the entropies of all variables."""
         lay = self.graph.layout
-        score = self._score(_all_factors(lay), lay.scope_ptr, lay.scope_vars, run)
+        score = self._score(_all_factors(lay), lay.scopes, run)
         return score + float(entropy(run.mu).sum())
 
     def tables(self, run: Run) -> Floats:
         """Return products of marginals."""
         lay = self.graph.layout
         tables = np.empty(int(lay.table_ptr[-1]))
-        self._products(_all_factors(lay), lay.scope_ptr, lay.scope_vars, run, tables)
+        self._products(_all_factors(lay), lay.scopes, run, tables)
         return tables
 
 
@@ -103,7 +92,7 @@ class BinaryField(NaiveField):
         super().__init__(graph, hard, schedule)
         layout = graph.layout
         self.orders = _pairwise_orders(layout, schedule)
-        near = layout.plan("mean_field neighbours", lambda: Neighbours.of(layout))
+        self.near = near = neighbours(layout)
         t, c = graph.theta, near.cell
         vertex = np.repeat(np.arange(layout.n_vars), np.diff(near.ptr))
         lift = np.where(near.is_first, t[c + 2], t[c + 1]) - t[c]  # log-odds where the neighbour is in its first state
@@ -112,14 +101,18 @@ class BinaryField(NaiveField):
         alone_at = layout.scope_vars[layout.scope_ptr[alone]]
         terms = np.concatenate([t[start + 1] - t[start], lift])
         field = np.bincount(np.concatenate([alone_at, vertex]), terms, layout.n_vars)
-        self.near, self.second = near, read_only(near.nbr + 1)
-        self.field: Floats = read_only(field.astype(np.float64))
-        self.coupling = read_only((t[c + 3] - t[c + 2]) - (t[c + 1] - t[c]))
+        coupling = (t[c + 3] - t[c + 2]) - (t[c + 1] - t[c])
+        self.couplings = Couplings(
+            near.state_ptr,
+            near.ptr,
+            read_only(near.nbr + 1),
+            read_only(coupling),
+            read_only(field.astype(np.float64)),
+        )
 
     def update(self, items: Ints, run: Run) -> int:
         """Update these variables one after the other, in log-odds."""
-        ptr = self.graph.layout.state_ptr
-        return sweep_binary(items, ptr, self.near.ptr, self.second, self.coupling, self.field, run.mu)
+        return sweep_binary(items, self.couplings, run.mu)
 
     @classmethod
     def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
@@ -133,7 +126,7 @@ class PairwiseField(NaiveField):
     def __init__(self, graph: FactorGraph, hard: Bools, schedule: str) -> None:
         super().__init__(graph, hard, schedule)
         layout = graph.layout
-        self.near = layout.plan("mean_field neighbours", lambda: Neighbours.of(layout))
+        self.near = neighbours(layout)
         self.n_states = int(layout.card[layout.scope_vars[0]])
         if self.n_states <= _SMALL:
             self.orders = _pairwise_orders(layout, schedule)
@@ -147,11 +140,7 @@ class PairwiseField(NaiveField):
 
     def update(self, items: Ints, run: Run) -> int:
         """Update these variables one after the other."""
-        near = self.near
-        return self.kernel(
-            items, self.n_states, self.graph.layout.state_ptr, near.ptr, near.nbr, near.cell, near.is_first, self.unary,
-            self.theta, run.mu,
-        )  # fmt: skip
+        return self.kernel(items, self.n_states, self.near, self.unary, self.theta, run.mu)
 
     @classmethod
     def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:

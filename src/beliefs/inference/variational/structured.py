@@ -31,6 +31,7 @@ import numpy as np
 
 from beliefs.inference.orders.colouring import colouring
 from beliefs.inference.variational.field import Field, Orders, Run, entropy, read_only
+from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.kernels.mean_field.general import product_tables
 from beliefs.kernels.mean_field.induced_trees import (
     add_tables,
@@ -39,7 +40,7 @@ from beliefs.kernels.mean_field.induced_trees import (
     lay_trees,
     scatter_tables,
 )
-from beliefs.kernels.mean_field.trees import sweep_trees
+from beliefs.kernels.mean_field.trees import Trees, TreeScratch, sweep_trees
 from beliefs.kernels.rounding import forest_deviation
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
@@ -51,26 +52,15 @@ _FLOOR = 50.0  # nats below a table's maximum that a hard zero counts for when s
 _DIGITS = 9  # of a strength that count; the rest is rounding, and equal strengths must stay equal
 
 
-@dataclass(frozen=True, eq=False)
-class Incidence:
-    """Scopes without variables of one state, by factor and by variable."""
-
-    scope_ptr: Ints
-    scope_vars: Ints
-    edge_factor: Ints
-    var_ptr: Ints
-    var_edges: Ints
-
-    @classmethod
-    def of(cls, layout: Layout) -> Incidence:
-        """Leave out what joins nothing."""
-        joins = layout.card[layout.scope_vars] > 1
-        before = np.concatenate([[0], np.cumsum(joins)])
-        scope_vars, edge_factor = layout.scope_vars[joins], layout.edge_factor[joins]
-        ptr, edges = by_variable(scope_vars, np.arange(scope_vars.size), layout.n_vars)
-        return cls(
-            read_only(before[layout.scope_ptr]), read_only(scope_vars), read_only(edge_factor), ptr, edges
-        )  # fmt: skip
+def joining(layout: Layout) -> tuple[Scopes, Adjacency]:
+    """Return the scopes without variables of one state, which join nothing, and the edges at each variable."""
+    joins = layout.card[layout.scope_vars] > 1
+    before = np.concatenate([[0], np.cumsum(joins)])
+    scope_vars, edge_factor = layout.scope_vars[joins], layout.edge_factor[joins]
+    ptr, edges = by_variable(scope_vars, np.arange(scope_vars.size), layout.n_vars)
+    scope_ptr = read_only(before[layout.scope_ptr])
+    scopes = Scopes(layout.card, layout.state_ptr, scope_ptr, read_only(scope_vars), layout.cell_ptr)
+    return scopes, Adjacency(ptr, edges, read_only(edge_factor))
 
 
 def by_variable(scope_vars: Ints, edges: Ints, n_vars: int) -> tuple[Ints, Ints]:
@@ -82,19 +72,15 @@ def by_variable(scope_vars: Ints, edges: Ints, n_vars: int) -> tuple[Ints, Ints]
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """The trees and their factors; arrays as in :func:`beliefs.kernels.mean_field.trees.sweep_trees`.
+    """The trees and the factors of the model, whose scopes and edges leave out variables of one state.
 
     ``guests`` are the factors inside trees, ``branch`` the number of the tree factor that each goes with; ``outside``
     are the factors between trees and of single variables.
     """
 
-    incidence: Incidence
-    member_ptr: Ints
-    members: Ints
-    branch_ptr: Ints
-    branch_scope_ptr: Ints
-    branch_vars: Ints
-    table_ptr: Ints
+    scopes: Scopes
+    adjacency: Adjacency
+    trees: Trees
     guests: Ints
     branch: Ints
     outside: Ints
@@ -103,43 +89,54 @@ class Forest:
     @property
     def n_trees(self) -> int:
         """Number of trees, single variables included."""
-        return self.member_ptr.size - 1
+        return self.trees.member_ptr.size - 1
+
+    @property
+    def branches(self) -> Scopes:
+        """The scopes of the tree factors."""
+        return self.trees.branches
+
+    @property
+    def table_ptr(self) -> Ints:
+        """Where the tables of the tree factors begin, and the last one ends."""
+        return self.branches.cell_ptr
 
     @classmethod
     def of(cls, graph: FactorGraph) -> Forest:
         """Choose the trees of a graph by the strength of its factors."""
         layout = graph.layout
-        inc = layout.plan("mean_field incidence", lambda: Incidence.of(layout))
+        scopes, adjacency = layout.plan("mean_field joining", lambda: joining(layout))
         host = np.empty(layout.n_factors, np.int64)
-        grow_trees(
-            _strongest_first(graph, inc), inc.scope_ptr, inc.scope_vars, inc.var_ptr, inc.var_edges, inc.edge_factor,
-            host,
-        )  # fmt: skip
-        return cls._laid(layout, inc, host)
+        grow_trees(_strongest_first(graph, scopes), scopes, adjacency, host)
+        return cls._laid(layout, scopes, adjacency, host)
 
     @classmethod
-    def _laid(cls, layout: Layout, inc: Incidence, host: Ints) -> Forest:
+    def _laid(cls, layout: Layout, scopes: Scopes, adjacency: Adjacency, host: Ints) -> Forest:
         variables = np.flatnonzero(np.diff(layout.var_ptr) > 0)
         own = np.flatnonzero(host == np.arange(layout.n_factors))
-        n_places = int(np.diff(inc.scope_ptr)[own].sum())
+        n_places = int(np.diff(scopes.scope_ptr)[own].sum())
         member_ptr, branch_ptr = np.empty((2, variables.size + 1), np.int64)
         members, factor = np.empty(variables.size, np.int64), np.empty(own.size, np.int64)
         scope_ptr, scope_vars = np.empty(own.size + 1, np.int64), np.empty(n_places, np.int64)
         n_trees = lay_trees(
-            variables, inc.scope_ptr, inc.scope_vars, inc.var_ptr, inc.var_edges, inc.edge_factor, host, member_ptr,
-            members, branch_ptr, factor, scope_ptr, scope_vars,
-        )  # fmt: skip
+            variables, scopes, adjacency, host, member_ptr, members, branch_ptr, factor, scope_ptr, scope_vars
+        )
         number = np.full(layout.n_factors, -1, np.int64)
         number[factor] = np.arange(factor.size)
         guests = np.flatnonzero(host >= 0)
-        return cls(
-            inc,
+        table_ptr = np.concatenate([[0], np.cumsum(layout.factor_size[factor])])
+        trees = Trees(
             read_only(member_ptr[: n_trees + 1].copy()),
             read_only(members),
             read_only(branch_ptr[: n_trees + 1].copy()),
-            read_only(scope_ptr),
-            read_only(scope_vars),
-            read_only(np.concatenate([[0], np.cumsum(layout.factor_size[factor])])),
+            Scopes(
+                layout.card, layout.state_ptr, read_only(scope_ptr), read_only(scope_vars), read_only(table_ptr)
+            ),  # fmt: skip
+        )
+        return cls(
+            scopes,
+            adjacency,
+            trees,
             read_only(guests),
             read_only(number[host[guests]]),
             read_only(np.flatnonzero(host < 0)),
@@ -149,11 +146,11 @@ class Forest:
     def colours(self, layout: Layout) -> Orders:
         """Return the trees by colour: trees of one colour share no factor."""
         tree = np.zeros(layout.n_vars, np.int64)
-        tree[self.members] = np.repeat(np.arange(self.n_trees), np.diff(self.member_ptr))
-        inc = self.incidence
-        between = self.is_outside[inc.edge_factor]
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(inc.edge_factor[between], minlength=layout.n_factors))])
-        found = colouring(Layout.build(np.ones(self.n_trees, np.int64), ptr, tree[inc.scope_vars[between]]))
+        tree[self.trees.members] = np.repeat(np.arange(self.n_trees), np.diff(self.trees.member_ptr))
+        factor = self.adjacency.edge_factor
+        between = self.is_outside[factor]
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(factor[between], minlength=layout.n_factors))])
+        found = colouring(Layout.build(np.ones(self.n_trees, np.int64), ptr, tree[self.scopes.scope_vars[between]]))
         return Orders.coloured(found.order, found.colour_ptr)
 
 
@@ -166,21 +163,18 @@ class ForestField(Field):
     def __init__(self, graph: FactorGraph, hard: Bools, schedule: str) -> None:
         super().__init__(graph, hard)
         self.forest = forest = Forest.of(graph)
-        layout, inc = graph.layout, forest.incidence
-        self.exact = not (np.diff(inc.scope_ptr)[forest.outside] > 1).any()
-        outer = np.flatnonzero(forest.is_outside[inc.edge_factor])
-        self.var_ptr, self.var_edges = by_variable(inc.scope_vars, outer, layout.n_vars)
+        layout, scopes, edge_factor = graph.layout, forest.scopes, forest.adjacency.edge_factor
+        self.exact = not (np.diff(scopes.scope_ptr)[forest.outside] > 1).any()
+        outer = np.flatnonzero(forest.is_outside[edge_factor])
+        self.outer = Adjacency(*by_variable(scopes.scope_vars, outer, layout.n_vars), edge_factor)
         table = np.zeros(int(forest.table_ptr[-1]))
-        add_tables(
-            forest.guests, forest.branch, layout.card, inc.scope_ptr, inc.scope_vars, layout.cell_ptr,
-            forest.branch_scope_ptr, forest.branch_vars, forest.table_ptr, graph.theta, table,
-        )  # fmt: skip
+        add_tables(forest.guests, forest.branch, scopes, forest.branches, graph.theta, table)
         self.table: Floats = read_only(table)
         self.orders = (
             Orders.raster(np.arange(forest.n_trees)) if schedule == "sequential" else forest.colours(layout)
         )  # fmt: skip
         # form B of the entropy: tree factors, less what variables in several of them count for too often
-        degree = np.bincount(forest.branch_vars, minlength=layout.n_vars)
+        degree = np.bincount(forest.branches.scope_vars, minlength=layout.n_vars)
         self.weight = np.repeat(1.0 - degree, layout.card)
         self.largest_row = int(np.diff(forest.table_ptr).max(initial=1))
         self.entropies = float(np.log(np.diff(forest.table_ptr)).sum() + np.abs(degree - 1.0) @ np.log(layout.card))
@@ -188,23 +182,19 @@ class ForestField(Field):
     def begin(self, mu: Floats) -> Run:
         """Start a run at the trees that are products of these marginals."""
         run = super().begin(mu)
-        lay, forest = self.graph.layout, self.forest
+        table_ptr = self.forest.table_ptr
         run.tree = np.empty(self.table.size)
         product_tables(
-            read_only(np.arange(forest.table_ptr.size - 1)), lay.card, lay.state_ptr, forest.branch_scope_ptr,
-            forest.branch_vars, forest.table_ptr, run.mu, run.tree,
+            read_only(np.arange(table_ptr.size - 1)), self.forest.branches, table_ptr, run.mu, run.tree
         )  # fmt: skip
         return run
 
     def update(self, items: Ints, run: Run) -> int:
         """Update these trees one after the other; -1 if one of them has no possible state."""
-        lay, forest, inc = self.graph.layout, self.forest, self.forest.incidence
+        forest, room = self.forest, TreeScratch(np.empty(self.largest_row), np.empty(self.graph.layout.n_states))
         return sweep_trees(
-            items, forest.member_ptr, forest.members, forest.branch_ptr, forest.branch_scope_ptr, forest.branch_vars,
-            forest.table_ptr, self.table, lay.card, lay.state_ptr, inc.scope_ptr, inc.scope_vars, lay.cell_ptr,
-            self.var_ptr, self.var_edges, inc.edge_factor, self.hard, self.theta, self.forbidden,
-            np.empty(self.largest), np.empty(self.widest), np.empty(self.largest_row),
-            np.empty(lay.n_states), run.mu, run.support, run.tree,
+            items, forest.trees, self.table, forest.scopes, self.outer, self.potentials, self._scratch(), room,
+            run.product, run.tree,
         )  # fmt: skip
 
     def refresh(self, run: Run) -> bool:
@@ -214,29 +204,25 @@ class ForestField(Field):
 
     def value(self, run: Run) -> float:
         """Return the expected score plus the entropies of the trees."""
-        inc = self.forest.incidence
-        outside = self._score(self.forest.outside, inc.scope_ptr, inc.scope_vars, run)
+        outside = self._score(self.forest.outside, self.forest.scopes, run)
         inside = np.multiply(run.tree, self.table, out=np.zeros_like(run.tree), where=run.tree > 0).sum()
         return outside + float(inside + entropy(run.tree).sum() + self.weight @ entropy(run.mu))
 
     def deviation(self, run: Run) -> float:
         """Return how far trees' tables may be from those of a distribution: what all factors of a tree disagree by."""
-        lay, forest = self.graph.layout, self.forest
+        card, state_ptr, scope_ptr, scope_vars, table_ptr = self.forest.branches
         apart = float(forest_deviation(
-            forest.branch_ptr, forest.branch_scope_ptr, forest.branch_vars, forest.table_ptr, lay.card, lay.state_ptr,
-            run.tree, run.mu, np.empty(self.widest),
+            self.forest.trees.branch_ptr, scope_ptr, scope_vars, table_ptr, card, state_ptr, run.tree, run.mu,
+            np.empty(self.widest),
         ))  # fmt: skip
         return apart + super().deviation(run)
 
     def tables(self, run: Run) -> Floats:
         """Return the trees' own marginals, and products outside."""
-        lay, forest, inc = self.graph.layout, self.forest, self.forest.incidence
-        tables = np.zeros(int(lay.table_ptr[-1]))
-        scatter_tables(
-            forest.guests, forest.branch, lay.card, inc.scope_ptr, inc.scope_vars, lay.table_ptr,
-            forest.branch_scope_ptr, forest.branch_vars, forest.table_ptr, run.tree, tables,
-        )  # fmt: skip
-        self._products(forest.outside, inc.scope_ptr, inc.scope_vars, run, tables)
+        place, forest = self.graph.layout.table_ptr, self.forest
+        tables = np.zeros(int(place[-1]))
+        scatter_tables(forest.guests, forest.branch, forest.scopes, forest.branches, place, run.tree, tables)
+        self._products(forest.outside, forest.scopes, run, tables)
         return tables
 
     @classmethod
@@ -249,16 +235,12 @@ class ForestField(Field):
         return super().n_bytes(layout, hard, runs) + 8.0 * (inside * (runs + 2.5) + structure)
 
 
-def _strongest_first(graph: FactorGraph, inc: Incidence) -> Ints:
+def _strongest_first(graph: FactorGraph, scopes: Scopes) -> Ints:
     """Return the factors of two variables or more, strongest first."""
-    layout = graph.layout
-    joining = read_only(np.flatnonzero(np.diff(inc.scope_ptr) > 1))
-    strength = np.empty(joining.size)
-    coupling_strength(
-        joining, layout.card, inc.scope_ptr, inc.scope_vars, layout.cell_ptr, _FLOOR, graph.theta,
-        np.empty(int(layout.factor_size.max(initial=1))), strength,
-    )  # fmt: skip
+    several = read_only(np.flatnonzero(np.diff(scopes.scope_ptr) > 1))
+    strength, rest = np.empty(several.size), np.empty(int(graph.layout.factor_size.max(initial=1)))
+    coupling_strength(several, scopes, _FLOOR, graph.theta, rest, strength)
     exponent = np.floor(np.log10(np.maximum(strength, 1e-300)))
     rounded = np.round(strength / 10.0**exponent, _DIGITS)
-    order: Ints = read_only(joining[np.lexsort((-rounded, -exponent))])
+    order: Ints = read_only(several[np.lexsort((-rounded, -exponent))])
     return order

@@ -16,18 +16,23 @@ is scattered, and :math:`N` is the gradient in the unary potentials in the end.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from beliefs.kernels._jit import kernel, linear_kernel
+from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.kernels.mean_field.general import add_expectation
-from beliefs.typing import Bools, Floats, Ints
+from beliefs.kernels.mean_field.pairwise import Couplings, Neighbours
+from beliefs.typing import Floats, Ints
 
 __all__ = [
+    "ProductAdjoint",
     "add_outer_products",
     "add_single_tables",
     "add_table_adjoints",
-    "back_binary",
-    "back_variables",
+    "adjoint_binary",
+    "adjoint_variables",
     "spread_binary",
 ]
 
@@ -35,10 +40,19 @@ _ONE = np.uint64(1)
 _SMALL = 80  # cells: SIMD, or a call, would cost more than it saves
 
 
+class ProductAdjoint(NamedTuple):
+    """Where the way back through a product of marginals stands; all change in place."""
+
+    mu: Floats  # (n_states,) the marginals right after the update that is undone next
+    bar: Floats  # (n_states,) the gradient in them
+    totals: Floats  # (n_states,) the sum of all nu so far
+    grad: Floats  # (n_cells,) the gradient in theta so far
+
+
 @kernel
-def back_binary(
-    order: Ints, held: bool, state_ptr: Ints, nbr_ptr: Ints, nbr: Ints, coupling: Floats, after: Floats,
-    before: Floats, shift: Floats, totals: Floats, slope: Floats,
+def adjoint_binary(
+    order: Ints, held: bool, couplings: Couplings, after: Floats, before: Floats, shift: Floats, totals: Floats,
+    slope: Floats,
 ) -> float:  # fmt: skip
     r"""Undo one sweep over binary vertices, ``order`` being that of the sweep backwards; return the largest change.
 
@@ -48,6 +62,7 @@ def back_binary(
     ``held``, probabilities stay, ``N[v] = nu`` and ``shift`` and ``slope`` are left alone: a step of Gauss-Seidel on
     the adjoints at a fixed point. Cost: twice the entries, no exponentials.
     """
+    state_ptr, nbr_ptr, nbr, coupling = couplings.state_ptr, couplings.ptr, couplings.second, couplings.coupling
     largest = 0.0
     for t in range(order.size):
         v = np.uint64(order[t])
@@ -70,19 +85,17 @@ def back_binary(
 
 
 @kernel
-def spread_binary(
-    nbr_ptr: Ints, state_ptr: Ints, cell: Ints, is_first: Bools, slope: Floats, totals: Floats, grad: Floats
-) -> None:
+def spread_binary(near: Neighbours, slope: Floats, totals: Floats, grad: Floats) -> None:
     """Add what belongs to log-odds to the tables of binary pairs.
 
     Equivalent, for each entry ``i`` of ``v`` with table ``G`` (transposed where ``v`` is second), to
     ``G += [[-(N - w), -w], [N - w, w]]`` for ``w = slope[i]`` and ``N = totals[first state of v]``. Cost: four cells an
     entry.
     """
-    for v in range(nbr_ptr.size - 1):
-        for i in range(nbr_ptr[v], nbr_ptr[v + 1]):
-            at, second, rest = cell[i], slope[i], totals[state_ptr[v]] - slope[i]
-            own, other = (2, 1) if is_first[i] else (1, 2)
+    for v in range(near.ptr.size - 1):
+        for i in range(near.ptr[v], near.ptr[v + 1]):
+            at, second, rest = near.cell[i], slope[i], totals[near.state_ptr[v]] - slope[i]
+            own, other = (2, 1) if near.is_first[i] else (1, 2)
             grad[at] -= rest
             grad[at + other] -= second
             grad[at + own] += rest
@@ -90,10 +103,9 @@ def spread_binary(
 
 
 @kernel
-def add_single_tables(
-    card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, state_ptr: Ints, totals: Floats, grad: Floats
-) -> None:
+def add_single_tables(scopes: Scopes, totals: Floats, grad: Floats) -> None:
     """Add ``G_f += totals[v]`` for every factor f of one variable v. Cost: their cells."""
+    card, state_ptr, scope_ptr, scope_vars, cell_ptr = scopes
     for f in range(cell_ptr.size):
         if scope_ptr[f + 1] - scope_ptr[f] == 1:
             v = scope_vars[scope_ptr[f]]
@@ -103,11 +115,10 @@ def add_single_tables(
 
 
 @linear_kernel
-def _add_outer(
-    begin: int, end: int, start: int, card: Ints, state_ptr: Ints, scope_vars: Ints, mu: Floats, buffer: Floats,
-    grad: Floats,
-) -> None:  # fmt: skip
-    """Add the outer product of ``mu`` over the scope ``begin..end`` of two variables or more to ``grad[start:]``."""
+def _add_outer(f: int, scopes: Scopes, mu: Floats, buffer: Floats, grad: Floats) -> None:
+    """Add the outer product of ``mu`` over the scope of ``f``, of two variables or more, to its cells of ``grad``."""
+    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
+    begin, end, start = scopes.scope_ptr[f], scopes.scope_ptr[f + 1], scopes.cell_ptr[f]
     size = 1
     buffer[0] = 1.0
     for e in range(begin, end - 1):  # each axis widens the product in place, from its end
@@ -126,14 +137,14 @@ def _add_outer(
 
 
 @kernel
-def _back_small(
-    edge: int, begin: int, end: int, held: bool, start: int, card: Ints, state_ptr: Ints, scope_vars: Ints,
-    theta: Floats, mu: Floats, bar: Floats, grad: Floats,
-) -> bool:  # fmt: skip
+def _adjoint_small(f: int, edge: int, held: bool, scopes: Scopes, theta: Floats, adjoint: ProductAdjoint) -> bool:
     """Do for a small factor of two or three variables what calls would do: all in one pass; return whether it is one.
 
     ``mu`` holds the adjoint at the variable of ``edge``. Cost: the cells.
     """
+    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
+    mu, bar, grad = adjoint.mu, adjoint.bar, adjoint.grad
+    begin, end, start = scopes.scope_ptr[f], scopes.scope_ptr[f + 1], scopes.cell_ptr[f]
     v, other = scope_vars[edge], scope_vars[begin + 1 if edge == begin else begin]
     n, own = np.uint64(card[v]), np.uint64(state_ptr[v])
     k, m, at = np.uint64(card[other]), np.uint64(state_ptr[other]), np.uint64(start)
@@ -175,49 +186,48 @@ def _back_small(
 
 @kernel
 def add_outer_products(
-    order: Ints, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints,
-    var_edges: Ints, edge_factor: Ints, totals: Floats, mu: Floats, buffer: Floats, grad: Floats,
-) -> None:  # fmt: skip
+    order: Ints, scopes: Scopes, adjacency: Adjacency, buffer: Floats, adjoint: ProductAdjoint
+) -> None:
     """Add ``G_f += outer(totals[v], mu of f's other variables)``, axes as in its scope, for each ``v`` and its factors.
 
     Factors of one variable are left out. ``mu`` is used as scratch and put back; ``buffer`` is at least the largest
     table. Cost: cells times arity.
     """
+    mu, totals = adjoint.mu, adjoint.totals
     for t in range(order.size):
         v = order[t]
-        own, n = state_ptr[v], card[v]
+        own, n = scopes.state_ptr[v], scopes.card[v]
         kept = buffer[buffer.size - n :]
         for x in range(n):
             kept[x] = mu[own + x]
             mu[own + x] = totals[own + x]
-        for i in range(var_ptr[v], var_ptr[v + 1]):
-            f = edge_factor[var_edges[i]]
-            if scope_ptr[f + 1] - scope_ptr[f] > 1:
-                _add_outer(
-                    scope_ptr[f], scope_ptr[f + 1], cell_ptr[f], card, state_ptr, scope_vars, mu, buffer, grad
-                )  # fmt: skip
+        for i in range(adjacency.var_ptr[v], adjacency.var_ptr[v + 1]):
+            f = adjacency.edge_factor[adjacency.var_edges[i]]
+            if scopes.scope_ptr[f + 1] - scopes.scope_ptr[f] > 1:
+                _add_outer(f, scopes, mu, buffer, adjoint.grad)
         for x in range(n):
             mu[own + x] = kept[x]
 
 
 @kernel
-def back_variables(
-    order: Ints, held: bool, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints,
-    var_ptr: Ints, var_edges: Ints, edge_factor: Ints, theta: Floats, before: Floats, mu: Floats, buffer: Floats,
-    bar: Floats, totals: Floats, grad: Floats,
+def adjoint_variables(
+    order: Ints, held: bool, scopes: Scopes, adjacency: Adjacency, theta: Floats, before: Floats, buffer: Floats,
+    adjoint: ProductAdjoint,
 ) -> float:  # fmt: skip
     r"""Undo one sweep over variables of any factors; return the largest adjoint.
 
     Equivalent, for each ``v``, to ``nu = mu[v] * (bar[v] - bar[v] @ mu[v]); bar[v] = 0; totals[v] += nu``, then for
     each factor with others ``u``, ``bar[u] += einsum(T, nu, mu of the rest)`` and, unless ``held``, ``G += outer(nu, mu
     of the others)``; and ``mu[v] = before[v]`` (equal to ``mu[v]`` if ``held``). ``theta`` is finite: cells that are
-    forbidden have no weight. Shapes: ``mu, before, bar, totals (n_states,)``, ``grad (n_cells,)``, ``buffer`` as
-    for :func:`add_outer_products`. Cost: cells times arity squared.
+    forbidden have no weight. Shapes: ``before (n_states,)``, ``buffer`` as for :func:`add_outer_products`. Cost: cells
+    times arity squared.
     """
+    state_ptr, scope_ptr, scope_vars = scopes.state_ptr, scopes.scope_ptr, scopes.scope_vars
+    mu, bar, totals, grad = adjoint
     largest = 0.0
     for t in range(order.size):
         v = order[t]
-        own, n = state_ptr[v], card[v]
+        own, n = state_ptr[v], scopes.card[v]
         mean = 0.0
         for x in range(own, own + n):
             mean += bar[x] * mu[x]
@@ -227,21 +237,19 @@ def back_variables(
             totals[x] += nu
             mu[x] = nu  # stands for v's own axis in every product below
             largest = max(largest, abs(nu))
-        for i in range(var_ptr[v], var_ptr[v + 1]):
-            edge = var_edges[i]
-            f = edge_factor[edge]
+        for i in range(adjacency.var_ptr[v], adjacency.var_ptr[v + 1]):
+            edge = adjacency.var_edges[i]
+            f = adjacency.edge_factor[edge]
             begin, end = scope_ptr[f], scope_ptr[f + 1]
             if end - begin == 1:
                 continue
-            if not _back_small(edge, begin, end, held, cell_ptr[f], card, state_ptr, scope_vars, theta, mu, bar, grad):
+            if not _adjoint_small(f, edge, held, scopes, theta, adjoint):
                 for e in range(begin, end):
                     if e != edge:
-                        add_expectation(
-                            begin, end, e, cell_ptr[f], card, state_ptr, scope_vars, theta, mu, buffer,
-                            state_ptr[scope_vars[e]], bar,
-                        )  # fmt: skip
+                        into = state_ptr[scope_vars[e]]
+                        add_expectation(f, e, scopes.cell_ptr[f], scopes, theta, mu, buffer, into, bar)
                 if not held:
-                    _add_outer(begin, end, cell_ptr[f], card, state_ptr, scope_vars, mu, buffer, grad)
+                    _add_outer(f, scopes, mu, buffer, grad)
         for x in range(own, own + n):
             mu[x] = before[x]
     return largest
@@ -249,19 +257,16 @@ def back_variables(
 
 @kernel
 def add_table_adjoints(
-    factors: Ints, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, table_ptr: Ints, tables: Floats,
-    mu: Floats, buffer: Floats, bar: Floats,
-) -> None:  # fmt: skip
+    factors: Ints, scopes: Scopes, table_ptr: Ints, tables: Floats, mu: Floats, buffer: Floats, bar: Floats
+) -> None:
     """Add ``bar[u] += einsum(B_f, mu of f's others)`` for each factor of two variables or more and each ``u`` in it.
 
     ``B_f = tables[table_ptr[f]:]`` is the gradient in the outer product of marginals. Cost: cells times arity.
     """
     for f in factors:
-        begin, end = scope_ptr[f], scope_ptr[f + 1]
+        begin, end = scopes.scope_ptr[f], scopes.scope_ptr[f + 1]
         if end - begin < 2:
             continue
         for e in range(begin, end):
-            add_expectation(
-                begin, end, e, table_ptr[f], card, state_ptr, scope_vars, tables, mu, buffer,
-                state_ptr[scope_vars[e]], bar,
-            )  # fmt: skip
+            into = scopes.state_ptr[scopes.scope_vars[e]]
+            add_expectation(f, e, table_ptr[f], scopes, tables, mu, buffer, into, bar)

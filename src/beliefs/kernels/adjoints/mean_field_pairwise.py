@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
-from beliefs.kernels.mean_field.pairwise import LARGEST_STATES, add_rows_times, add_scaled_rows
+from beliefs.kernels.mean_field.pairwise import LARGEST_STATES, Neighbours, add_neighbours, add_neighbours_ternary
 from beliefs.kernels.primitives.memory import address, get, put, stack_memory
 from beliefs.kernels.primitives.simd import (
     add4,
@@ -32,7 +32,7 @@ from beliefs.kernels.primitives.simd import (
 )
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["SWEEPS_AT_ONCE", "add_pair_products", "add_ternary_products", "back_ternary", "pairwise_back"]
+__all__ = ["SWEEPS_AT_ONCE", "add_pair_products", "add_ternary_products", "adjoint_ternary", "pairwise_adjoint"]
 
 SWEEPS_AT_ONCE = 8
 """The most sweeps whose products are added to the tables at once."""
@@ -44,29 +44,39 @@ _AHEAD = 256  # cells
 
 
 @inlined_kernel
-def back_softmax4(
-    n: int, width: int, own: int, held: bool, mask: Any, a: Any, spare: Any, after: Any, shift: Any, totals: Any,
-    steps: Any, change: Any,
-) -> Any:  # fmt: skip
-    """Turn the gradient ``a`` in one vertex's marginals into its adjoint, and add or write that; return the change.
+def subtract_row4(n: int, width: int, own: int, a: Any, spare: Any, shift: Any) -> None:
+    """Do ``shift[own:] -= a``: all is read before any is written, because the last four overlap the four before."""
+    last = n - 4
+    for x in range(0, width, 4):
+        store4(spare, x, subtract4(load4(shift, own + min(x, last)), load4(a, x)))
+    for x in range(0, width, 4):
+        store4(shift, own + min(x, last), load4(spare, x))
 
-    All of a vector is read before any is written, because the last four entries overlap the four before.
-    """
+
+@inlined_kernel
+def adjoint_softmax4(n: int, width: int, own: int, mask: Any, after: Any, a: Any) -> None:
+    """Turn the gradient ``a`` in one vertex's marginals into that in its log potentials: ``mu * (a - a @ mu)``."""
     last, mean = n - 4, fill4(0.0)
     for x in range(0, width, 4):
         part = multiply4(load4(a, x), load4(after, own + min(x, last)))
         mean = add4(mean, part if x < width - 4 else multiply4(part, load4(mask, 0)))
     shared = fill4(total4(mean))
-    if not held:
-        for x in range(0, width, 4):
-            store4(spare, x, subtract4(load4(shift, own + min(x, last)), load4(a, x)))
-        for x in range(0, width, 4):
-            store4(shift, own + min(x, last), load4(spare, x))
     for x in range(0, width, 4):
-        nu = multiply4(load4(after, own + min(x, last)), subtract4(load4(a, x), shared))
-        old = load4(totals, own + min(x, last))
+        store4(a, x, multiply4(load4(after, own + min(x, last)), subtract4(load4(a, x), shared)))
+
+
+@inlined_kernel
+def add_adjoint4(
+    n: int, width: int, own: int, held: bool, a: Any, spare: Any, totals: Any, steps: Any, change: Any
+) -> Any:
+    """Write the adjoint ``a`` to ``steps[own:]`` and, if ``held``, to ``totals[own:]``, else add it there.
+
+    Returns the larger of ``change`` and the distances from ``totals``. All is read before any is written, as above.
+    """
+    last = n - 4
+    for x in range(0, width, 4):
+        nu, old = load4(a, x), load4(totals, own + min(x, last))
         change = maximum4(change, maximum4(subtract4(nu, old), subtract4(old, nu)))
-        store4(a, x, nu)
         store4(spare, x, nu if held else add4(old, nu))
     for x in range(0, width, 4):
         store4(totals, own + min(x, last), load4(spare, x))
@@ -75,13 +85,13 @@ def back_softmax4(
 
 
 @cache
-def pairwise_back(constant: int) -> Callable[..., float]:
-    """Return the sweep back for rows of ``constant`` entries, known to the compiler; 0 for any."""
+def pairwise_adjoint(constant: int) -> Callable[..., float]:
+    """Return the adjoint of a sweep for rows of ``constant`` entries, known to the compiler; 0 for any."""
 
     @linear_kernel
-    def back(
-        order: Ints, held: bool, n: int, state_ptr: Ints, nbr_ptr: Ints, nbr: Ints, cell: Ints, is_first: Bools,
-        theta: Floats, after: Floats, shift: Floats, totals: Floats, steps: Floats,
+    def adjoint(
+        order: Ints, held: bool, n: int, near: Neighbours, theta: Floats, after: Floats, shift: Floats, totals: Floats,
+        steps: Floats,
     ) -> float:  # fmt: skip
         """Undo one sweep over vertices of ``n >= 4`` states, in ``order``; return the largest change if ``held``.
 
@@ -99,54 +109,31 @@ def pairwise_back(constant: int) -> Callable[..., float]:
         marginals, nus = address(after), address(steps)
         change = fill4(0.0)
         for t in range(order.size):
-            v = order[t]
-            own, i, end = state_ptr[v], nbr_ptr[v], nbr_ptr[v + 1]
-            u = order[min(t + ahead, order.size - 1)]
-            j, stop = nbr_ptr[u], nbr_ptr[u + 1]
+            v, u = order[t], order[min(t + ahead, order.size - 1)]
+            own = near.state_ptr[v]
             for x in range(0, width, 4):
                 store4(a, x, load4(shifts, own + min(x, last)))
-            while i < end:
-                at, side = cell[i], is_first[i]
-                for y in range(0, width, 4):
-                    store4(pool, y, load4(sums, nbr[i] + min(y, last)))
-                i += 1
-                while i < end and cell[i] == at and is_first[i] == side:
-                    for y in range(0, width, 4):
-                        store4(pool, y, add4(load4(pool, y), load4(sums, nbr[i] + min(y, last))))
-                    i += 1
-                store4(pool, width - 4, multiply4(load4(pool, width - 4), load4(mask, 0)))
-                later = cell[j] if width > 4 and j < stop and cell[j] != at else -1
-                j += 1
-                if side:
-                    add_rows_times(n, width, at, later, tables, pool, a)
-                else:
-                    add_scaled_rows(n, width, at, later, tables, pool, a)
-            change = back_softmax4(n, width, own, held, mask, a, spare, marginals, shifts, sums, nus, change)
+            add_neighbours(n, width, v, u, near, mask, tables, sums, pool, a)
+            if not held:
+                subtract_row4(n, width, own, a, spare, shifts)
+            adjoint_softmax4(n, width, own, mask, marginals, a)
+            change = add_adjoint4(n, width, own, held, a, spare, sums, nus, change)
         return peak4(change)
 
-    return back
+    return adjoint
 
 
 @linear_kernel
-def back_ternary(
-    order: Ints, held: bool, n: int, state_ptr: Ints, nbr_ptr: Ints, nbr: Ints, cell: Ints, is_first: Bools,
-    theta: Floats, after: Floats, shift: Floats, totals: Floats, steps: Floats,
+def adjoint_ternary(
+    order: Ints, held: bool, n: int, near: Neighbours, theta: Floats, after: Floats, shift: Floats, totals: Floats,
+    steps: Floats,
 ) -> float:  # fmt: skip
-    """Do what :func:`pairwise_back` does for ``n = 3``, in registers."""
+    """Do what :func:`pairwise_adjoint` does for ``n = 3``, in registers."""
     largest, three = 0.0, np.uint64(n)
     for t in range(order.size):
         v = np.uint64(order[t])
-        m = np.uint64(state_ptr[v])
-        a, b, c = shift[m], shift[m + _ONE], shift[m + _TWO]
-        for i in range(np.uint64(nbr_ptr[v]), np.uint64(nbr_ptr[v + _ONE])):
-            j, k = np.uint64(nbr[i]), np.uint64(cell[i])
-            p, q, r = totals[j], totals[j + _ONE], totals[j + _TWO]
-            row, column = (three, _ONE) if is_first[i] else (_ONE, three)
-            a += theta[k] * p + theta[k + column] * q + theta[k + _TWO * column] * r
-            k += row
-            b += theta[k] * p + theta[k + column] * q + theta[k + _TWO * column] * r
-            k += row
-            c += theta[k] * p + theta[k + column] * q + theta[k + _TWO * column] * r
+        m = np.uint64(near.state_ptr[v])
+        a, b, c = add_neighbours_ternary(v, three, near, theta, totals, shift)
         p, q, r = after[m], after[m + _ONE], after[m + _TWO]
         mean = a * p + b * q + c * r
         p, q, r = p * (a - mean), q * (b - mean), r * (c - mean)
@@ -191,9 +178,8 @@ def add_product4(n: int, width: int, sweeps: int, left: Any, right: Any, at: int
 
 @linear_kernel
 def add_pair_products(
-    order: Ints, n: int, state_ptr: Ints, nbr_ptr: Ints, nbr: Ints, cell: Ints, is_first: Bools, early: Bools,
-    along: Bools, marks: Floats, steps: Floats, grad: Floats,
-) -> None:  # fmt: skip
+    order: Ints, n: int, near: Neighbours, early: Bools, along: Bools, marks: Floats, steps: Floats, grad: Floats
+) -> None:
     """Add the gradients in the tables of pairs of ``n >= 4`` states, over up to ``SWEEPS_AT_ONCE`` sweeps.
 
     Equivalent, for each ``v`` in ``order``, entry and sweep ``s``, to ``G += np.outer(steps[s, v], mu[u])`` for the
@@ -202,6 +188,7 @@ def add_pair_products(
     for sweeps with ``along[s]``, the opposite is true for the others. ``marks`` and ``steps`` are flat, sweep after
     sweep. Cost: sweeps times K^2 a table and side.
     """
+    state_ptr, nbr_ptr, nbr, cell, is_first = near
     sweeps, width, last = along.size, (n + 3) // 4 * 4, n - 4
     n_states = steps.size // max(1, sweeps)
     rows, pools, mask = stack_memory(_BLOCK), stack_memory(_BLOCK), stack_memory(4)
@@ -238,10 +225,10 @@ def add_pair_products(
 
 @linear_kernel
 def add_ternary_products(
-    order: Ints, n: int, state_ptr: Ints, nbr_ptr: Ints, nbr: Ints, cell: Ints, is_first: Bools, early: Bools,
-    along: Bools, marks: Floats, steps: Floats, grad: Floats,
-) -> None:  # fmt: skip
+    order: Ints, n: int, near: Neighbours, early: Bools, along: Bools, marks: Floats, steps: Floats, grad: Floats
+) -> None:
     """Do what :func:`add_pair_products` does for ``n = 3``, in registers; ``marks, steps`` have one row a sweep."""
+    state_ptr, nbr_ptr, nbr, cell, is_first = near
     sweeps, three = along.size, np.uint64(n)
     for t in range(order.size):
         v = order[t]

@@ -15,7 +15,7 @@ same to the last bit for any number of threads, without private copies of the gr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from beliefs.kernels._jit import inlined_kernel, kernel, linear_kernel
 from beliefs.kernels.primitives.memory import address, get, onward, put
@@ -23,6 +23,8 @@ from beliefs.kernels.primitives.simd import fill4, load4, multiply_add4, store4
 from beliefs.typing import Floats, Ints
 
 __all__ = [
+    "LabelPairs",
+    "Occurrences",
     "add_pair_gradient",
     "add_row_gradient",
     "attribute_scores",
@@ -33,20 +35,35 @@ __all__ = [
 ]
 
 
+class Occurrences(NamedTuple):
+    """The attributes of tokens, or the rows of those that have one: entries ``ptr[t]:ptr[t+1]`` of token t."""
+
+    ptr: Ints  # (n_tokens+1,)
+    attribute: Ints  # (n_entries,)
+    value: Floats  # (n_entries,), or empty if all are one
+
+
+class LabelPairs(NamedTuple):
+    """The labels for which an attribute has a weight: pairs ``ptr[a]:ptr[a+1]`` of attribute a."""
+
+    ptr: Ints  # (n_attributes+1,)
+    label: Ints  # (n_pairs,) ascending within an attribute
+
+
 @linear_kernel
-def scatter_rows(owner: Ints, pair_ptr: Ints, label: Ints, width: int, weights: Floats, rows: Floats) -> None:
+def scatter_rows(owner: Ints, pairs: LabelPairs, width: int, weights: Floats, rows: Floats) -> None:
     """Write ``rows[r, label[f]] = weights[f]`` for the pairs f of the attribute ``owner[r]`` of each row."""
     for r in range(owner.size):
-        for f in range(pair_ptr[owner[r]], pair_ptr[owner[r] + 1]):
-            rows[r * width + label[f]] = weights[f]
+        for f in range(pairs.ptr[owner[r]], pairs.ptr[owner[r] + 1]):
+            rows[r * width + pairs.label[f]] = weights[f]
 
 
 @linear_kernel
-def gather_rows(owner: Ints, pair_ptr: Ints, label: Ints, width: int, rows: Floats, out: Floats) -> None:
+def gather_rows(owner: Ints, pairs: LabelPairs, width: int, rows: Floats, out: Floats) -> None:
     """Add ``rows[r, label[f]]`` to ``out[f]`` for the pairs f of the attribute ``owner[r]`` of each row."""
     for r in range(owner.size):
-        for f in range(pair_ptr[owner[r]], pair_ptr[owner[r] + 1]):
-            out[f] += rows[r * width + label[f]]
+        for f in range(pairs.ptr[owner[r]], pairs.ptr[owner[r] + 1]):
+            out[f] += rows[r * width + pairs.label[f]]
 
 
 @inlined_kernel
@@ -116,28 +133,18 @@ def _add_to_rows(begin: int, end: int, attribute: Any, value: Any, ones: bool, w
 
 @linear_kernel
 def attribute_scores(
-    row_ptr: Ints,
-    row: Ints,
-    row_value: Floats,
-    rows: Floats,
-    ptr: Ints,
-    attribute: Ints,
-    value: Floats,
-    pair_ptr: Ints,
-    label: Ints,
-    weights: Floats,
-    width: int,
-    begin: int,
-    end: int,
-    out: Floats,
-) -> None:
+    rowed: Occurrences, rows: Floats, others: Occurrences, pairs: LabelPairs, weights: Floats, width: int, begin: int,
+    end: int, out: Floats,
+) -> None:  # fmt: skip
     """Add the scores of tokens ``begin`` to ``end`` to their rows: ``out[t] += sum(v * W[a])`` with a dense W.
 
-    Shapes: ``row[row_ptr[t]:row_ptr[t+1]]`` are the rows of the attributes that have one, ``rows (n_rows * width,)``;
-    ``attribute[ptr[t]:ptr[t+1]]`` the others, ``pair_ptr (n_attributes+1,)`` into ``label`` and ``weights``; values
-    are all one where there are none; ``out (n_tokens * width,)``. Cost: ``2 * width`` flops an attribute with a row,
-    two a pair for others.
+    ``rowed`` are the attributes that have a row of ``rows (n_rows * width,)``, by its number; ``others`` have the
+    ``weights (n_pairs,)``. Shapes: ``out (n_tokens * width,)``. Cost: ``2 * width`` flops an attribute with a row, two
+    a pair for others.
     """
+    row_ptr, row, row_value = rowed
+    ptr, attribute, value = others
+    pair_ptr, label = pairs
     ones, row_ones = value.size == 0, row_value.size == 0
     scores = address(out)
     for t in range(begin, end):
@@ -169,17 +176,11 @@ def add_row_gradient(
 
 @linear_kernel
 def add_pair_gradient(
-    first: Ints,
-    last: Ints,
-    attribute: Ints,
-    value: Floats,
-    pair_ptr: Ints,
-    label: Ints,
-    width: int,
-    residual: Floats,
+    first: Ints, last: Ints, attribute: Ints, value: Floats, pairs: LabelPairs, width: int, residual: Floats,
     out: Floats,
-) -> None:
+) -> None:  # fmt: skip
     """Add ``v * residual[t, label[f]]`` to ``out[f]`` for the pairs f of ``attribute[first[t]:last[t]]``."""
+    pair_ptr, label = pairs
     ones = value.size == 0
     for t in range(first.size):
         given = onward(address(residual), t * width)

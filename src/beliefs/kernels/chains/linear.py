@@ -21,7 +21,7 @@ in log potentials, and zero in all others.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
 from beliefs.kernels.primitives.elementary import fast_log
@@ -41,7 +41,7 @@ from beliefs.kernels.primitives.simd import (
 )
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["LOW", "WIDEST", "chain_posteriors", "chain_spans"]
+__all__ = ["LOW", "WIDEST", "Chains", "chain_posteriors", "chain_spans"]
 
 WIDEST = 300.0
 """Nats that a row of unary potentials, or the table, may span in the linear domain."""
@@ -50,12 +50,23 @@ LOW = -1e300
 """A log potential that no linear-domain kernel can tell from minus infinity: padding, and impossible labels."""
 
 
+class Chains(NamedTuple):
+    """The chains ``begin`` to ``end`` of a union; chain s is the tokens ``starts[s]:starts[s+1]``."""
+
+    starts: Ints  # (n_chains+1,)
+    begin: int
+    end: int
+    states: int  # labels
+    width: int  # of a row
+
+
 @linear_kernel
-def chain_spans(starts: Ints, begin: int, end: int, states: int, width: int, unary: Floats, span: Floats) -> None:
+def chain_spans(chains: Chains, unary: Floats, span: Floats) -> None:
     """Write the largest difference within a row of each chain: ``span[s] = np.ptp(unary[rows of s], axis=1).max()``.
 
-    Shapes: ``starts (n_chains+1,)``, ``unary (n_tokens * width,)``, ``span (n_chains,)``. Cost: one read.
+    Shapes: ``unary (n_tokens * width,)``, ``span (n_chains,)``. Cost: one read.
     """
+    starts, begin, end, states, width = chains
     full = states - states % 4
     for s in range(begin, end):
         widest = 0.0
@@ -155,21 +166,10 @@ def add_outer_products(n: int, states: int, width: int, weight: float, left: Any
 
 @linear_kernel
 def chain_posteriors(
-    starts: Ints,
-    begin: int,
-    end: int,
-    states: int,
-    width: int,
-    matrix: Floats,
-    transposed: Floats,
-    weight: Floats,
-    wide: Bools,
-    unary: Floats,
-    scratch: Floats,
-    log_z: Floats,
-    pairs: Floats,
-) -> None:
-    """Replace the log potentials of chains ``begin`` to ``end`` by posteriors; see the module's formulas.
+    chains: Chains, matrix: Floats, transposed: Floats, weight: Floats, wide: Bools, unary: Floats, scratch: Floats,
+    log_z: Floats, pairs: Floats,
+) -> None:  # fmt: skip
+    """Replace the log potentials of some chains by posteriors; see the module's formulas.
 
     Equivalent, for each chain s that is not ``wide``, to summing ``exp(score)`` over all labellings: ``log_z[s]`` is
     the log of the sum without transitions' largest entry, ``unary[t]`` becomes the posterior of label t times
@@ -178,6 +178,7 @@ def chain_posteriors(
     entry 1; ``unary (n_tokens * width,)``; ``scratch ((2 * longest + 2) * width + longest,)``; ``pairs (states *
     width,)``. Cost: 6 K^2 flops and K exponentials a token.
     """
+    starts, begin, end, states, width = chains
     forward, backward = address(matrix), address(transposed)
     for s in range(begin, end):
         first, n = starts[s], starts[s + 1] - starts[s]

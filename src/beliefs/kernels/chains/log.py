@@ -7,18 +7,17 @@ The posterior of a label is :math:`e^{a_t + b_t - \log Z}`; with maxima in the p
 a labelling that ends in y ([viterbi1967]); and going back from the last token, :math:`p(x_{t-1} \mid x_t) \propto
 e^{a_{t-1}(x_{t-1}) + A(x_{t-1}, x_t)}` draws exact samples. Log potentials are finite; impossible labels are -1e300.
 
-Shapes: ``starts (n_chains+1,)``, ``unary (n_tokens * width,)``, ``table (K * K,)``; rows of u have ``width`` entries,
-K of them used.
+Shapes: ``unary (n_tokens * width,)``, ``table (K * K,)``; rows of u have ``width`` entries, K of them used.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from beliefs.kernels._jit import kernel
+from beliefs.kernels.chains.linear import Chains
 from beliefs.kernels.primitives.random import uniform
-from beliefs.typing import Bools, Floats, Ints
+from beliefs.typing import Bits, Bools, Floats, Ints
 
 __all__ = ["best_labels", "log_posteriors", "sample_labels"]
 
@@ -52,24 +51,14 @@ def log_filter(first: int, n: int, states: int, width: int, table: Floats, unary
 
 @kernel
 def log_posteriors(
-    starts: Ints,
-    begin: int,
-    end: int,
-    states: int,
-    width: int,
-    table: Floats,
-    weight: Floats,
-    wide: Bools,
-    unary: Floats,
-    a: Floats,
-    log_z: Floats,
-    pairs: Floats,
+    chains: Chains, table: Floats, weight: Floats, wide: Bools, unary: Floats, a: Floats, log_z: Floats, pairs: Floats
 ) -> None:
     """Replace the log potentials of the chains marked ``wide`` by posteriors, times the chains' weights.
 
     Writes ``log_z`` and adds the posteriors of neighbours, weighted, to ``pairs (K * width,)``. ``a`` has room for
     ``(longest + 3) * K``. Cost: 3 K^2 exponentials a token.
     """
+    starts, begin, end, states, width = chains
     for s in range(begin, end):
         if not wide[s]:
             continue
@@ -97,22 +86,13 @@ def log_posteriors(
 
 @kernel
 def best_labels(
-    starts: Ints,
-    begin: int,
-    end: int,
-    states: int,
-    width: int,
-    table: Floats,
-    unary: Floats,
-    best: Floats,
-    before: Ints,
-    labels: Ints,
-    score: Floats,
+    chains: Chains, table: Floats, unary: Floats, best: Floats, before: Ints, labels: Ints, score: Floats
 ) -> None:
     """Write the labelling of largest score of each chain, and the score; ties go to the smallest label.
 
     ``best`` has room for ``2 * K``, ``before`` for ``longest * K``. Cost: 2 K^2 flops a token.
     """
+    starts, begin, end, states, width = chains
     for s in range(begin, end):
         first, n = starts[s], starts[s + 1] - starts[s]
         for y in range(states):
@@ -144,23 +124,13 @@ def best_labels(
 
 
 @kernel
-def sample_labels(
-    starts: Ints,
-    begin: int,
-    end: int,
-    states: int,
-    width: int,
-    table: Floats,
-    unary: Floats,
-    keys: Any,
-    a: Floats,
-    labels: Any,
-) -> None:
+def sample_labels(chains: Chains, table: Floats, unary: Floats, keys: Bits, a: Floats, labels: Ints) -> None:
     """Draw labellings of each chain from its posterior: row i of ``labels (n_samples, n_tokens)`` is sample i.
 
     ``keys (n_chains,)`` are streams of :mod:`beliefs.kernels.primitives.random`, ``a`` has room for ``(longest + 1) *
     K``. Cost: K^2 exponentials a token, and K for each sample.
     """
+    starts, begin, end, states, width = chains
     for s in range(begin, end):
         first, n = starts[s], starts[s + 1] - starts[s]
         log_filter(first, n, states, width, table, unary, a)

@@ -7,12 +7,13 @@ of them. The number that decides variable ``v`` in sweep ``t`` of chain ``c`` de
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from beliefs.kernels._jit import kernel
+from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.kernels.primitives.elementary import fast_exp
 from beliefs.kernels.primitives.random import stream, uniform
 from beliefs.typing import Bits, Floats, Ints
@@ -21,6 +22,7 @@ __all__ = [
     "PART",
     "LEAST",
     "States",
+    "Sweeps",
     "add_scaled",
     "chain_scores",
     "count_cells",
@@ -39,6 +41,18 @@ PART = 512  # terms of a sum that are added one after the other  # fmt: skip
 States: TypeAlias = NDArray[np.int32]
 
 LEAST = -708.0  # nats below the most likely state at which a state counts as impossible; exp underflows there
+
+
+class Sweeps(NamedTuple):
+    """Which variables are redrawn, by which streams of random numbers, and whether it counts."""
+
+    order: Ints  # (n_hidden,) variables in the order of a sweep
+    begin: int  # the part of the order that is redrawn
+    end: int
+    key: np.uint64  # of all streams
+    first: int  # number of the first sweep
+    n_sweeps: int
+    keep: bool  # whether conditionals are added up
 
 
 @kernel
@@ -92,13 +106,15 @@ def add_scaled(weights: Floats, scale: float, sums: Floats) -> None:
 
 @kernel
 def log_weights(
-    scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints,
-    theta: Floats, stride: Ints, states: States, v: int, begin: int, end: int, logits: Floats,
+    scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, states: States, v: int, begin: int, end: int,
+    logits: Floats,
 ) -> None:  # fmt: skip
     """Write the log weights of ``v`` given all other states of the chains ``begin..end``, each with maximum 0.
 
     ``logits ((end - begin) * card[v],)``. The chains' states must have positive weight, else a maximum is ``-inf``.
     """
+    scope_ptr, scope_vars, cell_ptr = scopes.scope_ptr, scopes.scope_vars, scopes.cell_ptr
+    var_ptr, var_edges, edge_factor = adjacency
     k = logits.size // (end - begin)
     for x in range(logits.size):
         logits[x] = 0.0
@@ -135,16 +151,16 @@ def exponentiate(logits: Floats) -> None:
 
 @kernel
 def gibbs_sweeps(
-    card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints,
-    edge_factor: Ints, theta: Floats, stride: Ints, order: Ints, begin: int, end: int, key: np.uint64, first: int,
-    n_sweeps: int, keep: bool, states: States, sums: Floats,
-) -> None:  # fmt: skip
+    scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, sweeps: Sweeps, states: States, sums: Floats
+) -> None:
     """Redraw the variables ``order[begin:end]`` one after the other in every chain, ``n_sweeps`` times.
 
     Equivalent to ``states[v] ~ p(x_v | all other states)`` per variable and chain, with the numbers of the sweeps
     ``first``, ``first + 1``, ... With ``keep``, the conditionals are added to ``sums (n_states,)``. Cost of a sweep and
     chain: per edge the arity of its factor and the states of its variable.
     """
+    order, begin, end, key, first, n_sweeps, keep = sweeps
+    card, state_ptr = scopes.card, scopes.state_ptr
     widest = 1
     for i in range(begin, end):
         widest = max(widest, card[order[i]])
@@ -157,10 +173,7 @@ def gibbs_sweeps(
             v = order[i]
             k = card[v]
             logits = scratch[: n_chains * k]
-            log_weights(
-                scope_ptr, scope_vars, cell_ptr, var_ptr, var_edges, edge_factor, theta, stride, states, v, 0, n_chains,
-                logits,
-            )  # fmt: skip
+            log_weights(scopes, adjacency, theta, stride, states, v, 0, n_chains, logits)
             exponentiate(logits)  # all chains at once: one loop that vectorises for small K too
             run = sums[state_ptr[v] : state_ptr[v] + k]
             for c in range(n_chains):
@@ -173,14 +186,15 @@ def gibbs_sweeps(
 
 @kernel
 def log_conditionals(
-    card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints,
-    theta: Floats, stride: Ints, order: Ints, begin: int, end: int, states: States, out: Floats,
+    scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, order: Ints, begin: int, end: int,
+    states: States, out: Floats,
 ) -> None:  # fmt: skip
     """Add ``sum over v in order[begin:end] of log p(x_v | all other states)`` of each chain to ``out (n_chains,)``.
 
     The states must have positive weight; variables are added up ``PART`` at a time. Cost: that of a sweep over these
     variables.
     """
+    card = scopes.card
     widest = 1
     for i in range(begin, end):
         widest = max(widest, card[order[i]])
@@ -189,10 +203,7 @@ def log_conditionals(
         v = order[i]
         logits = scratch[: card[v]]
         for c in range(states.shape[1]):
-            log_weights(
-                scope_ptr, scope_vars, cell_ptr, var_ptr, var_edges, edge_factor, theta, stride, states, v, c, c + 1,
-                logits,
-            )  # fmt: skip
+            log_weights(scopes, adjacency, theta, stride, states, v, c, c + 1, logits)
             total = 0.0
             for x in range(card[v]):
                 total += math.exp(logits[x])
@@ -205,13 +216,13 @@ def log_conditionals(
 
 @kernel
 def count_cells(
-    scope_ptr: Ints, scope_vars: Ints, table_ptr: Ints, stride: Ints, begin: int, end: int, states: States,
-    counts: Floats,
-) -> None:  # fmt: skip
+    scopes: Scopes, table_ptr: Ints, stride: Ints, begin: int, end: int, states: States, counts: Floats
+) -> None:
     """Add 1 to the cell of each factor ``begin..end`` that each chain is in, ``counts (table_ptr[-1],)``.
 
     Unary factors are left out: they have the marginals of their variables. Cost: edges of these factors times chains.
     """
+    scope_ptr, scope_vars = scopes.scope_ptr, scopes.scope_vars
     for f in range(begin, end):
         if scope_ptr[f + 1] - scope_ptr[f] == 1:
             continue
@@ -223,13 +234,12 @@ def count_cells(
 
 
 @kernel
-def chain_scores(
-    scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, theta: Floats, stride: Ints, states: States, out: Floats
-) -> None:
+def chain_scores(scopes: Scopes, theta: Floats, stride: Ints, states: States, out: Floats) -> None:
     """Write the log score of each chain's state, ``out (n_chains,)``; cost: n_edges times chains.
 
     Factors are added up ``PART`` at a time and then the parts, so that roundings grow with neither number alone.
     """
+    scope_ptr, scope_vars, cell_ptr = scopes.scope_ptr, scopes.scope_vars, scopes.cell_ptr
     part = np.empty(out.size)
     out[:] = 0.0
     for begin in range(0, cell_ptr.size, PART):

@@ -1,20 +1,20 @@
 """Gibbs sampling for pairwise models with one cardinality K: rows of oriented tables, in the order of the sweep.
 
-Variable ``order[i]`` has the neighbours ``other[in_ptr[i]:in_ptr[i + 1]]``; ``rows[j]`` is where the table of the j-th
-of these pairs begins in ``tables``, turned so that the neighbour's state selects a row of K potentials. Each pair is
-there twice, once a direction, unless it is tied: then two turned tables serve all pairs. For the sweeps each row is
-scaled to a maximum of 1 and exponentiated, which leaves conditionals as they are.
+Tables are turned so that the neighbour's state selects a row of K potentials. Each pair is there twice, once a
+direction, unless it is tied: then two turned tables serve all pairs. For the sweeps each row is scaled to a maximum of
+1 and exponentiated, which leaves conditionals as they are.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from beliefs.kernels._jit import inlined_kernel, kernel
 from beliefs.kernels.gibbs.general import (
     States,
+    Sweeps,
     add_scaled,
     cumulate,
     exponentiate,
@@ -23,21 +23,40 @@ from beliefs.kernels.gibbs.general import (
     pick,
     sweep_keys,
 )
+from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.kernels.primitives.memory import address, prefetch
 from beliefs.kernels.primitives.random import uniform
 from beliefs.typing import Floats, Ints
 
-__all__ = ["count_neighbours", "gibbs_sweeps_pairwise", "orient_pairs", "orient_tables"]
-
+__all__ = [
+    "PairRows",
+    "count_neighbours",
+    "exponentiate_rows",
+    "gibbs_sweeps_binary",
+    "gibbs_sweeps_pairwise",
+    "orient_pairs",
+    "orient_tables",
+    "sum_unary",
+]
 
 SMALLEST = 1e-250  # far above the smallest number, so that what underflows is below 1e-50 of the total
 
 
+class PairRows(NamedTuple):
+    """The neighbours of each variable of a sweep, and rows of weights, the largest of each row 1."""
+
+    in_ptr: Ints  # (n_hidden+1,) the entries of the i-th variable are in_ptr[i]:in_ptr[i+1]
+    other: Ints  # (n_entries,) the neighbour
+    rows: Ints  # (n_entries,) the row for the neighbour's first state
+    tables: Floats  # (n_rows, K) rows of pairs
+    unary: Floats  # (n_hidden, K) the row of the i-th variable alone
+
+
 @kernel
-def count_neighbours(
-    scope_ptr: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, order: Ints, in_ptr: Ints
-) -> None:
+def count_neighbours(scopes: Scopes, adjacency: Adjacency, order: Ints, in_ptr: Ints) -> None:
     """Write the offsets of the neighbours of each variable of ``order``, ``in_ptr (order.size + 1,)``."""
+    scope_ptr = scopes.scope_ptr
+    var_ptr, var_edges, edge_factor = adjacency
     in_ptr[0] = 0
     for i in range(order.size):
         v = order[i]
@@ -48,13 +67,12 @@ def count_neighbours(
 
 
 @kernel
-def orient_pairs(
-    scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, order: Ints,
-    other: Ints, source: Ints, turned: Ints,
-) -> None:  # fmt: skip
+def orient_pairs(scopes: Scopes, adjacency: Adjacency, order: Ints, other: Ints, source: Ints, turned: Ints) -> None:
     """Write the neighbours of each variable of ``order``: ``other``, where their table begins in theta, and whether
     it is to be transposed (0 or 1), each ``(in_ptr[-1],)``. Cost: n_edges.
     """
+    scope_ptr, scope_vars, cell_ptr = scopes.scope_ptr, scopes.scope_vars, scopes.cell_ptr
+    var_ptr, var_edges, edge_factor = adjacency
     j = 0
     for i in range(order.size):
         v = order[i]
@@ -83,11 +101,10 @@ def orient_tables(theta: Floats, k: int, source: Ints, turned: Ints, tables: Flo
 
 
 @kernel
-def sum_unary(
-    scope_ptr: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, theta: Floats, order: Ints,
-    unary: Floats,
-) -> None:  # fmt: skip
+def sum_unary(scopes: Scopes, adjacency: Adjacency, theta: Floats, order: Ints, unary: Floats) -> None:
     """Write the sum of each variable's unary log potentials, ``unary (order.size, K)``."""
+    scope_ptr, cell_ptr = scopes.scope_ptr, scopes.cell_ptr
+    var_ptr, var_edges, edge_factor = adjacency
     for i in range(order.size):
         v = order[i]
         for x in range(unary.shape[1]):
@@ -113,10 +130,11 @@ def exponentiate_rows(rows: Floats) -> None:
 
 
 @inlined_kernel
-def ask_for_rows(i: int, c: int, in_ptr: Ints, other: Ints, rows: Ints, states: States, k: int, tables: Any) -> None:
+def prefetch_rows(i: int, c: int, pairs: PairRows, states: States) -> None:
     """Prefetch the rows that the neighbours' present states pick for the ``i``-th variable of the sweep."""
-    for j in range(in_ptr[i], in_ptr[i + 1]):
-        row = (rows[j] + states[other[j], c]) * k
+    tables, k = address(pairs.tables), pairs.unary.shape[1]
+    for j in range(pairs.in_ptr[i], pairs.in_ptr[i + 1]):
+        row = (pairs.rows[j] + states[pairs.other[j], c]) * k
         for line in range(row, row + k - 1, 8):
             prefetch(tables, line)
         prefetch(tables, row + k - 1)
@@ -124,23 +142,24 @@ def ask_for_rows(i: int, c: int, in_ptr: Ints, other: Ints, rows: Ints, states: 
 
 @kernel
 def gibbs_sweeps_pairwise(
-    state_ptr: Ints, in_ptr: Ints, other: Ints, rows: Ints, tables: Floats, unary: Floats, scope_ptr: Ints,
-    scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, theta: Floats, stride: Ints,
-    order: Ints, begin: int, end: int, key: np.uint64, first: int, n_sweeps: int, keep: bool, states: States,
+    pairs: PairRows, scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, sweeps: Sweeps, states: States,
     sums: Floats,
 ) -> None:  # fmt: skip
     """Redraw the variables ``order[begin:end]`` in every chain, ``n_sweeps`` times.
 
     The same draws as those of :func:`beliefs.kernels.gibbs.general.gibbs_sweeps`, but for rounding: weights are
     products of rows, without an ``exp``. Cost of a sweep and chain: K per neighbour, and its row from memory: only the
-    states say which, so rows are asked for a few variables ahead (in vain if such a state still changes). Numerics:
+    states say which, so rows are prefetched a few variables ahead (in vain if such a state still changes). Numerics:
     where the total of the products is below ``SMALLEST`` the weights are made again from logs; where it is not, a
     product that underflows is too small to matter.
     """
+    order, begin, end, key, first, n_sweeps, keep = sweeps
+    in_ptr, other, rows, tables, unary = pairs
+    state_ptr = scopes.state_ptr
     n_chains, k = states.shape[1], unary.shape[1]
     weights, below = np.empty(k), np.empty(k)
     keys = np.empty(n_chains, np.uint64)
-    start, ahead = address(tables), 2 + 6 // n_chains
+    ahead = 2 + 6 // n_chains
     for t in range(first, first + n_sweeps):
         sweep_keys(key, t, keys)
         for i in range(begin, end):
@@ -148,7 +167,7 @@ def gibbs_sweeps_pairwise(
             run = sums[state_ptr[v] : state_ptr[v] + k]
             for c in range(n_chains):
                 if i + ahead < end:
-                    ask_for_rows(i + ahead, c, in_ptr, other, rows, states, k, start)
+                    prefetch_rows(i + ahead, c, pairs, states)
                 j, stop = in_ptr[i], in_ptr[i + 1]
                 for x in range(k):
                     weights[x] = unary[i, x]
@@ -165,10 +184,7 @@ def gibbs_sweeps_pairwise(
                     j += 1
                 total = cumulate(weights, below)
                 if total < SMALLEST:
-                    log_weights(
-                        scope_ptr, scope_vars, cell_ptr, var_ptr, var_edges, edge_factor, theta, stride, states, v, c,
-                        c + 1, weights,
-                    )  # fmt: skip
+                    log_weights(scopes, adjacency, theta, stride, states, v, c, c + 1, weights)
                     exponentiate(weights)
                     total = cumulate(weights, below)
                 states[v, c] = pick(below, uniform(keys[c], v) * total)
@@ -178,12 +194,13 @@ def gibbs_sweeps_pairwise(
 
 @kernel
 def gibbs_sweeps_binary(
-    state_ptr: Ints, in_ptr: Ints, other: Ints, rows: Ints, tables: Floats, unary: Floats, scope_ptr: Ints,
-    scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, theta: Floats, stride: Ints,
-    order: Ints, begin: int, end: int, key: np.uint64, first: int, n_sweeps: int, keep: bool, states: States,
+    pairs: PairRows, scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, sweeps: Sweeps, states: States,
     sums: Floats,
 ) -> None:  # fmt: skip
     """Do what :func:`gibbs_sweeps_pairwise` does for K = 2, with the two weights in registers."""
+    order, begin, end, key, first, n_sweeps, keep = sweeps
+    in_ptr, other, rows, tables, unary = pairs
+    state_ptr = scopes.state_ptr
     n_chains = states.shape[1]
     weights = np.empty(2)
     keys = np.empty(n_chains, np.uint64)
@@ -200,10 +217,7 @@ def gibbs_sweeps_binary(
                     one *= tables[a, 1]
                 total = zero + one
                 if total < SMALLEST:
-                    log_weights(
-                        scope_ptr, scope_vars, cell_ptr, var_ptr, var_edges, edge_factor, theta, stride, states, v, c,
-                        c + 1, weights,
-                    )  # fmt: skip
+                    log_weights(scopes, adjacency, theta, stride, states, v, c, c + 1, weights)
                     exponentiate(weights)
                     zero, one = weights[0], weights[1]
                     total = zero + one

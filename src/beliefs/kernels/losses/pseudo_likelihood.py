@@ -10,6 +10,7 @@ import math
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.gibbs.general import exponentiate
+from beliefs.kernels.layout import Scopes
 from beliefs.typing import Floats, Ints
 
 __all__ = ["add_conditional_errors", "conditional_errors", "conditional_logits", "softmax_tables"]
@@ -17,14 +18,14 @@ __all__ = ["add_conditional_errors", "conditional_errors", "conditional_logits",
 
 @kernel
 def conditional_logits(
-    scope_ptr: Ints, scope_vars: Ints, state_ptr: Ints, stride: Ints, widest: int, labels: Ints, label_cells: Ints,
-    theta: Floats, logits: Floats,
-) -> None:  # fmt: skip
+    scopes: Scopes, stride: Ints, widest: int, labels: Ints, label_cells: Ints, theta: Floats, logits: Floats
+) -> None:
     """Add to each variable's run of ``logits (n_states,)`` the slices of its factors at the labels of all others.
 
     Equivalent to ``logits[v] += theta_f[..., :, ...]`` with all axes but that of ``v`` at their labels, for each factor
     of at most ``widest`` variables. Cost: the states of each edge. Numerics: ``-inf`` stays ``-inf``.
     """
+    state_ptr, scope_ptr, scope_vars = scopes.state_ptr, scopes.scope_ptr, scopes.scope_vars
     for f in range(label_cells.size):
         first, last, cell = scope_ptr[f], scope_ptr[f + 1], label_cells[f]
         if cell < 0 or last - first > widest:
@@ -80,13 +81,13 @@ def conditional_errors(state_ptr: Ints, labels: Ints, weights: Floats, logits: F
 
 @kernel
 def add_conditional_errors(
-    scope_ptr: Ints, scope_vars: Ints, state_ptr: Ints, stride: Ints, widest: int, labels: Ints, label_cells: Ints,
-    errors: Floats, grad: Floats,
-) -> None:  # fmt: skip
+    scopes: Scopes, stride: Ints, widest: int, labels: Ints, label_cells: Ints, errors: Floats, grad: Floats
+) -> None:
     """Add each variable's errors to the cells that :func:`conditional_logits` reads, ``grad (n_cells,)``.
 
     Equivalent to the transpose of that kernel. Cost: the states of each edge.
     """
+    state_ptr, scope_ptr, scope_vars = scopes.state_ptr, scopes.scope_ptr, scopes.scope_vars
     for f in range(label_cells.size):
         first, last, cell = scope_ptr[f], scope_ptr[f + 1], label_cells[f]
         if cell < 0 or last - first > widest:

@@ -11,18 +11,42 @@ are the bits of non-negative numbers: as integers these have the same order, and
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from beliefs.kernels._jit import kernel, linear_kernel
+from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.kernels.primitives.elementary import fast_exp
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["expected_score", "product_tables", "softmax", "sweep_variables"]
+__all__ = ["Potentials", "Product", "Scratch", "expected_score", "product_tables", "softmax", "sweep_variables"]
 
 _ONE = np.uint64(1)
 _SMALL = 80  # cells
 _LEAST = -700.0  # nats below the best state: probabilities beyond are 0, and cannot forbid anything
+
+
+class Potentials(NamedTuple):
+    """Log potentials without infinities, and the hard zeros apart."""
+
+    theta: Floats  # (n_cells,) 0 in the place of -inf
+    forbidden: Floats  # (n_cells,) 1 in the place of -inf, else 0; empty if there are none
+    hard: Bools  # (n_factors,) which factors have forbidden cells
+
+
+class Product(NamedTuple):
+    """A product of marginals, updated in place."""
+
+    mu: Floats  # (n_states,)
+    support: Floats  # (n_states,) 1 where mu > 0, else 0; empty without hard zeros
+
+
+class Scratch(NamedTuple):
+    """Room to contract one factor in; a thread's own."""
+
+    buffer: Floats  # the largest table of three variables or more
+    row: Floats  # the largest cardinality
 
 
 @linear_kernel
@@ -63,17 +87,17 @@ def _contract_buffer(outer: np.uint64, k: np.uint64, rest: np.uint64, mu: Floats
 
 @linear_kernel
 def add_expectation(
-    begin: int, end: int, edge: int, start: int, card: Ints, state_ptr: Ints, scope_vars: Ints, table: Floats,
-    mu: Floats, buffer: Floats, into: int, a: Floats,
-) -> None:  # fmt: skip
+    f: int, edge: int, start: int, scopes: Scopes, table: Floats, mu: Floats, buffer: Floats, into: int, a: Floats
+) -> None:
     """Add one factor's expected table, for each state of its variable at ``edge``, to ``a[into:]``.
 
     Equivalent to ``a[into : into + K] += np.einsum(T, scope, mu[u], [u], mu[w], [w], ..., [v])`` over the other
-    variables ``u, w, ...`` of the scope, for the table ``T`` at ``table[start:]`` of the factor with edges
-    ``begin..end``. Axes before the variable are contracted first, by whole rows. Shapes: ``buffer`` at least the
-    table's size if it has three variables or more. Cost: the table's cells, and a K-th part of them for each further
-    axis.
+    variables ``u, w, ...`` of the scope, for the table ``T`` at ``table[start:]`` of the factor ``f``. Axes before the
+    variable are contracted first, by whole rows. Shapes: ``buffer`` at least the table's size if it has three variables
+    or more. Cost: the table's cells, and a K-th part of them for each further axis.
     """
+    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
+    begin, end = scopes.scope_ptr[f], scopes.scope_ptr[f + 1]
     cell, n, own = np.uint64(start), np.uint64(card[scope_vars[edge]]), np.uint64(into)
     if end - begin == 1:
         for x in range(n):
@@ -116,23 +140,22 @@ def add_expectation(
 
 @kernel
 def forbid(
-    v: int, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, var_ptr: Ints,
-    var_edges: Ints, edge_factor: Ints, hard: Bools, forbidden: Floats, support: Floats, buffer: Floats, b: Floats,
-    into: int, logs: Floats,
+    v: int, scopes: Scopes, adjacency: Adjacency, potentials: Potentials, support: Floats, scratch: Scratch, into: int,
+    logs: Floats,
 ) -> None:  # fmt: skip
     """Write ``-inf`` to ``logs[into:]`` for those states of ``v`` for which a forbidden cell would have weight."""
-    for x in range(card[v]):
-        b[x] = 0.0
-    for i in range(var_ptr[v], var_ptr[v + 1]):
-        e = var_edges[i]
-        f = edge_factor[e]
-        if hard[f]:
+    n, weight = scopes.card[v], scratch.row
+    for x in range(n):
+        weight[x] = 0.0
+    for i in range(adjacency.var_ptr[v], adjacency.var_ptr[v + 1]):
+        e = adjacency.var_edges[i]
+        f = adjacency.edge_factor[e]
+        if potentials.hard[f]:
             add_expectation(
-                scope_ptr[f], scope_ptr[f + 1], e, cell_ptr[f], card, state_ptr, scope_vars, forbidden, support,
-                buffer, 0, b,
+                f, e, scopes.cell_ptr[f], scopes, potentials.forbidden, support, scratch.buffer, 0, weight
             )  # fmt: skip
-    for x in range(card[v]):
-        if b[x] > 0.0:
+    for x in range(n):
+        if weight[x] > 0.0:
             logs[into + x] = -math.inf
 
 
@@ -175,19 +198,21 @@ def softmax(at: int, logs: Floats, start: int, card: int, mu: Floats) -> int:
 
 @kernel
 def sweep_variables(
-    order: Ints, update: bool, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints,
-    var_ptr: Ints, var_edges: Ints, edge_factor: Ints, hard: Bools, theta: Floats, forbidden: Floats, buffer: Floats,
-    b: Floats, logs: Floats, mu: Floats, support: Floats,
+    order: Ints, update: bool, scopes: Scopes, adjacency: Adjacency, potentials: Potentials, scratch: Scratch,
+    logs: Floats, product: Product,
 ) -> int:  # fmt: skip
-    r"""Write the expected log potentials of the variables in ``order``, and update their marginals if told to.
+    r"""Write the expected log potentials of the variables in ``order``; with ``update``, their marginals too.
 
     ``logs(x_v) = sum over the factors f of v of E[theta_f | x_v]`` under the product of the other marginals, ``-inf``
     where a forbidden cell would have weight; then ``mu_v = softmax(logs_v)``, before the next variable. Returns the
-    bits of the largest absolute change. ``mu (n_states,)`` and ``support`` (1 where ``mu > 0``; empty without hard
-    zeros) change in place; ``logs`` is as long as ``mu``, or scratch for one variable if that is updated. Small tables
-    of up to three variables are done here, one cell after the other: SIMD, or a call, would cost more than it saves.
-    Cost: arity times cells.
+    bits of the largest absolute change. ``logs`` is as long as ``mu``, or scratch for one variable if that is updated.
+    Small tables of up to three variables are done here, one cell after the other: SIMD, or a call, would cost more than
+    it saves. Cost: arity times cells.
     """
+    card, state_ptr, scope_ptr, scope_vars, cell_ptr = scopes
+    var_ptr, var_edges, edge_factor = adjacency
+    theta, hard = potentials.theta, potentials.hard
+    mu, support = product
     largest = 0
     for t in range(order.size):
         v, zeros = order[t], False
@@ -238,15 +263,9 @@ def sweep_variables(
                     logs[here + x] += total
                     cell += row
             else:
-                add_expectation(
-                    begin, begin + arity, edge, cell_ptr[f], card, state_ptr, scope_vars, theta, mu, buffer,
-                    into, logs,
-                )  # fmt: skip
+                add_expectation(f, edge, cell_ptr[f], scopes, theta, mu, scratch.buffer, into, logs)
         if zeros:
-            forbid(
-                v, card, state_ptr, scope_ptr, scope_vars, cell_ptr, var_ptr, var_edges, edge_factor, hard, forbidden,
-                support, buffer, b, into, logs,
-            )  # fmt: skip
+            forbid(v, scopes, adjacency, potentials, support, scratch, into, logs)
         if update:
             largest = max(largest, softmax(0, logs, state_ptr[v], card[v], mu))
             if support.size > 0:
@@ -256,35 +275,31 @@ def sweep_variables(
 
 
 @kernel
-def _expectation(
-    f: int, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, table: Floats, mu: Floats,
-    buffer: Floats, b: Floats,
-) -> float:  # fmt: skip
+def _expectation(f: int, scopes: Scopes, table: Floats, mu: Floats, scratch: Scratch) -> float:
     """Return ``np.vdot(T, product of mu over f's scope)`` for the table ``T`` of a factor that has variables."""
-    begin = scope_ptr[f]
-    v = scope_vars[begin]
-    for x in range(card[v]):
-        b[x] = 0.0
-    add_expectation(
-        begin, scope_ptr[f + 1], begin, cell_ptr[f], card, state_ptr, scope_vars, table, mu, buffer, 0, b
-    )  # fmt: skip
+    begin, row = scopes.scope_ptr[f], scratch.row
+    v = scopes.scope_vars[begin]
+    n, own = scopes.card[v], scopes.state_ptr[v]
+    for x in range(n):
+        row[x] = 0.0
+    add_expectation(f, begin, scopes.cell_ptr[f], scopes, table, mu, scratch.buffer, 0, row)
     total = 0.0
-    for x in range(card[v]):
-        total += b[x] * mu[state_ptr[v] + x]
+    for x in range(n):
+        total += row[x] * mu[own + x]
     return total
 
 
 @kernel
-def expected_score(
-    factors: Ints, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, hard: Bools,
-    theta: Floats, forbidden: Floats, mu: Floats, support: Floats, buffer: Floats, b: Floats,
-) -> float:  # fmt: skip
+def expected_score(factors: Ints, scopes: Scopes, potentials: Potentials, product: Product, scratch: Scratch) -> float:
     """Return the expectation of the sum of some factors' tables under a product of marginals.
 
     Equivalent to ``sum(np.vdot(theta_f, product of mu over its scope) for f in factors)``; ``-inf`` if a forbidden
     cell has weight. What an addition of one factor's part loses is kept and added at the end, so that the error does
     not grow with the number of factors. Cost: the factors' cells.
     """
+    card, state_ptr, scope_ptr, scope_vars, cell_ptr = scopes
+    theta, forbidden, hard = potentials
+    mu, support = product
     total_score, lost = 0.0, 0.0
     for i in range(factors.size):
         f, score = factors[i], 0.0
@@ -305,11 +320,8 @@ def expected_score(
                 score += total * mu[own + x]
                 cell += k
         else:
-            score += _expectation(f, card, state_ptr, scope_ptr, scope_vars, cell_ptr, theta, mu, buffer, b)
-        if hard[f] and (
-            arity == 0
-            or _expectation(f, card, state_ptr, scope_ptr, scope_vars, cell_ptr, forbidden, support, buffer, b) > 0.0
-        ):
+            score += _expectation(f, scopes, theta, mu, scratch)
+        if hard[f] and (arity == 0 or _expectation(f, scopes, forbidden, support, scratch) > 0.0):
             return -math.inf
         larger = total_score + score
         if abs(total_score) >= abs(score):
@@ -321,14 +333,12 @@ def expected_score(
 
 
 @kernel
-def product_tables(
-    factors: Ints, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, table_ptr: Ints, mu: Floats,
-    tables: Floats,
-) -> None:  # fmt: skip
+def product_tables(factors: Ints, scopes: Scopes, table_ptr: Ints, mu: Floats, tables: Floats) -> None:
     """Write the tables ``tables[table_ptr[f]:] = outer product of mu over f's scope`` of some factors.
 
     Each axis widens the table in place, from its end. Cost: the factors' cells.
     """
+    card, state_ptr, scope_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_ptr, scopes.scope_vars
     for f in factors:
         start, size = table_ptr[f], 1
         tables[start] = 1.0

@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.layout import Adjacency, Scopes
+from beliefs.kernels.primitives.unionfind import find
 from beliefs.typing import Floats, Ints
 
 __all__ = ["add_tables", "coupling_strength", "grow_trees", "lay_trees", "scatter_tables"]
@@ -15,9 +17,8 @@ __all__ = ["add_tables", "coupling_strength", "grow_trees", "lay_trees", "scatte
 
 @twofold_kernel
 def coupling_strength(
-    factors: Ints, card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, floor: float, theta: Floats,
-    rest: Floats, strength: Floats,
-) -> None:  # fmt: skip
+    factors: Ints, scopes: Scopes, floor: float, theta: Floats, rest: Floats, strength: Floats
+) -> None:
     """Write how much of each factor's table no sum of functions of single variables explains.
 
     The mean square of the table after its mean over all other axes has been taken off along each axis in turn, the
@@ -25,6 +26,7 @@ def coupling_strength(
     ``-inf`` counts as ``floor`` nats below the table's maximum. Scratch ``rest``: the largest table. Cost: arity x
     cells.
     """
+    card, scope_ptr, scope_vars, cell_ptr = scopes.card, scopes.scope_ptr, scopes.scope_vars, scopes.cell_ptr
     for i in range(factors.size):
         f = factors[i]
         size = 1
@@ -55,17 +57,9 @@ def coupling_strength(
 
 
 @twofold_kernel
-def _find(leader: Ints, v: int) -> int:
-    """Return the representative of ``v``'s tree, halving the path to it."""
-    while leader[v] != v:
-        leader[v] = leader[leader[v]]
-        v = leader[v]
-    return v
-
-
-@twofold_kernel
-def _lies_within(scope_ptr: Ints, scope_vars: Ints, inner: int, outer: int) -> bool:
+def _lies_within(scopes: Scopes, inner: int, outer: int) -> bool:
     """Whether all variables of factor ``inner`` are among those of ``outer``."""
+    scope_ptr, scope_vars = scopes.scope_ptr, scopes.scope_vars
     for d in range(scope_ptr[inner], scope_ptr[inner + 1]):
         found = False
         for e in range(scope_ptr[outer], scope_ptr[outer + 1]):
@@ -77,24 +71,25 @@ def _lies_within(scope_ptr: Ints, scope_vars: Ints, inner: int, outer: int) -> b
 
 @twofold_kernel
 def _may_join(
-    f: int, scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, leader: Ints,
-    following: Ints, size: Ints, mark: Ints,
-) -> bool:  # fmt: skip
+    f: int, scopes: Scopes, adjacency: Adjacency, leader: Ints, following: Ints, size: Ints, mark: Ints
+) -> bool:
     """Whether factor ``f`` joins distinct trees, and no other factor but parts of ``f`` has variables in two of them.
 
     Marks the trees' leaders with ``f``. Looks at the variables of all trees but the largest, and stops at the first
     obstacle.
     """
+    scope_ptr, scope_vars = scopes.scope_ptr, scopes.scope_vars
+    var_ptr, var_edges, edge_factor = adjacency
     largest, most = -1, 0
     for e in range(scope_ptr[f], scope_ptr[f + 1]):
-        r = _find(leader, scope_vars[e])
+        r = find(leader, scope_vars[e])
         if mark[r] == f:
             return False
         mark[r] = f
         if size[r] > most:
             largest, most = r, size[r]
     for e in range(scope_ptr[f], scope_ptr[f + 1]):
-        r = _find(leader, scope_vars[e])
+        r = find(leader, scope_vars[e])
         if r == largest:
             continue
         v = r
@@ -105,18 +100,16 @@ def _may_join(
                     continue
                 across = False
                 for d in range(scope_ptr[g], scope_ptr[g + 1]):
-                    other = _find(leader, scope_vars[d])
+                    other = find(leader, scope_vars[d])
                     across = across or (other != r and mark[other] == f)
-                if across and not _lies_within(scope_ptr, scope_vars, g, f):
+                if across and not _lies_within(scopes, g, f):
                     return False
             v = following[v]
     return True
 
 
 @twofold_kernel
-def grow_trees(
-    order: Ints, scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, host: Ints
-) -> None:
+def grow_trees(order: Ints, scopes: Scopes, adjacency: Adjacency, host: Ints) -> None:
     """Take factors greedily, in ``order``, as tree factors: those that leave every tree induced.
 
     A factor is taken if its variables lie in distinct trees and no factor outside gets two variables in the tree that
@@ -124,19 +117,19 @@ def grow_trees(
     goes with (itself if it is one), -1 for factors outside. Cost: edges, plus for each factor the smaller trees that it
     would join.
     """
+    scope_ptr, scope_vars = scopes.scope_ptr, scopes.scope_vars
+    var_ptr, var_edges, edge_factor = adjacency
     n_vars = var_ptr.size - 1
     leader, size = np.arange(n_vars), np.ones(n_vars, np.int64)
     following, last = np.full(n_vars, -1, np.int64), np.arange(n_vars)
     mark = np.full(n_vars, -1, np.int64)
     host[:] = -1
     for f in order:
-        if host[f] >= 0 or not _may_join(
-            f, scope_ptr, scope_vars, var_ptr, var_edges, edge_factor, leader, following, size, mark
-        ):
+        if host[f] >= 0 or not _may_join(f, scopes, adjacency, leader, following, size, mark):
             continue
-        root = _find(leader, scope_vars[scope_ptr[f]])
+        root = find(leader, scope_vars[scope_ptr[f]])
         for e in range(scope_ptr[f] + 1, scope_ptr[f + 1]):
-            r = _find(leader, scope_vars[e])
+            r = find(leader, scope_vars[e])
             if size[r] > size[root]:
                 root, r = r, root
             leader[r] = root
@@ -148,20 +141,22 @@ def grow_trees(
             v = scope_vars[e]
             for i in range(var_ptr[v], var_ptr[v + 1]):
                 g = edge_factor[var_edges[i]]
-                if host[g] < 0 and scope_ptr[g + 1] - scope_ptr[g] > 1 and _lies_within(scope_ptr, scope_vars, g, f):
+                if host[g] < 0 and scope_ptr[g + 1] - scope_ptr[g] > 1 and _lies_within(scopes, g, f):
                     host[g] = f
 
 
 @twofold_kernel
 def lay_trees(
-    variables: Ints, scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, host: Ints,
-    member_ptr: Ints, members: Ints, branch_ptr: Ints, branch_factor: Ints, branch_scope_ptr: Ints, branch_vars: Ints,
+    variables: Ints, scopes: Scopes, adjacency: Adjacency, host: Ints, member_ptr: Ints, members: Ints,
+    branch_ptr: Ints, branch_factor: Ints, branch_scope_ptr: Ints, branch_vars: Ints,
 ) -> int:  # fmt: skip
     """Write the trees breadth first, each from its lowest variable; return their number.
 
     ``branch_vars`` has a tree factor's parent first, the others in the order of its scope. For the arrays see
-    :func:`beliefs.kernels.mean_field.trees.sweep_trees`. Cost: edges.
+    :class:`beliefs.kernels.mean_field.trees.Trees`. Cost: edges.
     """
+    scope_ptr, scope_vars = scopes.scope_ptr, scopes.scope_vars
+    var_ptr, var_edges, edge_factor = adjacency
     seen = np.zeros(var_ptr.size - 1, np.bool_)
     used = np.zeros(scope_ptr.size - 1, np.bool_)
     n_trees, tail, n_branches, n_places = 0, 0, 0, 0
@@ -201,14 +196,13 @@ def lay_trees(
 
 
 @twofold_kernel
-def _cell_of(
-    k: int, size: int, begin: int, end: int, card: Ints, branch_vars: Ints, first: int, last: int, scope_vars: Ints
-) -> int:
-    """Return the cell of the factor with edges ``first..last`` that agrees with cell ``k`` of a tree factor's table."""
+def _cell_of(k: int, size: int, t: int, branches: Scopes, g: int, scopes: Scopes) -> int:
+    """Return the cell of factor ``g`` that agrees with cell ``k`` of the table, of that size, of tree factor ``t``."""
+    card, branch_vars, scope_vars = scopes.card, branches.scope_vars, scopes.scope_vars
     cell = 0
-    for d in range(first, last):
+    for d in range(scopes.scope_ptr[g], scopes.scope_ptr[g + 1]):
         step = size
-        for e in range(begin, end):
+        for e in range(branches.scope_ptr[t], branches.scope_ptr[t + 1]):
             step //= card[branch_vars[e]]
             if branch_vars[e] == scope_vars[d]:
                 cell = cell * card[scope_vars[d]] + k // step % card[scope_vars[d]]
@@ -217,38 +211,27 @@ def _cell_of(
 
 
 @twofold_kernel
-def add_tables(
-    guests: Ints, branch: Ints, card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, branch_scope_ptr: Ints,
-    branch_vars: Ints, table_ptr: Ints, theta: Floats, table: Floats,
-) -> None:  # fmt: skip
-    """Add the table of each factor in ``guests`` to that of its tree factor, number ``branch[i]``, spread over it."""
+def add_tables(guests: Ints, branch: Ints, scopes: Scopes, branches: Scopes, theta: Floats, table: Floats) -> None:
+    """Add the table of each factor in ``guests`` to that of its tree factor, number ``branch[i]``, spread over it.
+
+    ``branches`` are the scopes of the tree factors, as in :class:`beliefs.kernels.mean_field.trees.Trees`.
+    """
     for i in range(guests.size):
         g, t = guests[i], branch[i]
-        size = table_ptr[t + 1] - table_ptr[t]
+        start, cell = branches.cell_ptr[t], scopes.cell_ptr[g]
+        size = branches.cell_ptr[t + 1] - start
         for k in range(size):
-            table[table_ptr[t] + k] += theta[
-                cell_ptr[g]
-                + _cell_of(
-                    k, size, branch_scope_ptr[t], branch_scope_ptr[t + 1], card, branch_vars, scope_ptr[g],
-                    scope_ptr[g + 1], scope_vars,
-                )
-            ]  # fmt: skip
+            table[start + k] += theta[cell + _cell_of(k, size, t, branches, g, scopes)]
 
 
 @twofold_kernel
 def scatter_tables(
-    guests: Ints, branch: Ints, card: Ints, scope_ptr: Ints, scope_vars: Ints, place: Ints, branch_scope_ptr: Ints,
-    branch_vars: Ints, table_ptr: Ints, tree: Floats, tables: Floats,
-) -> None:  # fmt: skip
+    guests: Ints, branch: Ints, scopes: Scopes, branches: Scopes, place: Ints, tree: Floats, tables: Floats
+) -> None:
     """Add the marginals of tree factors, summed to the scopes of ``guests``, to ``tables[place[g]:]``, zero before."""
     for i in range(guests.size):
         g, t = guests[i], branch[i]
-        size = table_ptr[t + 1] - table_ptr[t]
+        start = branches.cell_ptr[t]
+        size = branches.cell_ptr[t + 1] - start
         for k in range(size):
-            tables[
-                place[g]
-                + _cell_of(
-                    k, size, branch_scope_ptr[t], branch_scope_ptr[t + 1], card, branch_vars, scope_ptr[g],
-                    scope_ptr[g + 1], scope_vars,
-                )
-            ] += tree[table_ptr[t] + k]  # fmt: skip
+            tables[place[g] + _cell_of(k, size, t, branches, g, scopes)] += tree[start + k]

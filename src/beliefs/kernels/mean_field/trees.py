@@ -11,25 +11,44 @@ A tree factor's table has its parent variable first: shape ``(K of the parent, p
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.mean_field.general import softmax, sweep_variables
+from beliefs.kernels.layout import Adjacency, Scopes
+from beliefs.kernels.mean_field.general import Potentials, Product, Scratch, softmax, sweep_variables
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
-from beliefs.typing import Bools, Floats, Ints
+from beliefs.typing import Floats, Ints
 
-__all__ = ["sweep_trees"]
+__all__ = ["TreeScratch", "Trees", "sweep_trees"]
 
 _LEAST = -700.0  # nats below the best entry of a row: beyond, a probability is 0
 
 
+class Trees(NamedTuple):
+    """Trees of variables, and the tree factors that join them."""
+
+    member_ptr: Ints  # (n_trees+1,)
+    members: Ints  # (n_members,) variables, those of a tree together, its root first
+    branch_ptr: Ints  # (n_trees+1,) tree factors, those of a tree together, parents first
+    branches: Scopes  # of the tree factors, the parent variable first; cell_ptr has the end of the last table too
+
+
+class TreeScratch(NamedTuple):
+    """Room to update one tree in; a thread's own."""
+
+    sums: Floats  # the largest table of a tree factor
+    logs: Floats  # (n_states,)
+
+
 @kernel
-def _add_up(begin: int, end: int, card: Ints, state_ptr: Ints, scope_vars: Ints, logs: Floats, sums: Floats) -> int:
+def _add_up(begin: int, end: int, scopes: Scopes, logs: Floats, sums: Floats) -> int:
     """Write ``sums = logs[v1][:, None, ...] + logs[v2][None, :, ...] + ...`` over some edges; return its size.
 
     Each axis widens the array in place, from its end.
     """
+    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
     sums[0] = 0.0
     size = 1
     for e in range(begin, end):
@@ -43,16 +62,14 @@ def _add_up(begin: int, end: int, card: Ints, state_ptr: Ints, scope_vars: Ints,
 
 
 @kernel
-def collect(
-    first: int, last: int, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, table_ptr: Ints,
-    table: Floats, sums: Floats, logs: Floats, tree: Floats,
-) -> None:  # fmt: skip
+def collect(first: int, last: int, branches: Scopes, table: Floats, sums: Floats, logs: Floats, tree: Floats) -> None:
     """Send messages up a tree, from its last factor to its first, and keep the conditionals of children given parents.
 
     For each factor, with ``S = table + sum of the children's logs``: ``logs[parent] += LSE(S, axis=1)`` and
     ``tree = exp(S - LSE(S, axis=1)[:, None])``; rows that are all ``-inf`` give ``-inf`` and 0. Cost: one exponential
     a cell, one logarithm a row.
     """
+    card, state_ptr, scope_ptr, scope_vars, table_ptr = branches
     for i in range(last - 1, first - 1, -1):
         begin, end, row = scope_ptr[i], scope_ptr[i + 1], np.uint64(table_ptr[i])
         parent, child = scope_vars[begin], scope_vars[begin + 1]
@@ -61,7 +78,7 @@ def collect(
             for r in range(rest):
                 sums[r] = logs[m + r]
         else:
-            rest = np.uint64(_add_up(begin + 1, end, card, state_ptr, scope_vars, logs, sums))
+            rest = np.uint64(_add_up(begin + 1, end, branches, logs, sums))
         for x in range(card[parent]):
             top = -math.inf
             for r in range(rest):
@@ -89,15 +106,13 @@ def collect(
 
 
 @kernel
-def distribute(
-    first: int, last: int, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, table_ptr: Ints,
-    sums: Floats, fresh: Floats, tree: Floats,
-) -> None:  # fmt: skip
+def distribute(first: int, last: int, branches: Scopes, sums: Floats, fresh: Floats, tree: Floats) -> None:
     """Turn the conditionals of a tree's factors into marginals, from its first to its last.
 
     ``fresh`` holds the root's marginal and gets those of the others: ``tree *= fresh[parent][:, None]``, and sums of it
     over all axes but a child's, normalised so that errors do not add up along the tree.
     """
+    card, state_ptr, scope_ptr, scope_vars, table_ptr = branches
     for i in range(first, last):
         begin, end, row, rest = scope_ptr[i], scope_ptr[i + 1], np.uint64(table_ptr[i]), np.uint64(1)
         for e in range(begin + 1, end):
@@ -130,38 +145,32 @@ def distribute(
 
 @kernel
 def sweep_trees(
-    order: Ints, member_ptr: Ints, members: Ints, branch_ptr: Ints, branch_scope_ptr: Ints, branch_vars: Ints,
-    table_ptr: Ints, table: Floats, card: Ints, state_ptr: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints,
-    var_ptr: Ints, var_edges: Ints, edge_factor: Ints, hard: Bools, theta: Floats, forbidden: Floats, buffer: Floats,
-    b: Floats, sums: Floats, logs: Floats, mu: Floats, support: Floats, tree: Floats,
+    order: Ints, trees: Trees, table: Floats, scopes: Scopes, adjacency: Adjacency, potentials: Potentials,
+    scratch: Scratch, tree_scratch: TreeScratch, product: Product, tree: Floats,
 ) -> int:  # fmt: skip
     """Update the trees in ``order``, one after the other; return the bits of the largest change, -1 if one cannot be.
 
-    Tree ``t`` has the variables ``members[member_ptr[t]:...]``, its root first, and the tree factors
-    ``branch_ptr[t]:branch_ptr[t+1]``, parents first; factor ``i`` joins ``branch_vars[branch_scope_ptr[i]:...]`` by the
-    table ``table[table_ptr[i]:...]``. ``var_ptr, var_edges`` list the edges of the factors outside only. ``mu``,
-    ``support`` and the trees' marginals ``tree`` (like ``table``) change in place; ``logs (n_states,)`` is scratch. A
-    tree with no possible state (only from an impossible start) is left as it is, and so are those after it. Cost: cells
-    of all tables, one exponential a cell of a tree factor.
+    ``table`` holds the log tables of the tree factors; ``adjacency`` lists the edges of the factors outside only.
+    ``product`` and the trees' marginals ``tree`` (like ``table``) change in place. A tree with no possible state (only
+    from an impossible start) is left as it is, and so are those after it. Cost: cells of all tables, one exponential a
+    cell of a tree factor.
     """
+    state_ptr, branches = scopes.state_ptr, trees.branches
+    sums, logs = tree_scratch
+    mu, support = product
     largest = np.int64(0)
     for t in order:
-        own = members[member_ptr[t] : member_ptr[t + 1]]
-        sweep_variables(
-            own, False, card, state_ptr, scope_ptr, scope_vars, cell_ptr, var_ptr, var_edges, edge_factor, hard, theta,
-            forbidden, buffer, b, logs, mu, support,
-        )  # fmt: skip
-        first, last = branch_ptr[t], branch_ptr[t + 1]
-        collect(
-            first, last, card, state_ptr, branch_scope_ptr, branch_vars, table_ptr, table, sums, logs, tree
-        )  # fmt: skip
+        own = trees.members[trees.member_ptr[t] : trees.member_ptr[t + 1]]
+        sweep_variables(own, False, scopes, adjacency, potentials, scratch, logs, product)
+        first, last = trees.branch_ptr[t], trees.branch_ptr[t + 1]
+        collect(first, last, branches, table, sums, logs, tree)
         root, possible = own[0], False
         for k in range(state_ptr[root], state_ptr[root + 1]):
             possible = possible or logs[k] > -math.inf
         if not possible:
             return -1
-        softmax(state_ptr[root], logs, state_ptr[root], card[root], logs)
-        distribute(first, last, card, state_ptr, branch_scope_ptr, branch_vars, table_ptr, sums, logs, tree)
+        softmax(state_ptr[root], logs, state_ptr[root], scopes.card[root], logs)
+        distribute(first, last, branches, sums, logs, tree)
         for v in own:
             for k in range(state_ptr[v], state_ptr[v + 1]):
                 change = np.float64(abs(logs[k] - mu[k])).view(np.int64)

@@ -9,18 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.primitives.unionfind import find
 from beliefs.typing import Ints
 
 __all__ = ["component_leaders", "rooted_forest", "tally_forest"]
-
-
-@twofold_kernel
-def _find(leader: Ints, v: int) -> int:
-    """Return the representative of ``v``'s component, halving the path to it."""
-    while leader[v] != v:
-        leader[v] = leader[leader[v]]
-        v = leader[v]
-    return v
 
 
 @twofold_kernel
@@ -30,9 +22,9 @@ def component_leaders(scope_ptr: Ints, scope_vars: Ints, leader: Ints) -> None:
         leader[v] = v
     for f in range(scope_ptr.size - 1):
         for e in range(scope_ptr[f] + 1, scope_ptr[f + 1]):
-            leader[_find(leader, scope_vars[e])] = _find(leader, scope_vars[scope_ptr[f]])
+            leader[find(leader, scope_vars[e])] = find(leader, scope_vars[scope_ptr[f]])
     for v in range(leader.size):
-        leader[v] = _find(leader, v)
+        leader[v] = find(leader, v)
 
 
 @twofold_kernel
@@ -70,7 +62,7 @@ def rooted_forest(n_vars: int, scope_ptr: Ints, scope_vars: Ints, order: Ints, p
     for f in order:
         largest, top, distinct = scope_ptr[f], 0, True
         for e in range(scope_ptr[f], scope_ptr[f + 1]):
-            r = _find(leader, scope_vars[e])
+            r = find(leader, scope_vars[e])
             if mark[r] == f:
                 distinct = False
                 break
@@ -81,14 +73,14 @@ def rooted_forest(n_vars: int, scope_ptr: Ints, scope_vars: Ints, order: Ints, p
             continue
         taken += 1
         parent_edge[f] = largest
-        r = _find(leader, scope_vars[largest])
+        r = find(leader, scope_vars[largest])
         for e in range(scope_ptr[f], scope_ptr[f + 1]):
             if e == largest:
                 continue
             v = scope_vars[e]
             _reroot(scope_ptr, scope_vars, hangs, parent_edge, v)
             hangs[v] = f
-            s = _find(leader, v)
+            s = find(leader, v)
             leader[s] = r
             size[r] += size[s]
     return taken

@@ -3,6 +3,8 @@ r"""Random numbers as a function of where they are used: no state, so any order 
 A counter is scrambled by two rounds of multiplication and shift-xor, a bijection of 64 bits whose outputs for the
 counters :math:`g, 2g, 3g, \dots` (g odd, the golden ratio times :math:`2^{64}`) pass the common batteries of tests
 [steele2014]. A stream's key is itself scrambled from its parent's key and its number.
+
+Loops that draw one number after the other have a generator with a state, :mod:`beliefs.kernels.primitives.xorshift`.
 """
 
 from __future__ import annotations

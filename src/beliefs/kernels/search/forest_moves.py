@@ -12,6 +12,7 @@ import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.layout import Adjacency, Scopes
+from beliefs.kernels.primitives.unionfind import find
 from beliefs.kernels.primitives.xorshift import shuffle
 from beliefs.kernels.search.icm import is_better
 from beliefs.typing import Bits, Bools, Floats, Ints
@@ -38,15 +39,6 @@ class Beliefs(NamedTuple):
     digit: Ints  # (largest arity,) their states
 
 
-@twofold_kernel
-def _find(leader: Ints, v: int) -> int:
-    """Return the representative of a set, halving the path to it."""
-    while leader[v] != v:
-        leader[v] = leader[leader[v]]
-        v = leader[v]
-    return int(v)
-
-
 @twofold_kernel(cost=5.0)
 def induced_forest(
     adjacency: Adjacency, order: Ints, random: Bits, leader: Ints, member: Ints, seen_by: Ints, free: Bools
@@ -68,7 +60,7 @@ def induced_forest(
         for i in range(var_ptr[v], var_ptr[v + 1]):
             u = member[edge_factor[var_edges[i]]]
             if u >= 0:
-                tree = _find(leader, u)
+                tree = find(leader, u)
                 if seen_by[tree] == v:
                     alone = False
                     break
@@ -79,7 +71,7 @@ def induced_forest(
         for i in range(var_ptr[v], var_ptr[v + 1]):
             f = edge_factor[var_edges[i]]
             if member[f] >= 0:
-                leader[_find(leader, member[f])] = v
+                leader[find(leader, member[f])] = v
             member[f] = v
 
 

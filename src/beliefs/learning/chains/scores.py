@@ -97,33 +97,31 @@ class _SparseScores(StateScores):
 
     def prepare(self, weights: Floats) -> tuple[Floats, Floats]:
         weights, rows = np.array(weights), np.zeros(self.owner.size * self.width)
-        scatter_rows(self.owner, self.pairs.ptr, self.pairs.label, self.width, weights, rows)
+        scatter_rows(self.owner, self.pairs.arrays, self.width, weights, rows)
         return weights, rows
 
     def add(self, prepared: tuple[Floats, Floats], begin: int, end: int, out: Floats) -> None:
         weights, rows = prepared
         attribute_scores(
-            self.rowed.ptr, self.rowed.attribute, self.rowed.value, rows, self.others.ptr, self.others.attribute,
-            self.others.value, self.pairs.ptr, self.pairs.label, weights, self.width, begin, end, out.reshape(-1),
+            self.rowed.occurrences, rows, self.others.occurrences, self.pairs.arrays, weights, self.width, begin, end,
+            out.reshape(-1),
         )  # fmt: skip
 
     def add_gradient(self, residual: Floats, out: Floats, executor: Executor) -> None:
         """Each thread has its attributes, and adds up the tokens in order: no weight's sum depends on the number."""
         given, rows = residual.reshape(-1), np.zeros(self.owner.size * self.width)
         rowed_cuts, other_cuts = self._cut(executor.n_workers)
-        pairs, width = self.pairs, self.width
+        pairs, width = self.pairs.arrays, self.width
 
         def some(begin: int, end: int) -> None:
             rowed, others = self.rowed, self.others
             first, last = rowed_cuts[begin], rowed_cuts[end]
             add_row_gradient(first, last, rowed.attribute, rowed.value, width, given, rows)
             first, last = other_cuts[begin], other_cuts[end]
-            add_pair_gradient(
-                first, last, others.attribute, others.value, pairs.ptr, pairs.label, width, given, out
-            )  # fmt: skip
+            add_pair_gradient(first, last, others.attribute, others.value, pairs, width, given, out)
 
         executor.chunks(some, executor.n_workers)
-        gather_rows(self.owner, pairs.ptr, pairs.label, width, rows, out)
+        gather_rows(self.owner, pairs, width, rows, out)
 
     def _cut(self, n_parts: int) -> Cuts:
         """Return where the parts of the attributes begin and end within each token; about equal work each."""

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beliefs.kernels.chains.features import add_pair_gradient, attribute_scores
+from beliefs.kernels.chains.features import LabelPairs, Occurrences, add_pair_gradient, attribute_scores
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens
 from beliefs.model.features import Template
 from beliefs.typing import Floats, Ints
@@ -44,6 +44,11 @@ class StatePairs:
     def every(cls, n_attributes: int, n_states: int) -> StatePairs:
         """Return all pairs."""
         return cls(n_states * np.arange(n_attributes + 1), np.tile(np.arange(n_states), n_attributes))
+
+    @cached_property
+    def arrays(self) -> LabelPairs:
+        """The pairs as kernels take them."""
+        return LabelPairs(self.ptr, self.label)
 
     @property
     def n_attributes(self) -> int:
@@ -143,11 +148,8 @@ class ChainTemplate(Template):
             unary.reshape(n, k)[:] = inputs.rows(0, n) @ cut.state.reshape(k, self.n_features).T
         else:
             pairs, state = self._pairs, np.require(cut.state, requirements=["C", "W"])
-            no_rows = np.zeros(n + 1, np.int64)
-            attribute_scores(
-                no_rows, _NO_INTS, _NO_FLOATS, _NO_FLOATS, inputs.ptr, inputs.attribute, inputs.value,
-                pairs.ptr, pairs.label, state, k, 0, n, unary,
-            )  # fmt: skip
+            no_rows = Occurrences(np.zeros(n + 1, np.int64), _NO_INTS, _NO_FLOATS)
+            attribute_scores(no_rows, _NO_FLOATS, inputs.occurrences, pairs.arrays, state, k, 0, n, unary)
         parts = [unary, cut.table.ravel()] if n > 1 else [unary]
         return np.concatenate([*parts, cut.first, cut.last] if self.boundaries else parts)
 
@@ -158,18 +160,8 @@ class ChainTemplate(Template):
         if isinstance(inputs, DenseTokens):
             out[:m].reshape(k, -1)[:] += residual.reshape(n, k).T @ inputs.rows(0, n)
         else:
-            pairs = self._pairs
-            add_pair_gradient(
-                inputs.ptr[:-1],
-                inputs.ptr[1:],
-                inputs.attribute,
-                inputs.value,
-                pairs.ptr,
-                pairs.label,
-                k,
-                residual,
-                out,
-            )
+            ptr, attribute, value = inputs.occurrences
+            add_pair_gradient(ptr[:-1], ptr[1:], attribute, value, self._pairs.arrays, k, residual, out)
         at = n * k + (k * k if n > 1 else 0)
         table = grad_theta[n * k : at] if n > 1 else np.zeros(k * k)
         self.add_rest(table, grad_theta[at : at + k], grad_theta[at + k : at + 2 * k], out)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from beliefs.kernels.chains.features import Occurrences
 from beliefs.typing import Floats, Ints
 
 __all__ = ["DenseTokens", "SparseTokens", "Tokens", "joined"]
@@ -57,6 +58,11 @@ class SparseTokens:
     def n_tokens(self) -> int:
         """Number of tokens."""
         return int(self.ptr.size) - 1
+
+    @cached_property
+    def occurrences(self) -> Occurrences:
+        """The arrays as kernels take them."""
+        return Occurrences(self.ptr, self.attribute, self.value)
 
     @cached_property
     def token(self) -> Ints:

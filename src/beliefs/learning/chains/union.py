@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from beliefs.kernels.chains.linear import LOW, WIDEST, chain_posteriors, chain_spans
+from beliefs.kernels.chains.linear import LOW, WIDEST, Chains, chain_posteriors, chain_spans
 from beliefs.kernels.chains.log import best_labels, log_posteriors, sample_labels
 from beliefs.kernels.primitives.random import stream
 from beliefs.learning.parallel import Executor
@@ -112,11 +112,15 @@ class ChainUnion:
 
         executor.chunks(some, len(self.chunks))
 
+    def _chains(self, chunk: Chunk) -> Chains:
+        """Return the chains of a chunk as kernels take them."""
+        return Chains(self.starts, chunk.begin, chunk.end, self.n_states, width_for(self.n_states))
+
     # -- answers --------------------------------------------------------------------------------------------------
     def spans(self, chunk: Chunk, rows: Floats, pairs: Pairs, wide: Bools) -> None:
         """Mark the chains of a chunk whose potentials span too much for the linear domain."""
         span = np.empty(self.n_chains) if chunk.end > chunk.begin else np.empty(0)
-        chain_spans(self.starts, chunk.begin, chunk.end, self.n_states, rows.shape[1], rows.reshape(-1), span)
+        chain_spans(self._chains(chunk), rows.reshape(-1), span)
         here = slice(chunk.begin, chunk.end)
         wide[here] = ~((span[here] <= WIDEST) & (pairs.span <= WIDEST))  # nan counts as wide
 
@@ -126,17 +130,13 @@ class ChainUnion:
         """Replace the potentials of a chunk by weighted posteriors; return those of neighbours, summed ``(K, K)``."""
         k, width, flat = self.n_states, rows.shape[1], rows.reshape(-1)
         outer, total = np.zeros(k * width), np.zeros(k * width)
-        chain_posteriors(
-            self.starts, chunk.begin, chunk.end, k, width, pairs.forward, pairs.backward, weight, wide, flat, scratch,
-            log_z, outer,
-        )  # fmt: skip
+        chains = self._chains(chunk)
+        chain_posteriors(chains, pairs.forward, pairs.backward, weight, wide, flat, scratch, log_z, outer)
         here = slice(chunk.begin, chunk.end)
         log_z[here] += pairs.top * (np.diff(self.starts[chunk.begin : chunk.end + 1]) - 1)
         total += outer * pairs.forward
         if wide[here].any():
-            log_posteriors(
-                self.starts, chunk.begin, chunk.end, k, width, pairs.table, weight, wide, flat, scratch, log_z, total
-            )
+            log_posteriors(chains, pairs.table, weight, wide, flat, scratch, log_z, total)
         return total.reshape(k, width)[:, :k]
 
     def marginals(self, rows: Floats, table: Floats, executor: Executor) -> tuple[Floats, Floats, Floats]:
@@ -159,9 +159,7 @@ class ChainUnion:
 
         def task(number: int, chunk: Chunk, scratch: Floats) -> None:
             before = np.empty(self.longest * k, np.int64)
-            best_labels(
-                self.starts, chunk.begin, chunk.end, k, rows.shape[1], table, flat, scratch, before, labels, score
-            )
+            best_labels(self._chains(chunk), table, flat, scratch, before, labels, score)
 
         self.each(task, executor)
         return labels, score
@@ -169,11 +167,11 @@ class ChainUnion:
     def samples(self, rows: Floats, table: Floats, n: int, seed: int, executor: Executor) -> Ints:
         """Return ``n`` labellings of all tokens, ``(n, n_tokens)``, drawn from the posterior."""
         labels = np.zeros((n, self.n_tokens), np.int64)
-        flat, k, table = rows.reshape(-1), self.n_states, np.array(table, order="C").reshape(-1)
+        flat, table = rows.reshape(-1), np.array(table, order="C").reshape(-1)
         keys = np.array([stream(np.uint64(seed), s) for s in range(self.n_chains)], np.uint64)
 
         def task(number: int, chunk: Chunk, scratch: Floats) -> None:
-            sample_labels(self.starts, chunk.begin, chunk.end, k, rows.shape[1], table, flat, keys, scratch, labels)
+            sample_labels(self._chains(chunk), table, flat, keys, scratch, labels)
 
         self.each(task, executor)
         return labels

@@ -142,10 +142,8 @@ class MeanFieldBeliefs(Beliefs):
         mu, bar = np.array(self.mu_var), bar_var.copy()
         if bar_factor is not None:
             tables = bar_factor.copy()
-            add_table_adjoints(
-                read_only(np.arange(lay.n_factors)), lay.card, lay.state_ptr, lay.scope_ptr, lay.scope_vars,
-                lay.table_ptr, read_only(tables), mu, np.empty(room(lay)), bar,
-            )  # fmt: skip
+            factors = read_only(np.arange(lay.n_factors))
+            add_table_adjoints(factors, lay.scopes, lay.table_ptr, read_only(tables), mu, np.empty(room(lay)), bar)
         return adjoints(self.field, mu, bar)
 
 

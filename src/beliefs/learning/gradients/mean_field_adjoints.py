@@ -15,18 +15,19 @@ import numpy as np
 from beliefs.inference.variational.field import read_only
 from beliefs.inference.variational.naive import BinaryField, NaiveField, PairwiseField
 from beliefs.kernels.adjoints.mean_field import (
+    ProductAdjoint,
     add_outer_products,
     add_single_tables,
-    back_binary,
-    back_variables,
+    adjoint_binary,
+    adjoint_variables,
     spread_binary,
 )
 from beliefs.kernels.adjoints.mean_field_pairwise import (
     SWEEPS_AT_ONCE,
     add_pair_products,
     add_ternary_products,
-    back_ternary,
-    pairwise_back,
+    adjoint_ternary,
+    pairwise_adjoint,
 )
 from beliefs.kernels.mean_field.pairwise import CONSTANT_WIDTHS
 from beliefs.model.layout import Layout
@@ -74,8 +75,7 @@ class Adjoints(ABC):
 
     def _add_unary(self, totals: Floats) -> None:
         """Add the gradient of factors of one variable: the sum of its variable's adjoints."""
-        lay = self.layout
-        add_single_tables(lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, totals, self.grad)
+        add_single_tables(self.layout.scopes, totals, self.grad)
 
 
 class GeneralAdjoints(Adjoints):
@@ -83,7 +83,7 @@ class GeneralAdjoints(Adjoints):
 
     def _begin(self, bar: Floats) -> None:
         lay = self.layout
-        self.bar, self.totals, self.now = bar.copy(), np.zeros(lay.n_states), self.mu.copy()
+        self.adjoint = ProductAdjoint(self.mu.copy(), bar.copy(), np.zeros(lay.n_states), self.grad)
         self.buffer = np.empty(room(lay))
 
     def _undo(self, items: Ints, before: Floats, after: Floats) -> None:
@@ -94,10 +94,8 @@ class GeneralAdjoints(Adjoints):
 
     def _back(self, items: Ints, before: Floats, *, held: bool) -> float:
         lay = self.layout
-        return back_variables(
-            items, held, lay.card, lay.state_ptr, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.var_ptr,
-            lay.var_edges, lay.edge_factor, self.field.theta, before, self.now, self.buffer, self.bar, self.totals,
-            self.grad,
+        return adjoint_variables(
+            items, held, lay.scopes, lay.adjacency, self.field.theta, before, self.buffer, self.adjoint
         )  # fmt: skip
 
     def gradient(self, *, held: bool) -> Floats:
@@ -105,11 +103,8 @@ class GeneralAdjoints(Adjoints):
         lay = self.layout
         if held:
             for items in self._backwards(0):
-                add_outer_products(
-                    items, lay.card, lay.state_ptr, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.var_ptr,
-                    lay.var_edges, lay.edge_factor, self.totals, self.now, self.buffer, self.grad,
-                )  # fmt: skip
-        self._add_unary(self.totals)
+                add_outer_products(items, lay.scopes, lay.adjacency, self.buffer, self.adjoint)
+        self._add_unary(self.adjoint.totals)
         return self.grad
 
 
@@ -120,7 +115,7 @@ class BinaryAdjoints(Adjoints):
 
     def _begin(self, bar: Floats) -> None:
         moving = self._moving()
-        self.slope = np.zeros(self.field.coupling.size)
+        self.slope = np.zeros(self.field.couplings.coupling.size)
         self.totals = self.mu.copy()  # (N, q) of each variable that is updated
         self.totals[moving] = 0.0
         self.shift = np.zeros(self.layout.n_vars)
@@ -137,10 +132,8 @@ class BinaryAdjoints(Adjoints):
         return self._back(items, self.mu, self.mu, held=True)
 
     def _back(self, items: Ints, after: Floats, before: Floats, *, held: bool) -> float:
-        field = self.field
-        return back_binary(
-            items, held, self.layout.state_ptr, field.near.ptr, field.second, field.coupling, after, before, self.shift,
-            self.totals, self.slope,
+        return adjoint_binary(
+            items, held, self.field.couplings, after, before, self.shift, self.totals, self.slope
         )  # fmt: skip
 
     def gradient(self, *, held: bool) -> Floats:
@@ -151,8 +144,8 @@ class BinaryAdjoints(Adjoints):
         slope = self.slope
         if held:
             own = self.totals[np.repeat(lay.state_ptr[:-1], np.diff(near.ptr))]
-            slope = own * self.mu[self.field.second]
-        spread_binary(near.ptr, lay.state_ptr, near.cell, near.is_first, slope, self.totals, self.grad)
+            slope = own * self.mu[self.field.couplings.second]
+        spread_binary(near, slope, self.totals, self.grad)
         totals = np.zeros(lay.n_states)
         totals[moving], totals[moving + 1] = -total, total
         self._add_unary(totals)
@@ -170,7 +163,7 @@ class PairwiseAdjoints(Adjoints):
         self.marks, self.steps = np.empty((SWEEPS_AT_ONCE + 1, lay.n_states)), np.empty((SWEEPS_AT_ONCE, lay.n_states))
         self.place, self.first = SWEEPS_AT_ONCE, 0  # rows from here on are of sweeps not yet in the gradient
         width = -(-n // 4) * 4
-        self.kernel = back_ternary if n == 3 else pairwise_back(width if width in CONSTANT_WIDTHS else 0)
+        self.kernel = adjoint_ternary if n == 3 else pairwise_adjoint(width if width in CONSTANT_WIDTHS else 0)
         orders = self.field.orders
         self.early = lay.plan(("mean_field early", orders.parallel), self._early)
 
@@ -205,10 +198,9 @@ class PairwiseAdjoints(Adjoints):
         return self._back(items, self.mu, held=True)
 
     def _back(self, items: Ints, after: Floats, *, held: bool) -> float:
-        field, near = self.field, self.field.near
+        field, steps = self.field, self.steps[min(self.place, SWEEPS_AT_ONCE - 1)]
         return self.kernel(
-            items, held, field.n_states, self.layout.state_ptr, near.ptr, near.nbr, near.cell, near.is_first,
-            field.theta, after, self.shift, self.totals, self.steps[min(self.place, SWEEPS_AT_ONCE - 1)],
+            items, held, field.n_states, field.near, field.theta, after, self.shift, self.totals, steps
         )  # fmt: skip
 
     def _add_products(self, marks: Floats, steps: Floats, first: int) -> None:
@@ -218,10 +210,7 @@ class PairwiseAdjoints(Adjoints):
         if n > 3:
             marks, steps = marks.ravel(), steps.ravel()
         for items in self.field.orders.forward:
-            add(
-                items, n, self.layout.state_ptr, near.ptr, near.nbr, near.cell, near.is_first, self.early, along, marks,
-                steps, self.grad,
-            )  # fmt: skip
+            add(items, n, near, self.early, along, marks, steps, self.grad)
 
     def gradient(self, *, held: bool) -> Floats:
         """Return the gradient; products with held marginals are those of one sweep."""

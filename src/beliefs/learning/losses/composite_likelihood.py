@@ -110,7 +110,7 @@ class CompositeLikelihood(Loss):
         label_score(graph, instance)
         unrolled = self._unrolled(instance)
         found = answer(unrolled.graph(graph, instance), exact_method(unrolled.layout), max_iters=1)
-        score = float(graph.theta[instance.label_cells[unrolled.slice_factor]].sum())
+        score = float(graph.theta[instance.label_cells[unrolled.slices.factor]].sum())
         return InstanceLoss(found.log_z - score, unrolled.gradient(found.mu, instance))
 
     def _unrolled(self, instance: Instance) -> Unrolled:

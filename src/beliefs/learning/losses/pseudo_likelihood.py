@@ -81,9 +81,7 @@ def add_conditionals(graph: FactorGraph, instance: Instance, grad: Floats, wides
     stride, cells, logits = lay.edge_stride, instance.label_cells, np.zeros(lay.n_states)
     given = instance.label_weights
     weights = np.ones(lay.n_vars) if given is None else np.array(given, np.float64)
-    conditional_logits(
-        lay.scope_ptr, lay.scope_vars, lay.state_ptr, stride, widest, labels, cells, graph.theta, logits
-    )  # fmt: skip
+    conditional_logits(lay.scopes, stride, widest, labels, cells, graph.theta, logits)
     value = conditional_errors(lay.state_ptr, labels, weights, logits)
-    add_conditional_errors(lay.scope_ptr, lay.scope_vars, lay.state_ptr, stride, widest, labels, cells, logits, grad)
+    add_conditional_errors(lay.scopes, stride, widest, labels, cells, logits, grad)
     return float(value)

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from beliefs.kernels.losses.composite_likelihood import gather_slices, scatter_slices
+from beliefs.kernels.losses.composite_likelihood import Slices, gather_slices, scatter_slices
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.label_scores import known_labels
 from beliefs.model.graph import FactorGraph
@@ -25,16 +25,10 @@ __all__ = ["Unrolled"]
 
 @dataclass(frozen=True, eq=False)
 class Unrolled:
-    """The union's layout (tables of single copies first, then factors of two and more) and where its cells come from.
-
-    For the arrays see :mod:`beliefs.kernels.losses.composite_likelihood`.
-    """
+    """The union: tables of single copies first, then factors of two and more; and where its cells come from."""
 
     layout: Layout
-    slice_factor: Ints
-    inside_ptr: Ints
-    inside_edges: Ints
-    target: Ints
+    slices: Slices
 
     @classmethod
     def build(cls, parent: Layout, components: list[Ints], labelled: Bools) -> Unrolled:
@@ -69,8 +63,7 @@ class Unrolled:
         target = np.empty(slice_factor.size, np.int64)
         target[~wide] = layout.cell_ptr[copy[inside_ptr[:-1][~wide]]]
         target[wide] = layout.cell_ptr[card.size :]
-        arrays = (frozen_ints(a, "slices") for a in (slice_factor, inside_ptr, edges, target))
-        return cls(layout, *arrays)
+        return cls(layout, Slices(*(frozen_ints(a, "slices") for a in (slice_factor, inside_ptr, edges, target))))
 
     @cached_property
     def _empty(self) -> FactorGraph:
@@ -79,19 +72,14 @@ class Unrolled:
     def graph(self, parent: FactorGraph, instance: Instance) -> FactorGraph:
         """Return the union with the potentials of a graph and the labels of an instance."""
         lay, theta = parent.layout, np.zeros(self.layout.n_cells)
-        gather_slices(
-            self.slice_factor, self.inside_ptr, self.inside_edges, self.target, lay.scope_vars, lay.card,
-            lay.edge_stride, known_labels(instance), instance.label_cells, parent.theta, theta,
-        )  # fmt: skip
+        labels, cells = known_labels(instance), instance.label_cells
+        gather_slices(self.slices, lay.scopes, lay.edge_stride, labels, cells, parent.theta, theta)
         return self._empty.with_theta(theta)
 
     def gradient(self, mu: Floats, instance: Instance) -> Floats:
         """Return expectations ``mu`` of the union minus the labels' statistics, in the cells of the original."""
         lay, cells = instance.layout, instance.label_cells
         grad = np.zeros(lay.n_cells)
-        scatter_slices(
-            self.slice_factor, self.inside_ptr, self.inside_edges, self.target, lay.scope_vars, lay.card,
-            lay.edge_stride, known_labels(instance), cells, mu, grad,
-        )  # fmt: skip
-        grad -= np.bincount(cells[self.slice_factor], minlength=grad.size)
+        scatter_slices(self.slices, lay.scopes, lay.edge_stride, known_labels(instance), cells, mu, grad)
+        grad -= np.bincount(cells[self.slices.factor], minlength=grad.size)
         return grad
