@@ -8,7 +8,7 @@ import numpy as np
 
 from beliefs.inference.base import Bound
 from beliefs.inference.messages.schedule import factors_breadth_first
-from beliefs.inference.messages.setting import Setting
+from beliefs.inference.messages.sweep_spec import Setting
 from beliefs.inference.rounding import UNIT, rounding_error, widened
 from beliefs.kernels.messages.beliefs import assess_factors, factor_beliefs
 from beliefs.kernels.messages.decode import decode_in_order

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from beliefs.inference.messages.schedule import Schedule
-from beliefs.inference.messages.setting import Setting
+from beliefs.inference.messages.sweep_spec import Setting
 from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints

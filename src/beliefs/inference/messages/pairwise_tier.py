@@ -10,7 +10,7 @@ from beliefs.inference.base import Bound
 from beliefs.inference.messages.log_messages import Assessment
 from beliefs.inference.messages.pairwise_edges import EdgeCertificate, Edges, EdgeWeights
 from beliefs.inference.messages.schedule import variables_breadth_first
-from beliefs.inference.messages.setting import Setting
+from beliefs.inference.messages.sweep_spec import Setting
 from beliefs.inference.messages.tiers import REFRESH, Tier
 from beliefs.inference.rounding import UNIT, rounding_error, widened
 from beliefs.kernels.adjoints.pair_beliefs import pair_beliefs, single_beliefs

@@ -34,7 +34,7 @@ from beliefs.inference.messages.pairwise_tier import PairwiseTier
 from beliefs.inference.messages.residual import ResidualQueue
 from beliefs.inference.messages.rho import Reweighting
 from beliefs.inference.messages.schedule import SCHEDULES, make_schedule
-from beliefs.inference.messages.setting import Setting
+from beliefs.inference.messages.sweep_spec import Setting
 from beliefs.inference.messages.tiers import REFRESH, LinearTier, LogTier, Tier
 from beliefs.inference.parallel import side_by_side
 from beliefs.inference.rounding import meet

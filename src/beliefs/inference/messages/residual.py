@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.inference.messages.setting import Setting
+from beliefs.inference.messages.sweep_spec import Setting
 from beliefs.inference.messages.tiers import LogTier
 from beliefs.kernels.messages.linear import DONE, IMPOSSIBLE
 from beliefs.kernels.messages.residual import prepare_queue, send_by_residual

@@ -18,7 +18,7 @@ import numpy as np
 
 from beliefs.inference.messages.log_messages import Assessment, LogMessages
 from beliefs.inference.messages.schedule import Pass
-from beliefs.inference.messages.setting import Setting
+from beliefs.inference.messages.sweep_spec import Setting
 from beliefs.kernels.messages.beliefs import variable_beliefs
 from beliefs.kernels.messages.linear import (
     DONE,

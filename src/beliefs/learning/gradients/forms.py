@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beliefs.inference.base import zero_probability
 from beliefs.inference.messages.pairwise_tier import PairwiseTier
-from beliefs.inference.messages.setting import Setting
+from beliefs.inference.messages.sweep_spec import Setting
 from beliefs.inference.messages.tiers import LogTier
 from beliefs.learning.gradients.message_run import LogRun, MessageRun
 from beliefs.learning.gradients.pairwise_run import PairwiseRun

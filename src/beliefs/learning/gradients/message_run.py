@@ -16,7 +16,7 @@ from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.rho import Reweighting
 from beliefs.inference.messages.schedule import make_schedule
-from beliefs.inference.messages.setting import Setting
+from beliefs.inference.messages.sweep_spec import Setting
 from beliefs.inference.messages.tiers import LogTier, Tier
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.variational.mean_field import MeanField

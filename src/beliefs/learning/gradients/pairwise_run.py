@@ -8,7 +8,7 @@ import numpy as np
 
 from beliefs.inference.messages.pairwise_edges import EdgeWeights
 from beliefs.inference.messages.pairwise_tier import PairwiseTier
-from beliefs.inference.messages.setting import Setting
+from beliefs.inference.messages.sweep_spec import Setting
 from beliefs.kernels.adjoints.binary import binary_back_sweep
 from beliefs.kernels.adjoints.messages import add_unary
 from beliefs.kernels.adjoints.pair_beliefs import (
