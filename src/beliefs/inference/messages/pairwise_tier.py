@@ -31,6 +31,7 @@ from beliefs.kernels.messages.pairwise.setup import (
     log_rows,
     multiply_up,
 )
+from beliefs.kernels.messages.pairwise.structures import PairTables
 from beliefs.kernels.messages.pairwise.sweep import (
     CONSTANT_WIDTHS,
     max_sweep,
@@ -63,12 +64,13 @@ class PairwiseTier(Tier):
         messages: Floats | None,
     ) -> None:  # fmt: skip
         lay = setting.layout
-        self.setting, self.edges, self.psi, self.unary = setting, edges, psi, unary
+        self.setting, self.edges, self.unary = setting, edges, unary
         self.shift, self.magnitude = shift
         """What tables and unary potentials were lowered by, added up with and without signs."""
         self.log_domain = not setting.summed[edges.u[0]]
         weights = EdgeWeights.of(setting, edges)
-        self.at, powered = weights.at, weights.powered or setting.damping > 0
+        self.pairs = PairTables(edges.states, edges.u, edges.v, weights.at, psi)
+        self.keep, powered = 1.0 - setting.damping, weights.powered or setting.damping > 0
         self.rho = weights.of_edges if powered or self.log_domain else np.zeros(0)
         self.kernel = _kernel(edges, self.log_domain, powered)
         self.product = np.empty_like(unary)
@@ -95,7 +97,7 @@ class PairwiseTier(Tier):
             return None
         unary, lowered, reach = np.empty(lay.n_vars * edges.width), np.empty(lay.n_vars), np.empty(lay.n_vars)
         form = (edges.states, edges.width, not summed)
-        if not hold_unary(lay.scope_ptr, lay.scope_vars, lay.cell_ptr, *form, setting.theta, unary, lowered, reach):
+        if not hold_unary(lay.scopes, *form, setting.theta, unary, lowered, reach):
             return None
         loaded = _tables(setting, edges, summed)
         if loaded is None:
@@ -108,12 +110,12 @@ class PairwiseTier(Tier):
 
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep forward or backward."""
-        last = self.edges.u.size - 1
-        span = (last - begin, last - end, -1) if self.setting.schedule.passes[index].reverse else (begin, end, 1)
-        self.kernel(
-            self.edges.u, self.edges.v, self.at, self.psi, self.rho, 1.0 - self.setting.damping, *span,
-            self.edges.states, self.product, self.messages, self.messages if self.fresh is None else self.fresh,
-        )  # fmt: skip
+        span = (begin, end, 1)
+        if self.setting.schedule.passes[index].reverse:
+            last = self.edges.u.size - 1
+            span = (last - begin, last - end, -1)
+        fresh = self.messages if self.fresh is None else self.fresh
+        self.kernel(self.pairs, self.rho, self.keep, *span, self.product, self.messages, fresh)
         return DONE
 
     def take_over(self) -> None:
@@ -139,10 +141,7 @@ class PairwiseTier(Tier):
         """Return logs in the order of edges."""
         lay, edges = self.setting.layout, self.edges
         logs = np.empty(lay.n_edges * edges.states)
-        send_unary(
-            lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.message_ptr, self.setting.theta, self.setting.summed,
-            logs,
-        )  # fmt: skip
+        send_unary(lay.scopes, self.setting.model, self.setting.summed, logs)
         log_rows(edges.factors, lay.scope_ptr, edges.states, edges.width, self.log_domain, self.messages, logs)
         return logs
 
@@ -152,12 +151,9 @@ class PairwiseTier(Tier):
         proof = EdgeCertificate.of(self.setting, edges, parent)
         mass, out = np.empty(self.setting.layout.n_vars), np.empty(4)
         of_variables = variable_value(edges.width, self.product, weights.rest, proof.root, mass)
-        order = (edges.u, edges.v, self.at, self.psi)
-        held = (weights.of_edges, proof.parent, self.product, mass, self.messages, out)
-        if edges.width == 1:
-            binary_edge_value(*order, *held)
-        else:
-            edge_value(edges.width if edges.width in CONSTANT_WIDTHS else 0)(*order, edges.states, *held)
+        width = edges.width if edges.width in CONSTANT_WIDTHS else 0
+        kernel = binary_edge_value if edges.width == 1 else edge_value(width)
+        kernel(self.pairs, weights.of_edges, proof.parent, self.product, mass, self.messages, out)
         constants = self.setting.theta[self.setting.layout.constants]
         energy, bound = (float(constants.sum()) + self.shift + of_variables[k] + out[k] for k in (ENERGY, BOUND))
         if parent is None:
@@ -178,9 +174,10 @@ class PairwiseTier(Tier):
             super().decode(states)
             return
         lay, edges, weights = self.setting.layout, self.edges, EdgeWeights.of(self.setting, self.edges)
+        near = edges.ends_near(self.setting.schedule, lay.n_vars)
         decode_pairs(
-            edges.u, edges.v, self.at, self.psi, weights.of_edges, edges.states, edges.width, self.product,
-            self.messages, *edges.ends_near(self.setting.schedule, lay.n_vars), variables_breadth_first(lay), states,
+            self.pairs, edges.width, weights.of_edges, self.product, self.messages, *near,
+            variables_breadth_first(lay), states,
         )  # fmt: skip
 
     def log_beliefs(self) -> Floats:
@@ -196,23 +193,20 @@ class PairwiseTier(Tier):
         """Return the beliefs of all factors; scaled tables that were let go are made again."""
         if self.log_domain:
             return super().tables(mu_var)
-        psi = self.psi
-        if not psi.size:
+        pairs = self.pairs
+        if not pairs.psi.size:
             loaded = _tables(self.setting, self.edges, True)
             assert loaded is not None
-            psi = loaded[0]
+            pairs = pairs._replace(psi=loaded[0])
         lay, edges = self.setting.layout, self.edges
         tables = np.empty(int(lay.table_ptr[-1]))
         single_beliefs(lay.scope_ptr, lay.scope_vars, lay.table_ptr, edges.states, mu_var, tables)
-        pair_beliefs(
-            edges.u, edges.v, self.at, psi, edges.factors, lay.table_ptr, edges.states, edges.width,
-            self.product, self.messages, tables,
-        )  # fmt: skip
+        pair_beliefs(pairs, edges.width, edges.factors, lay.table_ptr, self.product, self.messages, tables)
         return tables
 
     def release(self) -> None:
         """Let go of the scaled tables."""
-        self.psi = np.zeros(0)
+        self.pairs = self.pairs._replace(psi=np.zeros(0))
 
 
 def _tables(setting: Setting, edges: Edges, summed: bool) -> tuple[Floats, Floats, Floats] | None:

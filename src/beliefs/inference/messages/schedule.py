@@ -75,6 +75,12 @@ class Pass:
         """How many factors send."""
         return int(self.forward.size)
 
+    def piece(self, begin: int, end: int) -> tuple[Ints, Ints]:
+        """Return factors ``begin:end`` and the axes that they leave out."""
+        if end - begin == self.size:
+            return self.factors, self.skip
+        return self.factors[begin:end], self.skip[begin:end]
+
     def backward(self) -> Pass:
         """The same walk the other way round."""
         turned = tuple(self.size - bounds[::-1] for bounds in self.groups[::-1])

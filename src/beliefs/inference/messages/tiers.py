@@ -31,6 +31,7 @@ from beliefs.kernels.messages.linear import (
     sweep_linear,
 )
 from beliefs.kernels.messages.log import log_beliefs, send_unary, sweep_log, widest_scope
+from beliefs.kernels.messages.structures import LinearMessages, LogSums, ScaledTables, Update
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
@@ -51,10 +52,7 @@ def said_at_first(setting: Setting, messages: Floats | None) -> Floats | None:
         said = np.repeat(np.where(setting.summed[lay.scope_vars], -np.log(card), 0.0), card)
     else:
         said = messages.copy()
-    possible = send_unary(
-        lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.message_ptr, setting.theta, setting.summed, said
-    )
-    return said if possible else None
+    return said if send_unary(lay.scopes, setting.model, setting.summed, said) else None
 
 
 class Tier(ABC):
@@ -113,15 +111,14 @@ class LogTier(Tier):
     """Messages as logs."""
 
     def __init__(self, setting: Setting, messages: Floats) -> None:
-        layout = setting.layout
-        self.setting, self.messages = setting, messages
-        self.fresh = messages.copy() if setting.schedule.name == "flooding" else messages
-        self.finite, self.zeros = np.empty(layout.n_states), np.empty(layout.n_states, np.int64)
+        layout, flooding = setting.layout, setting.schedule.name == "flooding"
+        self.setting = setting
+        self.sums = LogSums(messages, np.empty(layout.n_states), np.empty(layout.n_states, np.int64))
+        self.fresh = messages.copy() if flooding else messages
+        self.update = Update(setting.damping, setting.in_logs, setting.floor, flooding)
         self.extent = np.array(widest_scope(layout.card, layout.scope_ptr, layout.scope_vars), np.int64)
-        self.psi_ptr, self.psi, least = layout.cell_ptr, np.zeros(0), 1.0
-        if setting.summed[~layout.observed].all():
-            self.psi_ptr, self.psi, least = _potentials(setting)
-        self.log_least = float(np.log(least))
+        plain = bool(setting.summed[~layout.observed].all())
+        self.scaled = _potentials(setting) if plain else ScaledTables(layout.cell_ptr, np.zeros(0), 1.0, 0.0)
         self._add_up()
 
     @classmethod
@@ -131,56 +128,51 @@ class LogTier(Tier):
         return None if said is None else cls(setting, said)
 
     def _add_up(self) -> None:
-        lay = self.setting.layout
-        log_beliefs(
-            lay.scope_ptr, lay.scope_vars, lay.state_ptr, lay.message_ptr, self.setting.rho,
-            self.messages, self.finite, self.zeros,
-        )  # fmt: skip
+        log_beliefs(self.setting.layout.scopes, self.setting.model, self.sums)
 
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep in logs."""
-        now, lay = self.setting, self.setting.layout
-        walk = now.schedule.passes[index]
+        now = self.setting
         possible = sweep_log(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, lay.message_ptr, now.theta,
-            now.summed, now.rho, self.extent, walk.factors[begin:end], walk.skip[begin:end], now.damping, now.in_logs,
-            now.floor, self.fresh is not self.messages, self.messages, self.fresh, self.finite, self.zeros,
-            self.psi_ptr, self.psi, self.log_least,
+            now.layout.scopes, now.model, now.summed, self.scaled, self.update, self.extent,
+            *now.schedule.passes[index].piece(begin, end), self.sums, self.fresh,
         )  # fmt: skip
         return DONE if possible else IMPOSSIBLE
 
     def refresh(self) -> int:
         """Swap the arrays of a flooding pass and add up."""
-        self.messages, self.fresh = self.fresh, self.messages
+        self.sums, self.fresh = self.sums._replace(messages=self.fresh), self.sums.messages
         self._add_up()
         return DONE
 
     def beliefs(self, mu_var: Floats) -> tuple[float, bool]:
         """Normalise the sums."""
         lay = self.setting.layout
-        return variable_beliefs(lay.state_ptr, lay.observed, self.finite, self.zeros, mu_var)
+        return variable_beliefs(lay.state_ptr, lay.observed, self.sums.finite, self.sums.zeros, mu_var)
 
     def log_messages(self) -> Floats:
         """Return the messages themselves."""
-        return self.messages
+        return self.sums.messages
 
     def release(self) -> None:
         """Let go of the scaled tables."""
-        self.psi = np.zeros(0)
+        self.scaled = self.scaled._replace(psi=np.zeros(0))
 
 
 class LinearTier(Tier):
     """Messages of sums as plain numbers with mean one."""
 
     def __init__(self, setting: Setting, messages: Floats) -> None:
-        lay = setting.layout
+        lay, flooding = setting.layout, setting.schedule.name == "flooding"
         self.setting = setting
         self.extent = np.array(widest_scope(lay.card, lay.scope_ptr, lay.scope_vars), np.int64)
-        self.psi_ptr, self.psi, self.least = _potentials(setting)
-        self.scale = np.repeat(lay.card[lay.scope_vars], lay.card[lay.scope_vars]).astype(float)
-        self.messages = np.exp(messages) * self.scale
-        self.fresh = self.messages.copy() if setting.schedule.name == "flooding" else self.messages
-        self.product, self.zeros = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
+        self.room = room_for(self.extent)
+        self.scaled = _potentials(setting)
+        self.update = Update(setting.damping, setting.in_logs, -np.inf, flooding)
+        card = lay.card[lay.scope_vars]
+        sent = np.exp(messages) * np.repeat(card, card).astype(float)
+        fresh = sent.copy() if flooding else sent
+        self.held = LinearMessages(sent, fresh, np.empty(lay.n_states), np.empty(lay.n_states, np.int64))
 
     @classmethod
     def make(cls, setting: Setting, messages: Floats | None) -> LinearTier | None:
@@ -194,73 +186,51 @@ class LinearTier(Tier):
         return tier if tier._multiply() == DONE else None
 
     def _multiply(self) -> int:
-        lay = self.setting.layout
-        inside = products(
-            lay.scope_ptr, lay.scope_vars, lay.state_ptr, lay.message_ptr, self.setting.rho,
-            self.messages, self.product, self.zeros,
-        )  # fmt: skip
-        return DONE if inside else OUT_OF_RANGE
+        return DONE if products(self.setting.layout.scopes, self.setting.model, self.held) else OUT_OF_RANGE
 
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep with plain numbers."""
-        now, lay = self.setting, self.setting.layout
-        walk = now.schedule.passes[index]
-        return int(
-            sweep_linear(
-                lay.card,
-                lay.scope_ptr,
-                lay.scope_vars,
-                self.psi_ptr,
-                lay.state_ptr,
-                lay.message_ptr,
-                self.psi,
-                self.least,
-                self.extent,
-                now.rho,
-                walk.factors[begin:end],
-                walk.skip[begin:end],
-                now.damping,
-                now.in_logs,
-                self.fresh is not self.messages,
-                self.messages,
-                self.fresh,
-                self.product,
-                self.zeros,
-                np.empty(room_for(self.extent)),
-            )  # fmt: skip
-        )
+        now = self.setting
+        code = sweep_linear(
+            now.layout.scopes, now.model, self.scaled, self.update, self.extent,
+            *now.schedule.passes[index].piece(begin, end), self.held, np.empty(self.room),
+        )  # fmt: skip
+        return int(code)
 
     def refresh(self) -> int:
         """Swap the arrays of a flooding pass and multiply up."""
-        self.messages, self.fresh = self.fresh, self.messages
+        self.held = self.held._replace(messages=self.held.fresh, fresh=self.held.messages)
         return self._multiply()
 
     def beliefs(self, mu_var: Floats) -> tuple[float, bool]:
         """Normalise the products."""
         lay = self.setting.layout
-        return linear_beliefs(lay.state_ptr, lay.observed, self.product, self.zeros, mu_var)
+        return linear_beliefs(lay.state_ptr, lay.observed, self.held.product, self.held.zeros, mu_var)
 
     def log_messages(self) -> Floats:
         """Return logs; a message damped in logs has lost its normalisation, so it is normalised here."""
         with np.errstate(divide="ignore"):
-            logs: Floats = np.log(self.messages)
+            logs: Floats = np.log(self.held.messages)
         if not logs.size:
             return logs
         starts = self.setting.layout.message_ptr[:-1]
-        logs -= np.repeat(np.log(np.add.reduceat(self.messages, starts)), np.diff(self.setting.layout.message_ptr))
+        logs -= np.repeat(np.log(np.add.reduceat(self.held.messages, starts)), np.diff(self.setting.layout.message_ptr))
         return logs
 
     def release(self) -> None:
         """Let go of the scaled tables."""
-        self.psi = np.zeros(0)
+        self.scaled = self.scaled._replace(psi=np.zeros(0))
 
 
-def _potentials(setting: Setting) -> tuple[Ints, Floats, float]:
-    """Return where each factor's scaled potentials begin, these, and the least of them that is not zero."""
+def _potentials(setting: Setting) -> ScaledTables:
+    """Return the potentials of sums as plain numbers; factors that share cells share them here too, if they can."""
     lay = setting.layout
-    tables = (lay.table_ptr[:-1], int(lay.table_ptr[-1])) if _untie(lay, setting.rho) else (lay.cell_ptr, lay.n_cells)
-    psi = np.empty(tables[1])
-    return tables[0], psi, scaled_potentials(lay.factor_size, lay.cell_ptr, tables[0], setting.theta, setting.rho, psi)
+    ptr, size = (
+        (lay.table_ptr[:-1], int(lay.table_ptr[-1])) if _untie(lay, setting.rho) else (lay.cell_ptr, lay.n_cells)
+    )
+    psi = np.empty(size)
+    least = float(scaled_potentials(lay.factor_size, lay.cell_ptr, ptr, setting.theta, setting.rho, psi))
+    return ScaledTables(ptr, psi, least, float(np.log(least)))
 
 
 def _untie(layout: Layout, rho: Floats) -> bool:

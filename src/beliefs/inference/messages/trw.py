@@ -137,7 +137,7 @@ class TRW(MessagePassing):
             return max(residual, 1.0)  # the counting numbers still have steps to take
         bound = self._bound_here(state)
         if bound < state.memory.get("bound of rho", np.inf):
-            state.memory |= {"bound of rho": bound, "messages": state.logs.messages.copy()}
+            state.memory |= {"bound of rho": bound, "messages": state.logs.sums.messages.copy()}
             state.memory |= {"reweighting": state.reweighting, "bound": min(bound, state.memory["bound"])}
         state.memory["left"] -= 1
         if state.memory["left"] > 0:
@@ -149,7 +149,7 @@ class TRW(MessagePassing):
         return max(residual, 1.0)
 
     def _change_rho(self, state: MessageState, reweighting: Reweighting, messages: Floats | None = None) -> None:
-        messages = state.logs.messages if messages is None else messages
+        messages = state.logs.sums.messages if messages is None else messages
         state.reweighting = reweighting
         state.start = messages
         state.hold(self.tiers, replace(state.setting, rho=reweighting.rho), messages)

@@ -20,8 +20,10 @@ from beliefs.inference.messages.sweep_spec import Setting
 from beliefs.inference.messages.tiers import LogTier, Tier
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.variational.mean_field import MeanField
-from beliefs.kernels.adjoints.messages import add_unary, back_beliefs, back_sweep_log, largest_adjoint
+from beliefs.kernels.adjoints.messages import add_unary, adjoint_beliefs, adjoint_sweep_log, largest_adjoint
+from beliefs.kernels.adjoints.structures import Adjoints
 from beliefs.kernels.messages.log import log_beliefs
+from beliefs.kernels.messages.structures import LogSums
 from beliefs.learning.gradients.checkpoints import Replayed, State
 from beliefs.learning.gradients.shelf import take
 from beliefs.model.graph import FactorGraph
@@ -134,13 +136,15 @@ class LogRun(MessageRun):
 
     def save(self, whole: bool) -> State:
         """Copy the messages, and their sums."""
-        rest = (self.tier.finite.copy(), self.tier.zeros.astype(np.float64)) if whole else None
-        return State.copied(self.tier.messages, rest)
+        sums = self.tier.sums
+        rest = (sums.finite.copy(), sums.zeros.astype(np.float64)) if whole else None
+        return State.copied(sums.messages, rest)
 
     def load(self, state: State) -> None:
         """Go back to a whole state."""
         assert state.rest is not None
-        self.tier.messages[:], self.tier.finite[:], self.tier.zeros[:] = state.messages, *state.rest
+        sums = self.tier.sums
+        sums.messages[:], sums.finite[:], sums.zeros[:] = state.messages, *state.rest
 
     def mu_factor(self, state: State) -> Floats:
         """Return every factor's belief at a state."""
@@ -150,49 +154,31 @@ class LogRun(MessageRun):
         return tables
 
     def begin_backward(self, state: State, mu_factor: Floats, bar_var: Floats, bar_factor: Floats) -> None:
-        """Go back through the beliefs, see :func:`beliefs.kernels.adjoints.messages.back_beliefs`."""
+        """Go back through the beliefs, see :func:`beliefs.kernels.adjoints.messages.adjoint_beliefs`."""
         lay, n_messages = self.setting.layout, state.messages.size
-        self.total, self.kept, self.grad = np.zeros(lay.n_states), np.zeros(n_messages), np.zeros(lay.n_cells)
-        self.finite, self.zeros = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
-        self.now = np.empty(n_messages)
-        back_beliefs(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, lay.message_ptr,
-            self.setting.rho, self.mu_var, mu_factor, bar_var, bar_factor, self.total, self.kept, self.grad,
+        self.adjoints, self.grad = Adjoints(np.zeros(lay.n_states), np.zeros(n_messages)), np.zeros(lay.n_cells)
+        self.sums = LogSums(np.empty(n_messages), np.empty(lay.n_states), np.empty(lay.n_states, np.int64))
+        adjoint_beliefs(
+            lay.scopes, lay.table_ptr, self.setting.model, self.mu_var, mu_factor, bar_var, bar_factor, self.adjoints,
+            self.grad,
         )  # fmt: skip
 
     def back_pass(self, t: int, old: Floats, new: Floats) -> None:
         """Add up the messages afresh, so that rounding does not pile up, and go back."""
         lay, now = self.setting.layout, self.setting
-        self.now[:] = new
-        offsets = lay.message_ptr
-        log_beliefs(
-            lay.scope_ptr, lay.scope_vars, lay.state_ptr, offsets, now.rho, self.now, self.finite, self.zeros
-        )  # fmt: skip
-        back_sweep_log(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, offsets, now.theta, now.rho,
-            self.tier.extent, now.schedule.passes[t % self.passes_an_iteration].factors, now.floor, old, self.now,
-            self.finite, self.zeros, self.total, self.kept, self.grad, self.tier.psi_ptr, self.tier.psi,
-            self.tier.log_least,
+        self.sums.messages[:] = new
+        log_beliefs(lay.scopes, now.model, self.sums)
+        order = now.schedule.passes[t % self.passes_an_iteration].factors
+        adjoint_sweep_log(
+            lay.scopes, now.model, self.tier.scaled, now.floor, self.tier.extent, order, old, self.sums, self.adjoints,
+            self.grad,
         )  # fmt: skip
 
     def largest_adjoint(self, messages: Floats) -> float:
         """Return how much of the gradient still waits at the messages."""
-        lay = self.setting.layout
-        return float(
-            largest_adjoint(
-                lay.scope_ptr,
-                lay.scope_vars,
-                lay.state_ptr,
-                lay.message_ptr,
-                self.setting.rho,
-                messages,
-                self.total,
-                self.kept,
-            )  # fmt: skip
-        )
+        return float(largest_adjoint(self.setting.layout.scopes, self.setting.model, messages, self.adjoints))
 
     def gradient(self) -> Floats:
         """Add the variables' adjoints to their factors."""
-        lay = self.setting.layout
-        add_unary(lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, self.setting.theta, self.total, self.grad)
+        add_unary(self.setting.layout.scopes, self.setting.theta, self.adjoints.variable, self.grad)
         return self.grad

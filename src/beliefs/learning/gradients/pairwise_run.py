@@ -9,17 +9,18 @@ import numpy as np
 from beliefs.inference.messages.pairwise_edges import EdgeWeights
 from beliefs.inference.messages.pairwise_tier import PairwiseTier
 from beliefs.inference.messages.sweep_spec import Setting
-from beliefs.kernels.adjoints.binary import binary_back_sweep
+from beliefs.kernels.adjoints.binary import binary_adjoint_sweep
 from beliefs.kernels.adjoints.messages import add_unary
 from beliefs.kernels.adjoints.pair_beliefs import (
-    back_pair_beliefs,
-    back_row_beliefs,
+    adjoint_pair_beliefs,
+    adjoint_row_beliefs,
     largest_held_adjoint,
     pair_beliefs,
     single_beliefs,
     table_gradients,
 )
-from beliefs.kernels.adjoints.pairwise import add_waiting, back_sweep
+from beliefs.kernels.adjoints.pairwise import add_waiting, adjoint_sweep
+from beliefs.kernels.adjoints.structures import Adjoints, Ranks
 from beliefs.kernels.messages.pairwise.setup import multiply_up
 from beliefs.kernels.messages.pairwise.sweep import CONSTANT_WIDTHS
 from beliefs.learning.gradients.checkpoints import Room, State
@@ -42,7 +43,7 @@ class PairwiseRun(MessageRun):
 
     def __init__(self, graph: FactorGraph, setting: Setting, tier: PairwiseTier, mu_var: Floats) -> None:
         super().__init__(graph, setting, tier, mu_var)
-        finalize(self, put_back, tier.psi)
+        finalize(self, put_back, tier.pairs.psi)
         self.room, self.shared = Room(tier.messages), False
 
     def sweep(self, index: int) -> int:
@@ -73,26 +74,24 @@ class PairwiseRun(MessageRun):
         assert state.rest is not None
         mu_factor = np.empty(int(lay.table_ptr[-1]))
         single_beliefs(lay.scope_ptr, lay.scope_vars, lay.table_ptr, edges.states, self.mu_var, mu_factor)
-        pair_beliefs(
-            edges.u, edges.v, tier.at, tier.psi, edges.factors, lay.table_ptr, edges.states, edges.width,
-            state.rest[0], state.messages, mu_factor,
-        )  # fmt: skip
+        pair_beliefs(tier.pairs, edges.width, edges.factors, lay.table_ptr, state.rest[0], state.messages, mu_factor)
         return mu_factor
 
     def begin_backward(self, state: State, mu_factor: Floats, bar_var: Floats, bar_factor: Floats) -> None:
         """Go back through the beliefs."""
         lay, edges, tier = self.setting.layout, self.tier.edges, self.tier
         assert state.rest is not None
-        self.total, self.kept, self.bar_psi = zeros(tier.product.size), zeros(tier.messages.size), zeros(tier.psi.size)
-        self.waiting, self.depth = 0, DEPTH if edges.states >= WIDE and not edges.table.size else 0
-        self.ranks = take(self.depth * edges.u.size * 4 * edges.width)
+        self.adjoints = Adjoints(zeros(tier.product.size), zeros(tier.messages.size))
+        self.bar_psi = zeros(tier.pairs.psi.size)
+        depth = DEPTH if edges.states >= WIDE and not edges.table.size else 0
+        self.ranks = Ranks(0, depth, take(depth * edges.u.size * 4 * edges.width))
         self.product, self.grad = take(tier.product.size), np.zeros(lay.n_cells)
         self.product[:] = state.rest[0]
-        back_row_beliefs(edges.states, edges.width, self.mu_var, bar_var, self.total)
+        adjoint_row_beliefs(edges.states, edges.width, self.mu_var, bar_var, self.adjoints.variable)
         if bar_factor.size:
-            back_pair_beliefs(
-                edges.u, edges.v, edges.factors, lay.table_ptr, lay.cell_ptr, tier.rho, edges.states, edges.width,
-                mu_factor, bar_factor, self.total, self.kept, self.grad,
+            adjoint_pair_beliefs(
+                tier.pairs, edges.width, tier.rho, edges.factors, lay.table_ptr, lay.cell_ptr, mu_factor, bar_factor,
+                self.adjoints, self.grad,
             )  # fmt: skip
 
     def back_pass(self, t: int, old: Floats, new: Floats) -> None:
@@ -102,45 +101,36 @@ class PairwiseRun(MessageRun):
             self.product[:] = tier.unary
             multiply_up(edges.u, edges.v, tier.rho, edges.width, False, new, self.product)
         reverse = self.setting.schedule.passes[t % self.passes_an_iteration].reverse
-        span = (0, edges.u.size, 1) if reverse else (edges.u.size - 1, -1, -1)
+        known = (tier.pairs, tier.rho, 1 if reverse else -1, old, new, self.product, self.adjoints, self.bar_psi)
         if edges.width == 1:
-            binary_back_sweep(
-                edges.u, edges.v, tier.at, tier.psi, tier.rho, *span, old, new, self.product, self.total, self.kept,
-                self.bar_psi,
-            )  # fmt: skip
+            binary_adjoint_sweep(*known)
             return
-        sweep = back_sweep(edges.width if edges.width in CONSTANT_WIDTHS else 0)
-        sweep(
-            edges.u, edges.v, tier.at, tier.psi, tier.rho, *span, edges.states, old, new, self.product, self.total,
-            self.kept, self.bar_psi, self.waiting, self.depth, self.ranks,
-        )  # fmt: skip
-        self.waiting = (self.waiting + 1) % max(self.depth, 1)
+        adjoint_sweep(edges.width if edges.width in CONSTANT_WIDTHS else 0)(*known, self.ranks)
+        self.ranks = self.ranks._replace(slot=(self.ranks.slot + 1) % max(self.ranks.depth, 1))
 
     def largest_adjoint(self, messages: Floats) -> float:
         """Return how much of the gradient still waits at the messages."""
-        edges = self.tier.edges
-        return float(largest_held_adjoint(edges.u, edges.v, self.tier.rho, edges.width, self.total, self.kept))
+        tier = self.tier
+        return float(largest_held_adjoint(tier.pairs, tier.edges.width, tier.rho, self.adjoints))
 
     def gradient(self) -> Floats:
         """Add the tables' and the variables' adjoints."""
         lay, edges, tier = self.setting.layout, self.tier.edges, self.tier
         weights = EdgeWeights.of(self.setting, edges)
-        if self.waiting:
-            add_waiting(edges.u.size, edges.states, self.waiting, self.ranks, self.bar_psi)
-        table_gradients(weights.cells, edges.states, tier.psi, weights.of_tables, self.bar_psi, self.grad)
-        rows = self.total.reshape(lay.n_vars, edges.width)
-        total = np.empty((lay.n_vars, edges.states))
+        if self.ranks.slot:
+            add_waiting(edges.u.size, edges.states, self.ranks, self.bar_psi)
+        table_gradients(weights.cells, edges.states, tier.pairs.psi, weights.of_tables, self.bar_psi, self.grad)
+        held = self.adjoints.variable
+        variable = np.empty((lay.n_vars, edges.states))
         if edges.width == 1:
-            total[:, 1] = self.total
-            np.negative(self.total, out=total[:, 0])
+            variable[:, 1] = held
+            np.negative(held, out=variable[:, 0])
         else:
-            total[:] = rows[:, : edges.states]
-        add_unary(
-            lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, self.setting.theta, total.reshape(-1), self.grad
-        )
-        for memory in (self.product, self.total, self.kept, self.bar_psi, self.ranks):
+            variable[:] = held.reshape(lay.n_vars, edges.width)[:, : edges.states]
+        add_unary(lay.scopes, self.setting.theta, variable.reshape(-1), self.grad)
+        for memory in (self.product, *self.adjoints, self.bar_psi, self.ranks.vectors):
             put_back(memory)
-        del self.product, self.total, self.kept, self.bar_psi, self.ranks
+        del self.product, self.adjoints, self.bar_psi, self.ranks
         return self.grad
 
 
