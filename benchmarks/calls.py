@@ -85,7 +85,7 @@ def sweeps_alone(graph: bl.FactorGraph, text: str, task: Task, n_iters: int) -> 
     def begin() -> None:
         held["state"] = state = method.init(Problem(graph, task, threads=1))
         if in_logs:
-            state.hold((LogTier,), state.setting, None)
+            state.select_tier((LogTier,), state.spec, None)
 
     def sweep() -> None:
         state = held["state"]

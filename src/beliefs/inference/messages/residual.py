@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.inference.messages.sweep_spec import Setting
+from beliefs.inference.messages.sweep_spec import SweepSpec
 from beliefs.inference.messages.tiers import LogTier
 from beliefs.kernels.messages.linear import DONE, IMPOSSIBLE
 from beliefs.kernels.messages.residual import prepare_queue, send_by_residual
@@ -17,16 +17,16 @@ __all__ = ["ResidualQueue"]
 class ResidualQueue(LogTier):
     """One iteration sends as many messages as a sweep would, each time the one whose change is largest."""
 
-    def __init__(self, setting: Setting, messages: Floats) -> None:
-        super().__init__(setting, messages)
-        lay = setting.layout
+    def __init__(self, spec: SweepSpec, messages: Floats) -> None:
+        super().__init__(spec, messages)
+        lay = spec.layout
         heap, place = np.empty(lay.n_edges, np.int64), np.empty(lay.n_edges, np.int64)
         heap = heap[: prepare_queue(lay.scope_ptr, heap, place)]
         self.queue = Queue(messages.copy(), np.zeros(lay.n_edges), heap, place)
         self.possible = self._send(-1)
 
     def _send(self, n_updates: int) -> bool:
-        now = self.setting
+        now = self.spec
         possible = send_by_residual(
             now.layout.scopes, now.layout.adjacency, now.model, now.summed, self.scaled, self.update, self.extent,
             n_updates, self.sums, self.queue,

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,8 +35,12 @@ from beliefs.kernels.messages.traversal import factor_classes, factor_traversal
 from beliefs.model.layout import Layout
 from beliefs.typing import Ints
 
+if TYPE_CHECKING:
+    from beliefs.inference.messages.pairwise_edges import PairwisePlan
+
 __all__ = [
     "SCHEDULES",
+    "Derived",
     "Pass",
     "Schedule",
     "factors_breadth_first",
@@ -87,6 +91,13 @@ class Pass:
         return Pass(self.forward, self.skip[::-1].copy(), turned, not self.reverse)
 
 
+@dataclass(eq=False)
+class Derived:
+    """What tiers have derived from an order, so that a plan is made once."""
+
+    pairwise: PairwisePlan | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Schedule:
     """What an iteration does; ``straight`` if every pass is the first one or its reverse, with nothing left out."""
@@ -94,8 +105,7 @@ class Schedule:
     name: str
     passes: tuple[Pass, ...]
     forest: bool
-    kept: dict[str, Any] = field(default_factory=dict, repr=False)
-    """What tiers have derived from the order, so that a plan is made once."""
+    derived: Derived = field(default_factory=Derived, repr=False)
 
     @property
     def straight(self) -> bool:

@@ -14,14 +14,14 @@ from beliefs.kernels.rounding import potential_magnitude
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats
 
-__all__ = ["Setting"]
+__all__ = ["SweepSpec"]
 
 _LEAST_LOG = 1e4  # nats
 _SPANS = 100.0
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class SweepSpec:
     """What a sweep needs to know: the model, temperatures (``summed``), counting numbers, order and damping."""
 
     layout: Layout

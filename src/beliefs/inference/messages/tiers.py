@@ -13,12 +13,14 @@ A method takes the first that can hold its problem. They agree to rounding.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 
 import numpy as np
 
 from beliefs.inference.messages.log_messages import Assessment, LogMessages
-from beliefs.inference.messages.schedule import Pass
-from beliefs.inference.messages.sweep_spec import Setting
+from beliefs.inference.messages.records import LinearRecord, MessageRecord
+from beliefs.inference.messages.sweep_spec import SweepSpec
+from beliefs.inference.parallel import side_by_side
 from beliefs.kernels.messages.beliefs import variable_beliefs
 from beliefs.kernels.messages.linear import (
     DONE,
@@ -38,32 +40,32 @@ from beliefs.typing import Floats, Ints
 REFRESH = 32
 """Iterations between which sums and products of messages are kept up by differences."""
 
-__all__ = ["REFRESH", "LinearTier", "LogTier", "Tier", "said_at_first"]
+__all__ = ["REFRESH", "LinearTier", "LogTier", "Tier", "initial_messages"]
 
 
-def said_at_first(setting: Setting, messages: Floats | None) -> Floats | None:
+def initial_messages(spec: SweepSpec, messages: Floats | None) -> Floats | None:
     """Return a copy of the messages, or uniform ones, with those of factors of one variable; None if one is zero.
 
     Messages that say nothing have log-sum-exp zero towards sum variables and are zero towards max variables.
     """
-    lay = setting.layout
+    lay = spec.layout
     if messages is None:
         card = lay.card[lay.scope_vars]
-        said = np.repeat(np.where(setting.summed[lay.scope_vars], -np.log(card), 0.0), card)
+        sent = np.repeat(np.where(spec.summed[lay.scope_vars], -np.log(card), 0.0), card)
     else:
-        said = messages.copy()
-    return said if send_unary(lay.scopes, setting.model, setting.summed, said) else None
+        sent = messages.copy()
+    return sent if send_unary(lay.scopes, spec.model, spec.summed, sent) else None
 
 
 class Tier(ABC):
     """Messages in one form. ``make`` returns None where this form cannot hold the problem."""
 
-    setting: Setting
+    spec: SweepSpec
 
     @classmethod
     @abstractmethod
-    def make(cls, setting: Setting, messages: Floats | None) -> Tier | None:
-        """Take over normalised log messages, flat, in the order of edges; None: nothing has been said yet."""
+    def make(cls, spec: SweepSpec, messages: Floats | None) -> Tier | None:
+        """Take over normalised log messages, flat, in the order of edges; None: nothing has been sent yet."""
 
     @abstractmethod
     def run(self, index: int, begin: int, end: int) -> int:
@@ -78,61 +80,78 @@ class Tier(ABC):
         """Write beliefs of variables over those of before; return the largest change, False if one has no state."""
 
     @abstractmethod
+    def record(self) -> MessageRecord:
+        """Return the present messages as an answer keeps them."""
+
     def log_messages(self) -> Floats:
         """Return all messages as logs, flat, in the order of edges, normalised."""
+        return self.record().log_messages()
 
     def assess(self, mu_var: Floats, parent: Floats | None) -> Assessment:
         """Return what sums are worth at the present messages; ``parent`` certifies counting numbers, if given."""
-        return LogMessages.of(self.setting, self.log_messages()).assess(mu_var, parent)
+        return LogMessages.of(self.spec, self.log_messages()).assess(mu_var, parent)
 
     def tables(self, mu_var: Floats) -> Floats:
         """Return the beliefs of all factors, one after the other, of messages that were found possible."""
-        tables = LogMessages.of(self.setting, self.log_messages()).tables()
-        assert tables is not None
-        return tables
+        return self.record().tables(mu_var)
 
     def decode(self, states: Ints) -> None:
         """Decide the variables that are open in ``states`` (-1), one after the other; see :mod:`.kernels.decode`."""
-        LogMessages.of(self.setting, self.log_messages()).decode(states)
+        LogMessages.of(self.spec, self.log_messages()).decode(states)
 
     def log_beliefs(self) -> Floats:
         """Return the logs of the variables' beliefs up to a constant each, ``-inf`` where a message is."""
-        return LogMessages.of(self.setting, self.log_messages()).beta
+        return LogMessages.of(self.spec, self.log_messages()).beta
 
-    def release(self) -> None:  # noqa: B027
-        """Let go of what only further sweeps would need."""
+    # -- iterations ---------------------------------------------------------------------------------------------
+    @property
+    def n_passes(self) -> int:
+        """How many passes there are in an iteration."""
+        return len(self.spec.schedule.passes)
 
-    def passes(self) -> tuple[Pass, ...]:
-        """The passes of an iteration."""
-        return self.setting.schedule.passes
+    def run_pass(self, index: int, threads: int = 1) -> int:
+        """Run one pass of an iteration; return the worst of what its chunks say."""
+        walk = self.spec.schedule.passes[index]
+        if threads == 1:
+            return self.run(index, 0, walk.size)
+        for bounds in walk.groups:
+            code = side_by_side(partial(self.run, index), bounds, threads)
+            if code > 0:
+                return code
+        return DONE
+
+    def end_iteration(self, n_iterations: int) -> int:
+        """Add up messages afresh where it is due after so many iterations; return what :meth:`refresh` says."""
+        due = self.spec.schedule.name == "flooding" or n_iterations % REFRESH == 0
+        return self.refresh() if due else DONE
 
 
 class LogTier(Tier):
     """Messages as logs."""
 
-    def __init__(self, setting: Setting, messages: Floats) -> None:
-        layout, flooding = setting.layout, setting.schedule.name == "flooding"
-        self.setting = setting
+    def __init__(self, spec: SweepSpec, messages: Floats) -> None:
+        layout, flooding = spec.layout, spec.schedule.name == "flooding"
+        self.spec = spec
         self.sums = LogSums(messages, np.empty(layout.n_states), np.empty(layout.n_states, np.int64))
         self.fresh = messages.copy() if flooding else messages
-        self.update = Update(setting.damping, setting.in_logs, setting.floor, flooding)
+        self.update = Update(spec.damping, spec.in_logs, spec.floor, flooding)
         self.extent = np.array(widest_scope(layout.card, layout.scope_ptr, layout.scope_vars), np.int64)
-        plain = bool(setting.summed[~layout.observed].all())
-        self.scaled = _potentials(setting) if plain else ScaledTables(layout.cell_ptr, np.zeros(0), 1.0, 0.0)
+        plain = bool(spec.summed[~layout.observed].all())
+        self.scaled = _potentials(spec) if plain else ScaledTables(layout.cell_ptr, np.zeros(0), 1.0, 0.0)
         self._add_up()
 
     @classmethod
-    def make(cls, setting: Setting, messages: Floats | None) -> LogTier | None:
+    def make(cls, spec: SweepSpec, messages: Floats | None) -> LogTier | None:
         """Hold any problem; None if a factor of one variable is zero everywhere."""
-        said = said_at_first(setting, messages)
-        return None if said is None else cls(setting, said)
+        sent = initial_messages(spec, messages)
+        return None if sent is None else cls(spec, sent)
 
     def _add_up(self) -> None:
-        log_beliefs(self.setting.layout.scopes, self.setting.model, self.sums)
+        log_beliefs(self.spec.layout.scopes, self.spec.model, self.sums)
 
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep in logs."""
-        now = self.setting
+        now = self.spec
         possible = sweep_log(
             now.layout.scopes, now.model, now.summed, self.scaled, self.update, self.extent,
             *now.schedule.passes[index].piece(begin, end), self.sums, self.fresh,
@@ -147,50 +166,46 @@ class LogTier(Tier):
 
     def beliefs(self, mu_var: Floats) -> tuple[float, bool]:
         """Normalise the sums."""
-        lay = self.setting.layout
+        lay = self.spec.layout
         return variable_beliefs(lay.state_ptr, lay.observed, self.sums.finite, self.sums.zeros, mu_var)
 
-    def log_messages(self) -> Floats:
+    def record(self) -> MessageRecord:
         """Return the messages themselves."""
-        return self.sums.messages
-
-    def release(self) -> None:
-        """Let go of the scaled tables."""
-        self.scaled = self.scaled._replace(psi=np.zeros(0))
+        return MessageRecord(self.spec, self.sums.messages)
 
 
 class LinearTier(Tier):
     """Messages of sums as plain numbers with mean one."""
 
-    def __init__(self, setting: Setting, messages: Floats) -> None:
-        lay, flooding = setting.layout, setting.schedule.name == "flooding"
-        self.setting = setting
+    def __init__(self, spec: SweepSpec, messages: Floats) -> None:
+        lay, flooding = spec.layout, spec.schedule.name == "flooding"
+        self.spec = spec
         self.extent = np.array(widest_scope(lay.card, lay.scope_ptr, lay.scope_vars), np.int64)
         self.room = room_for(self.extent)
-        self.scaled = _potentials(setting)
-        self.update = Update(setting.damping, setting.in_logs, -np.inf, flooding)
+        self.scaled = _potentials(spec)
+        self.update = Update(spec.damping, spec.in_logs, -np.inf, flooding)
         card = lay.card[lay.scope_vars]
         sent = np.exp(messages) * np.repeat(card, card).astype(float)
         fresh = sent.copy() if flooding else sent
         self.held = LinearMessages(sent, fresh, np.empty(lay.n_states), np.empty(lay.n_states, np.int64))
 
     @classmethod
-    def make(cls, setting: Setting, messages: Floats | None) -> LinearTier | None:
+    def make(cls, spec: SweepSpec, messages: Floats | None) -> LinearTier | None:
         """Hold sums whose potentials and messages are within the range of a double."""
-        if not setting.summed[~setting.layout.observed].all():
+        if not spec.summed[~spec.layout.observed].all():
             return None
-        said = said_at_first(setting, messages)
-        if said is None or said[said > -np.inf].min(initial=0.0) < -500.0:
+        sent = initial_messages(spec, messages)
+        if sent is None or sent[sent > -np.inf].min(initial=0.0) < -500.0:
             return None
-        tier = cls(setting, said)
+        tier = cls(spec, sent)
         return tier if tier._multiply() == DONE else None
 
     def _multiply(self) -> int:
-        return DONE if products(self.setting.layout.scopes, self.setting.model, self.held) else OUT_OF_RANGE
+        return DONE if products(self.spec.layout.scopes, self.spec.model, self.held) else OUT_OF_RANGE
 
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep with plain numbers."""
-        now = self.setting
+        now = self.spec
         code = sweep_linear(
             now.layout.scopes, now.model, self.scaled, self.update, self.extent,
             *now.schedule.passes[index].piece(begin, end), self.held, np.empty(self.room),
@@ -204,32 +219,20 @@ class LinearTier(Tier):
 
     def beliefs(self, mu_var: Floats) -> tuple[float, bool]:
         """Normalise the products."""
-        lay = self.setting.layout
+        lay = self.spec.layout
         return linear_beliefs(lay.state_ptr, lay.observed, self.held.product, self.held.zeros, mu_var)
 
-    def log_messages(self) -> Floats:
-        """Return logs; a message damped in logs has lost its normalisation, so it is normalised here."""
-        with np.errstate(divide="ignore"):
-            logs: Floats = np.log(self.held.messages)
-        if not logs.size:
-            return logs
-        starts = self.setting.layout.message_ptr[:-1]
-        logs -= np.repeat(np.log(np.add.reduceat(self.held.messages, starts)), np.diff(self.setting.layout.message_ptr))
-        return logs
-
-    def release(self) -> None:
-        """Let go of the scaled tables."""
-        self.scaled = self.scaled._replace(psi=np.zeros(0))
+    def record(self) -> LinearRecord:
+        """Return the plain numbers."""
+        return LinearRecord(self.spec, self.held.messages)
 
 
-def _potentials(setting: Setting) -> ScaledTables:
+def _potentials(spec: SweepSpec) -> ScaledTables:
     """Return the potentials of sums as plain numbers; factors that share cells share them here too, if they can."""
-    lay = setting.layout
-    ptr, size = (
-        (lay.table_ptr[:-1], int(lay.table_ptr[-1])) if _untie(lay, setting.rho) else (lay.cell_ptr, lay.n_cells)
-    )
+    lay = spec.layout
+    ptr, size = (lay.table_ptr[:-1], int(lay.table_ptr[-1])) if _untie(lay, spec.rho) else (lay.cell_ptr, lay.n_cells)
     psi = np.empty(size)
-    least = float(scaled_potentials(lay.factor_size, lay.cell_ptr, ptr, setting.theta, setting.rho, psi))
+    least = float(scaled_potentials(lay.factor_size, lay.cell_ptr, ptr, spec.theta, spec.rho, psi))
     return ScaledTables(ptr, psi, least, float(np.log(least)))
 
 

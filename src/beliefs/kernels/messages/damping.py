@@ -77,7 +77,7 @@ def turns_of(arity: int, rho: float) -> int:
 
 @twofold_kernel
 def relaxation(arity: int, rho: float) -> float:
-    """Return the share of a new message that flooding takes, so that what is said in :func:`turns_of` cancels.
+    """Return the share of a new message that flooding takes, so that what :func:`turns_of` describes cancels.
 
     All messages are sent at once there, so they move ``1 / (1 + (arity - 1)(1 - rho))`` of the way.
     """

@@ -1,6 +1,6 @@
 """What the kernels of message passing take together, on factors of any arity.
 
-Each is made once, by whoever holds the messages, and handed to every sweep; where a variable's and a factor's entries
+Each is made once, with the messages it belongs to, and handed to every sweep; where a variable's and a factor's entries
 lie is in :class:`beliefs.kernels.layout.Scopes`. The structures of pairwise models are in
 :mod:`beliefs.kernels.messages.pairwise.structures`.
 """

@@ -240,7 +240,7 @@ def largest_reach(
 
     To ``reach (n_vars,)``, the ranges of unary potentials, the ranges of tables (of log messages where these are wider)
     are added at each variable. ``table`` maps edges of the sweep to ``span``, empty means one to one; ``logs`` may be
-    empty: nothing said yet. Else the two messages of edge ``e`` are its rows from ``first[e]`` on.
+    empty: uniform messages. Else the two messages of edge ``e`` are its rows from ``first[e]`` on.
     """
     own, widest = 0.0, 0.0
     for e in range(u.size):
