@@ -56,7 +56,7 @@ def sweeps_alone(graph: bl.FactorGraph, text: str, task: Task, n_iters: int) -> 
     def begin(repeat: int) -> Any:
         state = method.init(Problem(graph, task, threads=1))
         if in_logs:
-            state.hold((LogTier,), state.setting, None)
+            state.select_tier((LogTier,), state.spec, None)
         return state
 
     def sweep(state: Any) -> None:

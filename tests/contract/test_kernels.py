@@ -24,6 +24,7 @@ from beliefs.kernels import layout as structure
 from beliefs.kernels.messages import beliefs as free_energy
 from beliefs.kernels.messages import log as messages
 from beliefs.kernels.messages import traversal
+from beliefs.kernels.messages.structures import LogSums, Reweighted, ScaledTables, Update
 from beliefs.kernels.trees import marginals
 from families import family
 from strategies import examples, factor_graphs, possible_evidence, tied_graphs
@@ -180,9 +181,7 @@ class TestMessages:
         lay = graph.layout
         sent, ptr = random_messages(graph)
         finite, zeros = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
-        messages.log_beliefs(
-            lay.scope_ptr, lay.scope_vars, lay.state_ptr, ptr, np.ones(lay.n_factors), sent, finite, zeros
-        )
+        messages.log_beliefs(lay.scopes, reweighted(graph), LogSums(sent, finite, zeros))
         for v in range(lay.n_vars):
             into = [sent[ptr[e] : ptr[e + 1]] for e in np.flatnonzero(lay.scope_vars == v)]
             stacked = np.array(into).reshape(-1, int(lay.card[v]))
@@ -210,28 +209,18 @@ class TestMessages:
         order = np.random.default_rng(1).permutation(several)
         alive = plain_sweep(graph, order, damping, expected)
         finite, zeros = np.zeros(lay.n_states), np.zeros(lay.n_states, np.int64)
-        rho, summed = np.ones(lay.n_factors), np.ones(lay.n_vars, np.bool_)
-        messages.log_beliefs(lay.scope_ptr, lay.scope_vars, lay.state_ptr, ptr, rho, sent, finite, zeros)
+        model, sums, summed = reweighted(graph), LogSums(sent, finite, zeros), np.ones(lay.n_vars, np.bool_)
+        messages.log_beliefs(lay.scopes, model, sums)
         extent = np.array(messages.widest_scope(lay.card, lay.scope_ptr, lay.scope_vars))
         got = messages.sweep_log(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, ptr, graph.theta, summed, rho, extent,
-            order, np.zeros(0, np.int64), damping, True, -np.inf, False, sent, sent, finite, zeros, lay.cell_ptr,
-            np.zeros(0), 0.0,
+            lay.scopes, model, summed, ScaledTables(lay.cell_ptr, np.zeros(0), 1.0, 0.0),
+            Update(damping, True, -np.inf, False), extent, order, np.zeros(0, np.int64), sums, sent,
         )  # fmt: skip
         assert got == alive
         if alive:
             np.testing.assert_allclose(sent, np.concatenate([*expected, np.zeros(0)]), rtol=1e-9, atol=1e-9)
             again, count = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
-            messages.log_beliefs(
-                lay.scope_ptr,
-                lay.scope_vars,
-                lay.state_ptr,
-                ptr,
-                np.ones(lay.n_factors),
-                sent,
-                again,
-                count,
-            )
+            messages.log_beliefs(lay.scopes, model, LogSums(sent, again, count))
             np.testing.assert_allclose(finite, again, atol=1e-9)
             assert zeros.tolist() == count.tolist()
 
@@ -241,22 +230,14 @@ class TestMessages:
         lay = graph.layout
         sent, ptr = random_messages(graph, zeros=False)
         finite, zeros = np.zeros(lay.n_states), np.zeros(lay.n_states, np.int64)
-        messages.log_beliefs(
-            lay.scope_ptr, lay.scope_vars, lay.state_ptr, ptr, np.ones(lay.n_factors), sent, finite, zeros
-        )
+        model, sums = reweighted(graph), LogSums(sent, finite, zeros)
+        messages.log_beliefs(lay.scopes, model, sums)
         mu_var = np.concatenate(
             [softmax(finite[a:b]) for a, b in zip(lay.state_ptr[:-1], lay.state_ptr[1:], strict=True)]
         )
         mu_factor = np.empty(int(lay.table_ptr[-1]))
-        rho = np.ones(lay.n_factors)
-        assert free_energy.factor_beliefs(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, ptr, graph.theta,
-            rho, sent, finite, zeros, mu_factor,
-        )  # fmt: skip
-        value, apart = free_energy.assess_factors(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, ptr, lay.observed, graph.theta,
-            rho, sent, finite, zeros, mu_var,
-        )  # fmt: skip
+        assert free_energy.factor_beliefs(lay.scopes, lay.table_ptr, model, sums, mu_factor)
+        value, apart = free_energy.assess_factors(lay.scopes, lay.observed, model, sums, mu_var)
         expected, differ = 0.0, 0.0
         for f in range(lay.n_factors):
             table = graph.theta[lay.cells(f)].reshape(lay.shape(f)).copy()
@@ -281,6 +262,10 @@ def log_sum(logs: np.ndarray) -> float:
 def softmax(logs: np.ndarray) -> np.ndarray:
     p = np.exp(logs - logs.max())
     return p / p.sum()
+
+
+def reweighted(graph: bl.FactorGraph) -> Reweighted:
+    return Reweighted(graph.theta, np.ones(graph.n_factors), graph.layout.message_ptr)
 
 
 def random_messages(graph: bl.FactorGraph, zeros: bool = True) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ import beliefs as bl
 from beliefs.inference.base import observed_point_masses
 from beliefs.inference.messages.schedule import make_schedule
 from beliefs.learning.gradients.forms import message_run
-from beliefs.learning.gradients.message_run import setting_of
+from beliefs.learning.gradients.message_run import sweep_spec
 from beliefs.learning.gradients.truncated import Truncated
 from benchmarks.clock import least
 from benchmarks.jobs import Answer, Report, serve
@@ -63,10 +63,10 @@ def sweeps(request: Answer, report: Report) -> None:
     """Measure passes alone, then ``run`` and ``pullback`` as a loss calls them, then two at once."""
     graph = graph_of(Grid(**request["grid"]))
     bar, n, rounds = bar_of(graph), request["passes"], request["rounds"]
-    setting = setting_of(bl.TRW(rho="grid"), graph)
+    spec = sweep_spec(bl.TRW(rho="grid"), graph)
     forward, recorded, backward = [], [], []
     for _ in range(rounds):
-        run = message_run(graph, setting, observed_point_masses(graph))
+        run = message_run(graph, spec, observed_point_masses(graph))
         states, swept, began = [run.save(False)], 0.0, clock()
         for t in range(n):
             start = clock()
@@ -75,15 +75,15 @@ def sweeps(request: Answer, report: Report) -> None:
             states.append(run.save(t == n - 1))
         forward.append(swept / n)
         recorded.append((clock() - began) / n)
-        run.begin_backward(states[-1], NONE, bar, NONE)
+        back = run.backward(states[-1], NONE, bar, NONE)
         start = clock()
         for t in range(n - 1, -1, -1):
-            run.back_pass(t, states[t].messages, states[t + 1].messages)
+            back.back_pass(t, states[t].messages, states[t + 1].messages)
         backward.append((clock() - start) / n)
-        run.gradient()
+        back.gradient()
     report(passes=n, forward=min(forward), recorded=min(recorded), backward=min(backward))
     report(median={"forward": float(np.median(forward)), "backward": float(np.median(backward))})
-    del run, states
+    del run, back, states
     way = Truncated(method=bl.TRW(rho="grid"), n_sweeps=n // 2)
 
     def instance(_: int = 0) -> object:

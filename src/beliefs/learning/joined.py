@@ -239,7 +239,9 @@ def _by_part(method: Method) -> bool:
     if not isinstance(method, MessagePassing) or method.order is not None or method.schedule == "residual":
         return False
     rho = getattr(method, "rho", None)
-    return not (isinstance(method, TRW) and method.moving) and (rho is None or isinstance(rho, str | int | float))
+    return not (isinstance(method, TRW) and method.optimizes_rho) and (
+        rho is None or isinstance(rho, str | int | float)
+    )
 
 
 def _chosen(rho: Any) -> bool:

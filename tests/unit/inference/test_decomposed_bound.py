@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import reference
 from beliefs.inference.messages.rho import Reweighting, choose_rho
 from beliefs.kernels.messages.decomposed_bound import decomposed_bound
+from beliefs.kernels.messages.structures import Reweighted
 from beliefs.model import FactorGraph
 from families import FAMILIES, family, oracle, random_model
 from strategies import examples, factor_graphs
@@ -77,20 +78,9 @@ class Messages:
     def bound(self, tau: np.ndarray) -> float:
         layout = self.layout
         assert self.weights.parent is not None
-        return decomposed_bound(
-            layout.card,
-            layout.scope_ptr,
-            layout.scope_vars,
-            layout.cell_ptr,
-            layout.state_ptr,
-            self.ptr,
-            self.graph.theta,
-            np.array(tau, np.float64),
-            self.weights.rho,
-            self.weights.parent,
-            self.flat,
-            self.beta(),
-        )
+        model = Reweighted(self.graph.theta, self.weights.rho, layout.message_ptr)
+        temperatures = np.array(tau, np.float64)
+        return decomposed_bound(layout.scopes, model, temperatures, self.weights.parent, self.flat, self.beta())
 
     def bound_by_definition(self, tau: np.ndarray) -> float:
         """The formula for finite messages, term by term."""

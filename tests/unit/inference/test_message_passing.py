@@ -32,7 +32,7 @@ FORESTS = [name for name in FAMILIES if reference.is_forest(FAMILIES[name]())]
 def held(method: MessagePassing, kinds: Sequence[type[Tier]], problem: Problem) -> MessageState:
     """The state of a method with its messages held by the first of these tiers that can."""
     state = method.init(problem)
-    state.hold(tuple(kinds), state.setting, state.start)
+    state.select_tier(tuple(kinds), state.spec, state.start)
     return state
 
 
@@ -51,7 +51,7 @@ def test_flooding_is_the_equations_sweep_by_sweep(name: str, kind: type[Tier], m
         pytest.skip("beyond the range of a double")
     graph = family(name)
     state = held(method, [kind], Problem(graph))
-    plain = Flooding(graph, state.setting.rho)
+    plain = Flooding(graph, state.spec.rho)
     assert isinstance(state.tier, kind)
     for _ in range(6):
         assert state.iterate() == 0
@@ -61,7 +61,7 @@ def test_flooding_is_the_equations_sweep_by_sweep(name: str, kind: type[Tier], m
     assert state.assessment.energy == pytest.approx(plain.value(), rel=1e-10, abs=1e-9)
     for _ in range(300):
         plain.step()
-    state.hold((kind,), state.setting, np.concatenate([np.zeros(0), *(m for row in plain.lam for m in row)]))
+    state.select_tier((kind,), state.spec, np.concatenate([np.zeros(0), *(m for row in plain.lam for m in row)]))
     if state.assessment.apart < 1e-9:  # at a fixed point the value is the free energy of the beliefs
         assert state.assessment.energy == pytest.approx(plain.free_energy(), rel=1e-9, abs=1e-7)
 
@@ -78,7 +78,7 @@ def test_flooding_with_maxima_is_the_equations_sweep_by_sweep(name: str, query: 
     }
     problem = Problem(graph, Task.MARGINAL_MAP, query=chosen[query])
     state = held(method, [LogTier], problem)
-    plain = Flooding(graph, state.setting.rho, problem.tau)
+    plain = Flooding(graph, state.spec.rho, problem.tau)
     for _ in range(5):
         state.iterate()
         plain.step()
@@ -96,7 +96,7 @@ def test_messages_of_maxima_stay_normalised_however_long_they_run(method: Messag
         assert state.iterate() == 0
     width = state.tier.edges.width
     rows = state.tier.messages.reshape(-1, width)[:, : 1 if width == 1 else states]
-    reach = np.ptp(graph.theta) / state.setting.rho.min()
+    reach = np.ptp(graph.theta) / state.spec.rho.min()
     assert np.abs(rows).max() <= reach
     if width > 1:
         assert np.abs(rows.max(axis=1)).max() <= (1e-9 if method.damping == 0 else reach)
@@ -124,7 +124,7 @@ def test_fast_and_general_tiers_agree(method: type[MessagePassing], states: int,
                 np.testing.assert_allclose(state.mu_var, runs[0].mu_var, rtol=0, atol=1e-10)
                 np.testing.assert_allclose(state.logs.messages, common, rtol=0, atol=1e-10)
             for state in runs:  # on from the same messages: max-product with loops amplifies any rounding
-                state.hold((type(state.tier),), state.setting, common)
+                state.select_tier((type(state.tier),), state.spec, common)
 
 
 @pytest.mark.parametrize("states", [2, 5])
@@ -135,7 +135,7 @@ def test_tied_tables_share_one_copy_and_give_the_same(states: int) -> None:
     free = bl.FactorGraph.pairwise(fields, grid_pairs(7, 7), np.stack([table] * len(grid_pairs(7, 7))))
     one, many = (BP().init(Problem(g)).tier for g in (tied, free))
     assert isinstance(one, PairwiseTier) and isinstance(many, PairwiseTier)
-    assert one.psi.size <= states**2 + 4 * states and many.psi.size > 10 * one.psi.size
+    assert one.pairs.psi.size <= states**2 + 4 * states and many.pairs.psi.size > 10 * one.pairs.psi.size
     results = [bl.infer(g, "bp") for g in (tied, free)]
     np.testing.assert_array_equal(results[0].mu_var, results[1].mu_var)
 
@@ -145,7 +145,7 @@ def test_tied_tables_with_uneven_counting_numbers_have_the_fast_form_too(states:
     rng, edges = np.random.default_rng(states), [(k, (k + 1) % 9) for k in range(9)] + [(0, 4), (2, 7), (0, 2)]
     graph = bl.FactorGraph.pairwise(rng.normal(size=(9, states)), edges, rng.normal(size=(states, states)))
     state = TRW().init(Problem(graph))
-    assert isinstance(state.tier, PairwiseTier) and np.ptp(state.setting.rho[9:]) > 0.01
+    assert isinstance(state.tier, PairwiseTier) and np.ptp(state.spec.rho[9:]) > 0.01
     general = held(TRW(), [LogTier], Problem(graph))
     for _ in range(5):
         for run in (state, general):
@@ -298,7 +298,7 @@ def test_the_tolerance_may_be_on_messages() -> None:
 def test_damping_mixes_as_said(damp: str) -> None:
     graph, share = family("complete"), 0.37
     state = BP(damping=share, damp=damp, schedule="flooding").init(Problem(graph))
-    state.hold((LogTier,), state.setting, state.start)
+    state.select_tier((LogTier,), state.spec, state.start)
     plain = Flooding(graph)
     old = np.concatenate([m for row in plain.lam for m in row])
     plain.step()
@@ -346,7 +346,7 @@ def test_convex_counting_numbers_have_one_fixed_point() -> None:
     for seed in range(8):
         state = rule.init(Problem(graph))
         start = state.logs.messages
-        state.hold(rule.tiers, state.setting, start + 3.0 * np.random.default_rng(seed).normal(size=start.size))
+        state.select_tier(rule.tiers, state.spec, start + 3.0 * np.random.default_rng(seed).normal(size=start.size))
         for _ in range(400):
             rule.step(state)
         found.append(rule.marginals(state).log_z)

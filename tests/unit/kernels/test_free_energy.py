@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reference
-from beliefs.kernels.messages.free_energy import free_energy_counted, free_energy_literal
+from beliefs.kernels.messages.free_energy import NodeArrays, free_energy_counted, free_energy_literal
 from families import family
 from learning_reference import slope
 
@@ -15,12 +15,10 @@ KERNELS = [free_energy_literal, free_energy_counted]
 
 def energy(kernel, graph, rho, mu_var, mu_factor):
     lay = graph.layout
-    bars = np.empty(lay.n_states), np.empty(int(lay.table_ptr[-1]))
-    terms = np.empty(lay.n_vars), np.empty(lay.n_factors)
-    kernel(
-        lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, graph.theta, rho, mu_var,
-        mu_factor, np.empty(lay.n_states), *bars, *terms,
-    )  # fmt: skip
+    bars = NodeArrays(np.empty(lay.n_states), np.empty(int(lay.table_ptr[-1])))
+    terms = NodeArrays(np.empty(lay.n_vars), np.empty(lay.n_factors))
+    beliefs = NodeArrays(mu_var, mu_factor)
+    kernel(lay.scopes, lay.table_ptr, graph.theta, rho, beliefs, np.empty(lay.n_states), bars, terms)
     return float(sum(term.sum() for term in terms)), *bars
 
 

@@ -16,7 +16,7 @@ from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.learning.gradients.base import Beliefs
 from beliefs.learning.gradients.checkpoints import Recording
 from beliefs.learning.gradients.forms import message_run
-from beliefs.learning.gradients.message_run import setting_of
+from beliefs.learning.gradients.message_run import sweep_spec
 from beliefs.learning.gradients.pairwise_run import PairwiseRun
 from beliefs.learning.gradients.truncated import MessageBeliefs, Truncated
 from families import family, grid_pairs, random_model, unary
@@ -122,7 +122,7 @@ def test_fast_and_general_forms_agree(make: Callable[[int], bl.FactorGraph], met
     graph, found = make(states), []
     assert isinstance(method, MessagePassing)
     for fast in (True, False):
-        run = message_run(graph, setting_of(method, graph), np.zeros(graph.layout.n_states), fast=fast)
+        run = message_run(graph, sweep_spec(method, graph), np.zeros(graph.layout.n_states), fast=fast)
         assert isinstance(run, PairwiseRun) == fast
         recording = Recording(run, 9, 9)
         last = recording.forward()
@@ -139,10 +139,10 @@ def test_fast_and_general_forms_agree(make: Callable[[int], bl.FactorGraph], met
 def test_second_implementation_agrees(graph: bl.FactorGraph, method: bl.Method) -> None:
     """Probabilities, one adjoint a message, no running sums: :mod:`back_messages_reference`."""
     assert isinstance(method, MessagePassing)
-    lay, setting = graph.layout, setting_of(method, graph)
+    lay, spec = graph.layout, sweep_spec(method, graph)
     found = Truncated(method=method, n_sweeps=3).run(graph)
-    orders = [list(walk.factors) for _ in range(3) for walk in setting.schedule.passes]
-    slow = back_messages_reference.Truncated(graph, setting.rho, orders)
+    orders = [list(walk.factors) for _ in range(3) for walk in spec.schedule.passes]
+    slow = back_messages_reference.Truncated(graph, spec.rho, orders)
     assert np.allclose(found.mu_var, np.concatenate(slow.mu_var), rtol=0, atol=1e-13)
     assert np.allclose(found.mu_factor, np.concatenate([t.ravel() for t in slow.mu_factor]), rtol=0, atol=1e-13)
     var, factor = weights(found)
@@ -165,7 +165,7 @@ def test_many_sweeps(states: int) -> None:
     found = gradient(Truncated(method=bl.TRW(), n_sweeps=40), graph)
     few = gradient(Truncated(method=bl.TRW(), n_sweeps=40, checkpoints=5), graph)
     assert few.tobytes() == found.tobytes()
-    run = message_run(graph, setting_of(bl.TRW(), graph), np.zeros(graph.layout.n_states), fast=False)
+    run: Any = message_run(graph, sweep_spec(bl.TRW(), graph), np.zeros(graph.layout.n_states), fast=False)
     recording = Recording(run, 80, 80)
     last = recording.forward()
     run.beliefs()
@@ -179,7 +179,7 @@ def test_the_fast_form_bears_strong_couplings(states: int, scale: float) -> None
     graph = grid(states, scale)
     found = []
     for fast in (True, False):
-        run = message_run(graph, setting_of(bl.TRW(), graph), np.zeros(graph.layout.n_states), fast=fast)
+        run: Any = message_run(graph, sweep_spec(bl.TRW(), graph), np.zeros(graph.layout.n_states), fast=fast)
         recording = Recording(run, 6, 6)
         beliefs = MessageBeliefs(run, recording, recording.forward())
         run.beliefs()
@@ -270,7 +270,7 @@ def test_options_out_of_range(field: str, bad: object) -> None:
 @pytest.mark.parametrize("states", [2, 3, 9])
 def test_states_are_handed_over_and_later_passes_leave_them_alone(states: int) -> None:
     graph = grid(states)
-    run: Any = message_run(graph, setting_of(bl.TRW(), graph), np.zeros(graph.layout.n_states))
+    run: Any = message_run(graph, sweep_spec(bl.TRW(), graph), np.zeros(graph.layout.n_states))
     held = []
     for t in range(6):
         now = run.tier.messages

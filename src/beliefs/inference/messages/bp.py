@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 
 from beliefs.inference.base import Problem
-from beliefs.inference.messages.propagation import MessagePassing, Start
+from beliefs.inference.messages.propagation import MessagePassing, MessageWarmStart
 from beliefs.inference.messages.rho import Reweighting
 
 __all__ = ["BP"]
@@ -48,7 +48,7 @@ class BP(MessagePassing):
     guarantee: ClassVar[str] = "exact on forests, else estimate"
     reference: ClassVar[str] = "pearl1988, kschischang2001, yedidia2005"
 
-    def counting_numbers(self, problem: Problem, warm: Start | None) -> Reweighting:
+    def counting_numbers(self, problem: Problem, warm: MessageWarmStart | None) -> Reweighting:
         """Return ones: no bound follows from them."""
         layout = problem.graph.layout
         return layout.plan("bp", lambda: Reweighting(np.ones(layout.n_factors), None, "belief propagation"))

@@ -46,7 +46,7 @@ def decoded(problem: Problem, tier: Tier, exact: bool, upper: float, n_moves: in
 def query_decoding(problem: Problem, logs: LogMessages, upper: float) -> Decoding:
     """Return the states of largest belief of the query's variables, with the value of summing out the others."""
     states = np.empty(problem.query.size, np.int64)
-    best_states(problem.graph.layout.state_ptr, logs.finite, logs.zeros, problem.query, states)
+    best_states(problem.graph.layout.state_ptr, logs.sums.finite, logs.sums.zeros, problem.query, states)
     share = _SHARE * problem.time_limit
     budget = (problem.max_bytes, min(SECONDS, share), share)
 

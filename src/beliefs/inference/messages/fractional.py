@@ -16,7 +16,7 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Problem
-from beliefs.inference.messages.propagation import MessagePassing, Start
+from beliefs.inference.messages.propagation import MessagePassing, MessageWarmStart
 from beliefs.inference.messages.rho import Reweighting, check_range
 from beliefs.model.layout import Layout
 from beliefs.options import check_option, is_number
@@ -55,7 +55,7 @@ class FractionalBP(MessagePassing):
         listed = isinstance(self.rho, (np.ndarray, list, tuple))
         check_option(named or single or listed, "rho", "'convex', a positive number or one for each factor", self.rho)
 
-    def counting_numbers(self, problem: Problem, warm: Start | None) -> Reweighting:
+    def counting_numbers(self, problem: Problem, warm: MessageWarmStart | None) -> Reweighting:
         """Return the numbers as given, 1 on factors of one variable or none."""
         layout = problem.graph.layout
         if isinstance(self.rho, str):

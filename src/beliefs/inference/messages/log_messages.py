@@ -8,12 +8,13 @@ import numpy as np
 
 from beliefs.inference.base import Bound
 from beliefs.inference.messages.schedule import factors_breadth_first
-from beliefs.inference.messages.setting import Setting
+from beliefs.inference.messages.sweep_spec import SweepSpec
 from beliefs.inference.rounding import UNIT, rounding_error, widened
 from beliefs.kernels.messages.beliefs import assess_factors, factor_beliefs
 from beliefs.kernels.messages.decode import decode_in_order
 from beliefs.kernels.messages.decomposed_bound import decomposed_bound
 from beliefs.kernels.messages.log import log_beliefs
+from beliefs.kernels.messages.structures import LogSums
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Assessment", "LogMessages"]
@@ -45,34 +46,31 @@ class Assessment:
 class LogMessages:
     """Flat log messages in the order of edges, and per state the sum of finite ones and the number of ``-inf``."""
 
-    setting: Setting
-    messages: Floats
-    finite: Floats
-    zeros: Ints
+    spec: SweepSpec
+    sums: LogSums
 
     @classmethod
-    def of(cls, setting: Setting, messages: Floats) -> LogMessages:
+    def of(cls, spec: SweepSpec, messages: Floats) -> LogMessages:
         """Add up the messages."""
-        lay = setting.layout
-        finite, zeros = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
-        log_beliefs(
-            lay.scope_ptr, lay.scope_vars, lay.state_ptr, lay.message_ptr, setting.rho, messages,
-            finite, zeros,
-        )  # fmt: skip
-        return cls(setting, messages, finite, zeros)
+        n_states = spec.layout.n_states
+        sums = LogSums(messages, np.empty(n_states), np.empty(n_states, np.int64))
+        log_beliefs(spec.layout.scopes, spec.model, sums)
+        return cls(spec, sums)
+
+    @property
+    def messages(self) -> Floats:
+        """The messages themselves."""
+        return self.sums.messages
 
     @property
     def beta(self) -> Floats:
         """The log beliefs of variables, ``-inf`` where a message is."""
-        return np.where(self.zeros == 0, self.finite, -np.inf)
+        return np.where(self.sums.zeros == 0, self.sums.finite, -np.inf)
 
     def assess(self, mu_var: Floats, parent: Floats | None) -> Assessment:
         """Return what sums are worth; ``mu_var`` are the beliefs of variables that belong to these messages."""
-        now, lay = self.setting, self.setting.layout
-        energy, apart = assess_factors(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, lay.message_ptr, lay.observed,
-            now.theta, now.rho, self.messages, self.finite, self.zeros, mu_var,
-        )  # fmt: skip
+        now, lay = self.spec, self.spec.layout
+        energy, apart = assess_factors(lay.scopes, lay.observed, now.model, self.sums, mu_var)
         upper, rounding = self.upper_bound(now.summed.astype(float), mu_var, parent)
         return Assessment(float(energy), upper, float(apart), rounding)
 
@@ -83,13 +81,10 @@ class LogMessages:
         """
         if parent is None:
             return np.inf, 0.0
-        now, lay = self.setting, self.setting.layout
+        now, lay = self.spec, self.spec.layout
         seen = np.repeat(lay.observed, lay.card)
         beta = np.where(seen, np.where(mu_var > 0, 0.0, -np.inf), self.beta)
-        bound = decomposed_bound(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, lay.message_ptr, now.theta,
-            tau, now.rho, parent, self.messages, beta,
-        )  # fmt: skip
+        bound = decomposed_bound(lay.scopes, now.model, tau, parent, self.sums.messages, beta)
         rounding = self._rounding()
         return widened(float(bound), rounding, Bound.UPPER), rounding
 
@@ -98,11 +93,12 @@ class LogMessages:
 
         A term is no larger than its largest entry. Messages enter with their counting numbers, potentials once.
         """
-        lay = self.setting.layout
-        of_variables = (1.0 + np.diff(lay.var_ptr)) * _largest(np.abs(self.finite), lay.state_ptr[:-1])
-        sent = np.where(self.messages > -np.inf, np.abs(self.messages), 0.0)
+        lay = self.spec.layout
+        of_variables = (1.0 + np.diff(lay.var_ptr)) * _largest(np.abs(self.sums.finite), lay.state_ptr[:-1])
+        messages = self.sums.messages
+        sent = np.where(messages > -np.inf, np.abs(messages), 0.0)
         of_edges = _largest(sent, lay.message_ptr[:-1])
-        magnitude = self.setting.magnitude + float(of_variables.sum() + of_edges.sum())
+        magnitude = self.spec.magnitude + float(of_variables.sum() + of_edges.sum())
         widest = float(lay.factor_size.max(initial=1)) + float(lay.card.max(initial=1))
         return rounding_error(magnitude, lay.n_factors + lay.n_vars + widest) + UNIT * lay.n_factors * (
             3.0 * widest + 10.0
@@ -110,22 +106,14 @@ class LogMessages:
 
     def tables(self) -> Floats | None:
         """Return the beliefs of all factors, one after the other; None if one has no state."""
-        now, lay = self.setting, self.setting.layout
+        now, lay = self.spec, self.spec.layout
         tables = np.empty(int(lay.table_ptr[-1]))
-        possible = factor_beliefs(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, lay.message_ptr,
-            now.theta, now.rho, self.messages, self.finite, self.zeros, tables,
-        )  # fmt: skip
-        return tables if possible else None
+        return tables if factor_beliefs(lay.scopes, lay.table_ptr, now.model, self.sums, tables) else None
 
     def decode(self, states: Ints) -> None:
         """Decide the variables that are open in ``states`` (-1), one after the other, as factors reach them."""
-        now, lay = self.setting, self.setting.layout
-        decode_in_order(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, lay.var_ptr, lay.var_edges,
-            lay.edge_factor, lay.message_ptr, now.theta, now.rho, self.messages, self.finite, self.zeros,
-            factors_breadth_first(lay), states,
-        )  # fmt: skip
+        now, lay = self.spec, self.spec.layout
+        decode_in_order(lay.scopes, lay.adjacency, now.model, self.sums, factors_breadth_first(lay), states)
 
 
 def _largest(values: Floats, starts: Ints) -> Floats:

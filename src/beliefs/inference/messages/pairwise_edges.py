@@ -6,16 +6,17 @@ All of it is kept on the schedule, so that it is collected once for a plan.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from beliefs.inference.messages.schedule import Schedule
-from beliefs.inference.messages.setting import Setting
+from beliefs.inference.messages.sweep_spec import SweepSpec
 from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["EdgeCertificate", "EdgeWeights", "Edges"]
+__all__ = ["EdgeCertificate", "EdgeWeights", "Edges", "PairwisePlan"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,38 +50,10 @@ class Edges:
         ends = (layout.scope_vars[first], layout.scope_vars[first + 1])
         return cls(int(layout.card[0]), factors, *ends, table, cells)
 
-    @classmethod
-    def under(cls, setting: Setting) -> Edges | None:
-        """Return the edges of a schedule, kept there; those that share a table must have one counting number."""
-        kept = setting.schedule.kept
-        if "edges" not in kept:
-            kept["edges"] = cls.of(setting.layout, setting.schedule)
-        edges: Edges | None = kept["edges"]
-        if edges is None or not edges.table.size:
-            return edges
-        known: tuple[Floats, bool] | None = kept.get("shared")
-        if known is None or known[0] is not setting.rho:
-            rho, of_tables = setting.rho[edges.factors], np.empty(edges.cells.size)
-            of_tables[edges.table] = rho
-            known = kept["shared"] = setting.rho, bool((of_tables[edges.table] == rho).all())
-        return edges if known[1] else kept.setdefault("edges apart", edges.apart())
-
     def apart(self) -> Edges:
         """Return the edges with a table of its own for each: potentials are divided by counting numbers."""
         none = np.zeros(0, np.int64)
         return replace(self, table=none, cells=none)
-
-    def ends_near(self, schedule: Schedule, n_vars: int) -> tuple[Ints, Ints]:
-        """Return for each variable its ends of edges, ``2 e`` or ``2 e + 1``, as offsets and list, kept once made."""
-        kept = schedule.kept
-        if "ends" not in kept:
-            ends = np.stack([self.u, self.v], axis=1).reshape(-1)
-            kept["ends"] = (
-                np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n_vars))]),
-                ends.argsort(kind="stable"),
-            )
-        near: tuple[Ints, Ints] = kept["ends"]
-        return near
 
     @property
     def width(self) -> int:
@@ -106,22 +79,14 @@ class EdgeWeights:
     """One minus the counting numbers around each variable; zero for observed ones."""
 
     @classmethod
-    def of(cls, setting: Setting, edges: Edges) -> EdgeWeights:
-        """Collect them, once for the same counting numbers."""
-        kept = setting.schedule.kept
-        known: tuple[Floats, EdgeWeights] | None = kept.get("weights")
-        if known is None or known[0] is not setting.rho:
-            known = kept["weights"] = (setting.rho, cls._collected(setting, edges))
-        return known[1]
-
-    @classmethod
-    def _collected(cls, setting: Setting, edges: Edges) -> EdgeWeights:
-        rho = setting.rho[edges.factors]
-        of_tables, cells = rho, setting.layout.cell_ptr[edges.factors]
+    def of(cls, spec: SweepSpec, edges: Edges) -> EdgeWeights:
+        """Collect them."""
+        rho = spec.rho[edges.factors]
+        of_tables, cells = rho, spec.layout.cell_ptr[edges.factors]
         if edges.table.size:
             of_tables, cells = np.empty(edges.cells.size), edges.cells
             of_tables[edges.table] = rho
-        lay = setting.layout
+        lay = spec.layout
         around = np.bincount(edges.u, rho, lay.n_vars) + np.bincount(edges.v, rho, lay.n_vars)
         rest = np.where(lay.observed, 0.0, 1.0 - around)
         return cls(rho, of_tables, cells, edges.table * edges.table_size, bool((rho != 1.0).any()), rest)
@@ -135,20 +100,71 @@ class EdgeCertificate:
     root: Floats
 
     @classmethod
-    def of(cls, setting: Setting, edges: Edges, parent: Floats | None) -> EdgeCertificate:
-        """Bring a certificate into the order of the sweep, once; empty arrays where there is none."""
-        if parent is None:
-            return cls(np.zeros(0), np.zeros(0))
-        kept = setting.schedule.kept
-        known: tuple[Floats, EdgeCertificate] | None = kept.get("certificate")
-        if known is None or known[0] is not parent:
-            known = kept["certificate"] = (parent, cls._ordered(setting, edges, parent))
-        return known[1]
-
-    @classmethod
-    def _ordered(cls, setting: Setting, edges: Edges, parent: Floats) -> EdgeCertificate:
-        lay, rho = setting.layout, setting.rho[edges.factors]
+    def of(cls, spec: SweepSpec, edges: Edges, parent: Floats) -> EdgeCertificate:
+        """Bring a certificate into the order of the sweep."""
+        lay, rho = spec.layout, spec.rho[edges.factors]
         ends = parent[lay.scope_ptr[edges.factors][:, None] + np.arange(2)]
         child = rho[:, None] - ends
         around = np.bincount(edges.u, child[:, 0], lay.n_vars) + np.bincount(edges.v, child[:, 1], lay.n_vars)
         return cls(ends.reshape(-1), np.where(lay.observed, 0.0, np.maximum(1.0 - around, 0.0)))
+
+
+@dataclass(eq=False)
+class PairwisePlan:
+    """What the pairwise form derives from an order, made once; of counting numbers, for those used last."""
+
+    n_vars: int
+    edges: Edges | None
+    """None: the model is not pairwise with one cardinality."""
+
+    _tied: tuple[Floats, bool] | None = None
+    _weights: tuple[Floats, EdgeWeights] | None = None
+    _certificate: tuple[Floats, EdgeCertificate] | None = None
+
+    @classmethod
+    def of(cls, spec: SweepSpec) -> PairwisePlan:
+        """Return the plan of a schedule, kept there."""
+        derived = spec.schedule.derived
+        if derived.pairwise is None:
+            derived.pairwise = cls(spec.layout.n_vars, Edges.of(spec.layout, spec.schedule))
+        return derived.pairwise
+
+    def edges_of(self, spec: SweepSpec) -> Edges | None:
+        """Return the edges; those that share a table must have one counting number, else each has its own."""
+        if self.edges is None or not self.edges.table.size:
+            return self.edges
+        known = self._tied
+        if known is None or known[0] is not spec.rho:
+            rho, of_tables = spec.rho[self.edges.factors], np.empty(self.edges.cells.size)
+            of_tables[self.edges.table] = rho
+            known = self._tied = spec.rho, bool((of_tables[self.edges.table] == rho).all())
+        return self.edges if known[1] else self._apart
+
+    @cached_property
+    def _apart(self) -> Edges:
+        assert self.edges is not None
+        return self.edges.apart()
+
+    @cached_property
+    def ends_near(self) -> tuple[Ints, Ints]:
+        """For each variable its ends of edges, ``2 e`` or ``2 e + 1``, as offsets and list."""
+        assert self.edges is not None
+        ends = np.stack([self.edges.u, self.edges.v], axis=1).reshape(-1)
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=self.n_vars))])
+        return offsets, ends.argsort(kind="stable")
+
+    def weights(self, spec: SweepSpec, edges: Edges) -> EdgeWeights:
+        """Return the counting numbers in the order of the sweep."""
+        known = self._weights
+        if known is None or known[0] is not spec.rho:
+            known = self._weights = spec.rho, EdgeWeights.of(spec, edges)
+        return known[1]
+
+    def certificate(self, spec: SweepSpec, edges: Edges, parent: Floats | None) -> EdgeCertificate:
+        """Return a certificate in the order of the sweep; empty arrays where there is none."""
+        if parent is None:
+            return EdgeCertificate(np.zeros(0), np.zeros(0))
+        known = self._certificate
+        if known is None or known[0] is not parent:
+            known = self._certificate = parent, EdgeCertificate.of(spec, edges, parent)
+        return known[1]

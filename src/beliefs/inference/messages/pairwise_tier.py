@@ -8,14 +8,13 @@ import numpy as np
 
 from beliefs.inference.base import Bound
 from beliefs.inference.messages.log_messages import Assessment
-from beliefs.inference.messages.pairwise_edges import EdgeCertificate, Edges, EdgeWeights
+from beliefs.inference.messages.pairwise_edges import Edges, EdgeWeights, PairwisePlan
+from beliefs.inference.messages.pairwise_record import PairRecord, load_pairs
 from beliefs.inference.messages.schedule import variables_breadth_first
-from beliefs.inference.messages.setting import Setting
+from beliefs.inference.messages.sweep_spec import SweepSpec
 from beliefs.inference.messages.tiers import REFRESH, Tier
 from beliefs.inference.rounding import UNIT, rounding_error, widened
-from beliefs.kernels.adjoints.pair_beliefs import pair_beliefs, single_beliefs
 from beliefs.kernels.messages.linear import DONE
-from beliefs.kernels.messages.log import send_unary
 from beliefs.kernels.messages.pairwise.binary import (
     binary_max_sweep,
     binary_power_sweep,
@@ -27,10 +26,9 @@ from beliefs.kernels.messages.pairwise.setup import (
     hold_messages,
     hold_unary,
     largest_reach,
-    load_tables,
-    log_rows,
     multiply_up,
 )
+from beliefs.kernels.messages.pairwise.structures import PairTables
 from beliefs.kernels.messages.pairwise.sweep import (
     CONSTANT_WIDTHS,
     max_sweep,
@@ -59,16 +57,17 @@ class PairwiseTier(Tier):
     """Messages as in :mod:`beliefs.kernels.messages.pairwise.setup`: plain numbers for sums, logs for maxima."""
 
     def __init__(
-        self, setting: Setting, edges: Edges, psi: Floats, unary: Floats, shift: tuple[float, float],
-        messages: Floats | None,
+        self, spec: SweepSpec, plan: PairwisePlan, edges: Edges, psi: Floats, unary: Floats,
+        shift: tuple[float, float], messages: Floats | None,
     ) -> None:  # fmt: skip
-        lay = setting.layout
-        self.setting, self.edges, self.psi, self.unary = setting, edges, psi, unary
+        lay = spec.layout
+        self.spec, self.plan, self.edges, self.unary = spec, plan, edges, unary
         self.shift, self.magnitude = shift
         """What tables and unary potentials were lowered by, added up with and without signs."""
-        self.log_domain = not setting.summed[edges.u[0]]
-        weights = EdgeWeights.of(setting, edges)
-        self.at, powered = weights.at, weights.powered or setting.damping > 0
+        self.log_domain = not spec.summed[edges.u[0]]
+        self.weights = weights = plan.weights(spec, edges)
+        self.pairs = PairTables(edges.states, edges.u, edges.v, weights.at, psi)
+        self.keep, powered = 1.0 - spec.damping, weights.powered or spec.damping > 0
         self.rho = weights.of_edges if powered or self.log_domain else np.zeros(0)
         self.kernel = _kernel(edges, self.log_domain, powered)
         self.product = np.empty_like(unary)
@@ -82,38 +81,40 @@ class PairwiseTier(Tier):
         self.refresh()
 
     @classmethod
-    def make(cls, setting: Setting, messages: Floats | None) -> PairwiseTier | None:
+    def make(cls, spec: SweepSpec, messages: Floats | None) -> PairwiseTier | None:
         """Hold pairwise sums or maxima (not both at once) under a forward-backward order."""
-        lay = setting.layout
-        if not setting.schedule.straight or (setting.damping > 0 and not setting.in_logs):
+        lay = spec.layout
+        if not spec.schedule.straight or (spec.damping > 0 and not spec.in_logs):
             return None
-        edges = Edges.under(setting)
+        plan = PairwisePlan.of(spec)
+        edges = plan.edges_of(spec)
         if edges is None or (messages is not None and messages.min(initial=0.0) == -np.inf):
             return None
-        summed = bool(setting.summed[edges.u[0]])
-        if (setting.summed[edges.u] != summed).any() or (setting.summed[edges.v] != summed).any():
+        summed = bool(spec.summed[edges.u[0]])
+        if (spec.summed[edges.u] != summed).any() or (spec.summed[edges.v] != summed).any():
             return None
         unary, lowered, reach = np.empty(lay.n_vars * edges.width), np.empty(lay.n_vars), np.empty(lay.n_vars)
         form = (edges.states, edges.width, not summed)
-        if not hold_unary(lay.scope_ptr, lay.scope_vars, lay.cell_ptr, *form, setting.theta, unary, lowered, reach):
+        if not hold_unary(lay.scopes, *form, spec.theta, unary, lowered, reach):
             return None
-        loaded = _tables(setting, edges, summed)
+        weights = plan.weights(spec, edges)
+        loaded = load_pairs(spec, edges, weights, summed)
         if loaded is None:
             return None
         psi, span, shift = loaded
-        if summed and _reach(setting, edges, span, messages, reach) > _SAFE:
+        if summed and _reach(spec, edges, weights, span, messages, reach) > _SAFE:
             return None
         lowering = float(lowered.sum() + shift.sum()), float(np.abs(lowered).sum() + np.abs(shift).sum())
-        return cls(setting, edges, psi, unary, lowering, messages)
+        return cls(spec, plan, edges, psi, unary, lowering, messages)
 
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep forward or backward."""
-        last = self.edges.u.size - 1
-        span = (last - begin, last - end, -1) if self.setting.schedule.passes[index].reverse else (begin, end, 1)
-        self.kernel(
-            self.edges.u, self.edges.v, self.at, self.psi, self.rho, 1.0 - self.setting.damping, *span,
-            self.edges.states, self.product, self.messages, self.messages if self.fresh is None else self.fresh,
-        )  # fmt: skip
+        span = (begin, end, 1)
+        if self.spec.schedule.passes[index].reverse:
+            last = self.edges.u.size - 1
+            span = (last - begin, last - end, -1)
+        fresh = self.messages if self.fresh is None else self.fresh
+        self.kernel(self.pairs, self.rho, self.keep, *span, self.product, self.messages, fresh)
         return DONE
 
     def take_over(self) -> None:
@@ -130,35 +131,25 @@ class PairwiseTier(Tier):
 
     def beliefs(self, mu_var: Floats) -> tuple[float, bool]:
         """Normalise the products."""
-        observed = self.setting.layout.observed
+        observed = self.spec.layout.observed
         if self.edges.width == 1:
             return float(ratio_beliefs(self.product, observed, self.log_domain, mu_var)), True
         return float(row_beliefs(self.edges.states, self.log_domain, observed, self.product, mu_var)), True
 
-    def log_messages(self) -> Floats:
-        """Return logs in the order of edges."""
-        lay, edges = self.setting.layout, self.edges
-        logs = np.empty(lay.n_edges * edges.states)
-        send_unary(
-            lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.message_ptr, self.setting.theta, self.setting.summed,
-            logs,
-        )  # fmt: skip
-        log_rows(edges.factors, lay.scope_ptr, edges.states, edges.width, self.log_domain, self.messages, logs)
-        return logs
+    def record(self) -> PairRecord:
+        """Return messages and products as they are held."""
+        return PairRecord(self.spec, self.messages, self.edges, self.weights, self.product, self.log_domain)
 
     def assess(self, mu_var: Floats, parent: Floats | None) -> Assessment:
         """Return what sums are worth, by :mod:`beliefs.kernels.messages.pairwise.value`."""
-        edges, weights = self.edges, EdgeWeights.of(self.setting, self.edges)
-        proof = EdgeCertificate.of(self.setting, edges, parent)
-        mass, out = np.empty(self.setting.layout.n_vars), np.empty(4)
+        edges, weights = self.edges, self.weights
+        proof = self.plan.certificate(self.spec, edges, parent)
+        mass, out = np.empty(self.spec.layout.n_vars), np.empty(4)
         of_variables = variable_value(edges.width, self.product, weights.rest, proof.root, mass)
-        order = (edges.u, edges.v, self.at, self.psi)
-        held = (weights.of_edges, proof.parent, self.product, mass, self.messages, out)
-        if edges.width == 1:
-            binary_edge_value(*order, *held)
-        else:
-            edge_value(edges.width if edges.width in CONSTANT_WIDTHS else 0)(*order, edges.states, *held)
-        constants = self.setting.theta[self.setting.layout.constants]
+        width = edges.width if edges.width in CONSTANT_WIDTHS else 0
+        kernel = binary_edge_value if edges.width == 1 else edge_value(width)
+        kernel(self.pairs, weights.of_edges, proof.parent, self.product, mass, self.messages, out)
+        constants = self.spec.theta[self.spec.layout.constants]
         energy, bound = (float(constants.sum()) + self.shift + of_variables[k] + out[k] for k in (ENERGY, BOUND))
         if parent is None:
             return Assessment(float(energy), np.inf, float(out[AGREEMENT]))
@@ -167,7 +158,7 @@ class PairwiseTier(Tier):
 
     def _rounding(self, magnitude: float) -> float:
         """Return how wrong the bound may be: its sum, and products kept up by factors between two refreshments."""
-        edges, n_vars = self.edges, self.setting.layout.n_vars
+        edges, n_vars = self.edges, self.spec.layout.n_vars
         made = 8.0 * n_vars + (12.0 * REFRESH + edges.states + 20.0) * edges.u.size
         blocks = 2.0 * BLOCK + (n_vars + edges.u.size) / BLOCK
         return rounding_error(magnitude, blocks) + UNIT * made
@@ -177,10 +168,9 @@ class PairwiseTier(Tier):
         if not self.log_domain:
             super().decode(states)
             return
-        lay, edges, weights = self.setting.layout, self.edges, EdgeWeights.of(self.setting, self.edges)
         decode_pairs(
-            edges.u, edges.v, self.at, self.psi, weights.of_edges, edges.states, edges.width, self.product,
-            self.messages, *edges.ends_near(self.setting.schedule, lay.n_vars), variables_breadth_first(lay), states,
+            self.pairs, self.edges.width, self.weights.of_edges, self.product, self.messages, *self.plan.ends_near,
+            variables_breadth_first(self.spec.layout), states,
         )  # fmt: skip
 
     def log_beliefs(self) -> Floats:
@@ -193,48 +183,16 @@ class PairwiseTier(Tier):
         return np.ascontiguousarray(rows[:, : self.edges.states]).reshape(-1)
 
     def tables(self, mu_var: Floats) -> Floats:
-        """Return the beliefs of all factors; scaled tables that were let go are made again."""
-        if self.log_domain:
-            return super().tables(mu_var)
-        psi = self.psi
-        if not psi.size:
-            loaded = _tables(self.setting, self.edges, True)
-            assert loaded is not None
-            psi = loaded[0]
-        lay, edges = self.setting.layout, self.edges
-        tables = np.empty(int(lay.table_ptr[-1]))
-        single_beliefs(lay.scope_ptr, lay.scope_vars, lay.table_ptr, edges.states, mu_var, tables)
-        pair_beliefs(
-            edges.u, edges.v, self.at, psi, edges.factors, lay.table_ptr, edges.states, edges.width,
-            self.product, self.messages, tables,
-        )  # fmt: skip
-        return tables
-
-    def release(self) -> None:
-        """Let go of the scaled tables."""
-        self.psi = np.zeros(0)
+        """Return the beliefs of all factors, with the scaled tables of the sweeps."""
+        return self.record().tables_from(None if self.log_domain else self.pairs.psi, mu_var)
 
 
-def _tables(setting: Setting, edges: Edges, summed: bool) -> tuple[Floats, Floats, Floats] | None:
-    """Return the scaled tables in the order of the sweep, their ranges, and what the table of each edge was lowered by.
-
-    None if there is a hard zero.
-    """
-    weights = EdgeWeights.of(setting, edges)
-    cells, rho = weights.cells, weights.of_tables
-    size = edges.table_size
-    psi = setting.allocate(cells.size * size + 4 * edges.states)  # kernels read a little beyond the last table
-    psi[cells.size * size :] = 0.0
-    span, shift = np.empty(cells.size), np.empty(cells.size)
-    if not load_tables(cells, setting.theta, rho, not summed, psi[: cells.size * size].reshape(-1, size), span, shift):
-        return None
-    return psi, span, shift[edges.table] if edges.table.size else shift
-
-
-def _reach(setting: Setting, edges: Edges, span: Floats, messages: Floats | None, reach: Floats) -> float:
+def _reach(
+    spec: SweepSpec, edges: Edges, weights: EdgeWeights, span: Floats, messages: Floats | None, reach: Floats
+) -> float:
     """Return how many nats a product or cavity of messages may span; ``reach`` has the ranges of unary potentials."""
-    weights, logs = EdgeWeights.of(setting, edges), np.zeros(0) if messages is None else messages
-    first = edges.u if messages is None else setting.layout.scope_ptr[edges.factors]
+    logs = np.zeros(0) if messages is None else messages
+    first = edges.u if messages is None else spec.layout.scope_ptr[edges.factors]
     return float(
         largest_reach(
             edges.u, edges.v, edges.table, weights.of_edges, span, edges.states, first, logs, reach

@@ -34,16 +34,15 @@ from beliefs.inference.messages.pairwise_tier import PairwiseTier
 from beliefs.inference.messages.residual import ResidualQueue
 from beliefs.inference.messages.rho import Reweighting
 from beliefs.inference.messages.schedule import SCHEDULES, make_schedule
-from beliefs.inference.messages.setting import Setting
-from beliefs.inference.messages.tiers import REFRESH, LinearTier, LogTier, Tier
-from beliefs.inference.parallel import parallel_chunks
+from beliefs.inference.messages.sweep_spec import SweepSpec
+from beliefs.inference.messages.tiers import LinearTier, LogTier, Tier
 from beliefs.inference.rounding import meet
 from beliefs.inference.search.forest_moves import MOST_MOVES, affordable_moves
 from beliefs.kernels.messages.linear import IMPOSSIBLE, OUT_OF_RANGE
 from beliefs.options import check_option, is_number, is_word
 from beliefs.typing import Bools, Floats
 
-__all__ = ["MessagePassing", "MessageState", "Start"]
+__all__ = ["FrankWolfe", "MessagePassing", "MessageState", "MessageWarmStart"]
 
 _LEAST = -7.0  # nats: where a hard zero is gone, no message of a warm start says less than exp(-7), about 1e-3
 _QUIET = 1e-3  # change of a marginal below which saturated models are looked at more closely, and of their logs
@@ -56,18 +55,18 @@ _WORTH_THREADS = 200_000  # cells: a smaller sweep is over before a second threa
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class MessageWarmStart:
     """What a warm start needs: the log messages, or who can give them, and the potentials they rest on."""
 
-    said: Tables
+    sent: Tables
     theta: Floats
     reweighting: Reweighting
-    rho_steps: int = 0
+    frank_wolfe_steps: int = 0
 
     @cached_property
     def messages(self) -> Floats:
         """The log messages."""
-        return self.said() if callable(self.said) else self.said
+        return self.sent() if callable(self.sent) else self.sent
 
     def messages_for(self, theta: Floats) -> Floats:
         """Return messages to go on from. Proofs of impossibility stay as long as all zeros they rest on are there."""
@@ -76,33 +75,49 @@ class Start:
         return self.messages.copy()
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"said": self.messages}  # arrays travel, functions may not
+        return self.__dict__ | {"sent": self.messages}  # arrays travel, functions may not
+
+
+@dataclass(eq=False)
+class FrankWolfe:
+    """Steps of conditional gradient on the counting numbers, and the best of them so far with its messages."""
+
+    left: int = 0
+    bound: float = np.inf
+    reweighting: Reweighting | None = None
+    messages: Floats | None = None
 
 
 class MessageState:
     """Messages and what follows from them."""
 
-    def __init__(self, problem: Problem, setting: Setting, reweighting: Reweighting, warm: Floats | None) -> None:
-        self.problem, self.setting, self.reweighting, self.start = problem, setting, reweighting, warm
+    def __init__(self, problem: Problem, spec: SweepSpec, reweighting: Reweighting, warm: Floats | None) -> None:
+        self.problem, self.spec, self.reweighting, self.start = problem, spec, reweighting, warm
         self.mu_var = observed_point_masses(problem.graph)
         self.n_steps, self.warm = 0, warm is not None
         self.whole = _whole(problem)
         """Whether a state of all variables is asked for."""
-        self.threads = problem.threads if setting.layout.table_ptr[-1] >= _WORTH_THREADS else 1
+        self.threads = problem.threads if spec.layout.table_ptr[-1] >= _WORTH_THREADS else 1
         self.change = np.inf
         self.rounding = 0.0
         """How far the bound on maxima was moved for the errors of its own arithmetic."""
         self.best: Decoding | None = None
         self.decoded_at, self.moves = -1, 0
-        self.memory: dict[str, Any] = {}
+        self.beta: Floats | None = None
+        """Log beliefs when it was last looked whether saturated ones still move."""
+        self.least_upper = np.inf
+        """The least certified upper bound met so far."""
+        self.log_z_upper: float | None = None
+        """A bound on log Z, which no value of a query exceeds; None: not looked for."""
+        self.frank_wolfe = FrankWolfe()
         self.tier: Tier
         self._logs: tuple[int, LogMessages] | None = None
         self._assessment: tuple[int, Assessment] | None = None
 
-    def hold(self, tiers: tuple[type[Tier], ...], setting: Setting, messages: Floats | None) -> None:
-        """Hold the messages in the first form that can; None stands for messages that say nothing."""
-        self.setting, self._logs, self._assessment = setting, None, None
-        found = next((tier for kind in tiers if (tier := kind.make(setting, messages)) is not None), None)
+    def select_tier(self, tiers: tuple[type[Tier], ...], spec: SweepSpec, messages: Floats | None) -> None:
+        """Hold the messages in the first form that can; None stands for uniform messages."""
+        self.spec, self._logs, self._assessment = spec, None, None
+        found = next((tier for kind in tiers if (tier := kind.make(spec, messages)) is not None), None)
         if found is None or not found.beliefs(self.mu_var)[1]:
             raise zero_probability(self.problem.graph)
         self.tier = found
@@ -111,7 +126,7 @@ class MessageState:
     def logs(self) -> LogMessages:
         """The messages as logs, made once an iterate."""
         if self._logs is None or self._logs[0] != self.n_steps:
-            self._logs = self.n_steps, LogMessages.of(self.setting, self.tier.log_messages())
+            self._logs = self.n_steps, LogMessages.of(self.spec, self.tier.log_messages())
         return self._logs[1]
 
     @property
@@ -126,7 +141,7 @@ class MessageState:
 
     def take_moves(self) -> int:
         """Return how many forest moves a decoding may make: many on small models, else one for forty iterations."""
-        affordable = affordable_moves(self.setting.layout)
+        affordable = affordable_moves(self.spec.layout)
         if affordable == MOST_MOVES:
             return affordable
         moves = min(affordable + self.n_steps // _ITERATIONS_A_MOVE - self.moves, max(affordable, 1))
@@ -135,15 +150,12 @@ class MessageState:
 
     def iterate(self) -> int:
         """Run all passes once; return the worst of what the tier says."""
-        for index, walk in enumerate(self.tier.passes()):
-            whole = np.array([0, walk.size])
-            for bounds in walk.groups if self.threads > 1 else (whole,):
-                code = parallel_chunks(partial(self.tier.run, index), bounds, self.threads)
-                if code > 0:
-                    return code
+        for index in range(self.tier.n_passes):
+            code = self.tier.run_pass(index, self.threads)
+            if code > 0:
+                return code
         self.n_steps += 1
-        due = self.setting.schedule.name == "flooding" or self.n_steps % REFRESH == 0
-        return self.tier.refresh() if due else 0
+        return self.tier.end_iteration(self.n_steps)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -187,11 +199,11 @@ class MessagePassing(Method):
         check_option(is_word(self.stop, ("marginals", "messages")), "stop", "'marginals' or 'messages'", self.stop)
 
     @abstractmethod
-    def counting_numbers(self, problem: Problem, warm: Start | None) -> Reweighting:
+    def counting_numbers(self, problem: Problem, warm: MessageWarmStart | None) -> Reweighting:
         """Return the counting numbers, with their certificate if there is one."""
 
     # -- the verbs ----------------------------------------------------------------------------------------------
-    def init(self, problem: Problem, warm: Start | None = None) -> MessageState:
+    def init(self, problem: Problem, warm: MessageWarmStart | None = None) -> MessageState:
         """Start from uniform messages, or from those of an earlier result."""
         graph, layout = problem.graph, problem.graph.layout
         self._check_budget(problem)
@@ -199,11 +211,11 @@ class MessagePassing(Method):
         reweighting = self.counting_numbers(problem, warm)
         summed = problem.tau > 0
         schedule = make_schedule(layout, self.schedule, self.order)
-        setting = Setting(
+        spec = SweepSpec(
             layout, graph.theta, summed, reweighting.rho, schedule, float(self.damping), self.damp == "log"
         )
-        state = MessageState(problem, setting, reweighting, None if warm is None else warm.messages_for(graph.theta))
-        state.hold((ResidualQueue,) if schedule.name == "residual" else self.tiers, setting, state.start)
+        state = MessageState(problem, spec, reweighting, None if warm is None else warm.messages_for(graph.theta))
+        state.select_tier((ResidualQueue,) if schedule.name == "residual" else self.tiers, spec, state.start)
         return state
 
     def _check_budget(self, problem: Problem) -> None:
@@ -218,7 +230,7 @@ class MessagePassing(Method):
         before = state.tier.log_messages().copy() if self.stop == "messages" else None
         code = state.iterate()
         if code == OUT_OF_RANGE:  # from the start again, in logs
-            state.hold((LogTier,), state.setting, state.start)
+            state.select_tier((LogTier,), state.spec, state.start)
             code = state.iterate()
         if code == IMPOSSIBLE:
             raise zero_probability(state.problem.graph)
@@ -255,14 +267,12 @@ class MessagePassing(Method):
         return Value(found.log_value, found.lower, found.upper)
 
     def finish(self, state: MessageState) -> Marginals | Decoding:
-        """Return beliefs and their value, or the decoding; the tables of the sweeps are let go."""
-        answer = self.marginals(state) if state.problem.task is Task.INFER else self.decoding(state)
-        state.tier.release()
-        return answer
+        """Return beliefs and their value, or the decoding; neither holds on to the tables of the sweeps."""
+        return self.marginals(state) if state.problem.task is Task.INFER else self.decoding(state)
 
-    def kept(self, state: MessageState) -> Start:
+    def kept(self, state: MessageState) -> MessageWarmStart:
         """Return the messages, the potentials they rest on, and the counting numbers."""
-        return Start(state.tier.log_messages, state.problem.graph.theta, state.reweighting)
+        return MessageWarmStart(state.tier.record().log_messages, state.problem.graph.theta, state.reweighting)
 
     # -- answers ------------------------------------------------------------------------------------------------
     def worth(self, state: MessageState) -> tuple[float, Bound, float, float]:
@@ -278,7 +288,7 @@ class MessagePassing(Method):
     def marginals(self, state: MessageState) -> Marginals:
         """Return beliefs and their worth; those of factors are made when somebody asks for them."""
         log_z, bound, lower, upper = self.worth(state)
-        return Marginals(log_z, bound, state.mu_var, partial(state.tier.tables, state.mu_var), lower, upper)
+        return Marginals(log_z, bound, state.mu_var, partial(state.tier.record().tables, state.mu_var), lower, upper)
 
     def decoding(self, state: MessageState) -> Decoding:
         """Return the best decoding so far: a real assignment with its real score or value."""
@@ -297,10 +307,8 @@ class MessagePassing(Method):
 
     def exact_here(self, state: MessageState) -> bool:
         """Whether the messages are those of exact inference: a forest, swept from leaves to roots and back."""
-        schedule = state.setting.schedule
-        plain = (
-            schedule.forest and schedule.name == "tree" and self.damping == 0 and bool((state.setting.rho == 1).all())
-        )
+        schedule = state.spec.schedule
+        plain = schedule.forest and schedule.name == "tree" and self.damping == 0 and bool((state.spec.rho == 1).all())
         return plain and state.n_steps > 0
 
     def upper_bound(self, state: MessageState) -> float:
@@ -318,26 +326,26 @@ def _suspect(state: MessageState) -> bool:
     """Whether marginals that stand still may hide messages that do not."""
     if state.change >= _QUIET:
         return False
-    lay, rho = state.setting.layout, state.setting.rho
+    lay, rho = state.spec.layout, state.spec.rho
     wide = lay.plan("wide factors", lambda: np.flatnonzero(np.diff(lay.scope_ptr) > 2))
-    return bool((rho[wide] < 1.0).any()) or bool(_saturated(state).any())  # wide factors with rho < 1 hear themselves
+    has_self_feedback = bool((rho[wide] < 1.0).any())  # messages of such a factor depend on each other
+    return has_self_feedback or bool(_saturated(state).any())
 
 
 def _saturated(state: MessageState) -> Bools:
     """Return which states of unobserved variables have a marginal of 0 up to rounding."""
-    lay = state.setting.layout
+    lay = state.spec.layout
     return (state.mu_var < _SATURATED) & np.repeat(~lay.observed, lay.card)
 
 
 def _still_moving(state: MessageState) -> bool:
     """Whether a state whose belief is 0 up to rounding still becomes likelier: it may yet turn over."""
-    lay, saturated = state.setting.layout, _saturated(state)
+    lay, saturated = state.spec.layout, _saturated(state)
     if not saturated.any():
         return False
     beta = state.tier.log_beliefs()
     beta -= np.repeat(np.maximum.reduceat(beta, lay.state_ptr[:-1]), lay.card)
-    before = state.memory.get("beta")
-    state.memory["beta"] = beta
+    before, state.beta = state.beta, beta
     saturated &= beta > -np.inf
     if before is None:
         return bool(saturated.any()) and not state.warm

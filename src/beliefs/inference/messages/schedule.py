@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,8 +35,12 @@ from beliefs.kernels.messages.traversal import factor_classes, factor_traversal
 from beliefs.model.layout import Layout
 from beliefs.typing import Ints
 
+if TYPE_CHECKING:
+    from beliefs.inference.messages.pairwise_edges import PairwisePlan
+
 __all__ = [
     "SCHEDULES",
+    "Derived",
     "Pass",
     "Schedule",
     "factors_breadth_first",
@@ -75,10 +79,23 @@ class Pass:
         """How many factors send."""
         return int(self.forward.size)
 
+    def piece(self, begin: int, end: int) -> tuple[Ints, Ints]:
+        """Return factors ``begin:end`` and the axes that they leave out."""
+        if end - begin == self.size:
+            return self.factors, self.skip
+        return self.factors[begin:end], self.skip[begin:end]
+
     def backward(self) -> Pass:
         """The same walk the other way round."""
         turned = tuple(self.size - bounds[::-1] for bounds in self.groups[::-1])
         return Pass(self.forward, self.skip[::-1].copy(), turned, not self.reverse)
+
+
+@dataclass(eq=False)
+class Derived:
+    """What tiers have derived from an order, so that a plan is made once."""
+
+    pairwise: PairwisePlan | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +105,7 @@ class Schedule:
     name: str
     passes: tuple[Pass, ...]
     forest: bool
-    kept: dict[str, Any] = field(default_factory=dict, repr=False)
-    """What tiers have derived from the order, so that a plan is made once."""
+    derived: Derived = field(default_factory=Derived, repr=False)
 
     @property
     def straight(self) -> bool:

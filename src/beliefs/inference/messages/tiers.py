@@ -13,12 +13,14 @@ A method takes the first that can hold its problem. They agree to rounding.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 
 import numpy as np
 
 from beliefs.inference.messages.log_messages import Assessment, LogMessages
-from beliefs.inference.messages.schedule import Pass
-from beliefs.inference.messages.setting import Setting
+from beliefs.inference.messages.records import LinearRecord, MessageRecord
+from beliefs.inference.messages.sweep_spec import SweepSpec
+from beliefs.inference.parallel import parallel_chunks
 from beliefs.kernels.messages.beliefs import variable_beliefs
 from beliefs.kernels.messages.linear import (
     DONE,
@@ -31,41 +33,39 @@ from beliefs.kernels.messages.linear import (
     sweep_linear,
 )
 from beliefs.kernels.messages.log import log_beliefs, send_unary, sweep_log, widest_scope
+from beliefs.kernels.messages.structures import LinearMessages, LogSums, ScaledTables, Update
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
 REFRESH = 32
 """Iterations between which sums and products of messages are kept up by differences."""
 
-__all__ = ["REFRESH", "LinearTier", "LogTier", "Tier", "said_at_first"]
+__all__ = ["REFRESH", "LinearTier", "LogTier", "Tier", "initial_messages"]
 
 
-def said_at_first(setting: Setting, messages: Floats | None) -> Floats | None:
+def initial_messages(spec: SweepSpec, messages: Floats | None) -> Floats | None:
     """Return a copy of the messages, or uniform ones, with those of factors of one variable; None if one is zero.
 
     Messages that say nothing have log-sum-exp zero towards sum variables and are zero towards max variables.
     """
-    lay = setting.layout
+    lay = spec.layout
     if messages is None:
         card = lay.card[lay.scope_vars]
-        said = np.repeat(np.where(setting.summed[lay.scope_vars], -np.log(card), 0.0), card)
+        sent = np.repeat(np.where(spec.summed[lay.scope_vars], -np.log(card), 0.0), card)
     else:
-        said = messages.copy()
-    possible = send_unary(
-        lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.message_ptr, setting.theta, setting.summed, said
-    )
-    return said if possible else None
+        sent = messages.copy()
+    return sent if send_unary(lay.scopes, spec.model, spec.summed, sent) else None
 
 
 class Tier(ABC):
     """Messages in one form. ``make`` returns None where this form cannot hold the problem."""
 
-    setting: Setting
+    spec: SweepSpec
 
     @classmethod
     @abstractmethod
-    def make(cls, setting: Setting, messages: Floats | None) -> Tier | None:
-        """Take over normalised log messages, flat, in the order of edges; None: nothing has been said yet."""
+    def make(cls, spec: SweepSpec, messages: Floats | None) -> Tier | None:
+        """Take over normalised log messages, flat, in the order of edges; None: nothing has been sent yet."""
 
     @abstractmethod
     def run(self, index: int, begin: int, end: int) -> int:
@@ -80,187 +80,160 @@ class Tier(ABC):
         """Write beliefs of variables over those of before; return the largest change, False if one has no state."""
 
     @abstractmethod
+    def record(self) -> MessageRecord:
+        """Return the present messages as an answer keeps them."""
+
     def log_messages(self) -> Floats:
         """Return all messages as logs, flat, in the order of edges, normalised."""
+        return self.record().log_messages()
 
     def assess(self, mu_var: Floats, parent: Floats | None) -> Assessment:
         """Return what sums are worth at the present messages; ``parent`` certifies counting numbers, if given."""
-        return LogMessages.of(self.setting, self.log_messages()).assess(mu_var, parent)
+        return LogMessages.of(self.spec, self.log_messages()).assess(mu_var, parent)
 
     def tables(self, mu_var: Floats) -> Floats:
         """Return the beliefs of all factors, one after the other, of messages that were found possible."""
-        tables = LogMessages.of(self.setting, self.log_messages()).tables()
-        assert tables is not None
-        return tables
+        return self.record().tables(mu_var)
 
     def decode(self, states: Ints) -> None:
         """Decide the variables that are open in ``states`` (-1), one after the other; see :mod:`.kernels.decode`."""
-        LogMessages.of(self.setting, self.log_messages()).decode(states)
+        LogMessages.of(self.spec, self.log_messages()).decode(states)
 
     def log_beliefs(self) -> Floats:
         """Return the logs of the variables' beliefs up to a constant each, ``-inf`` where a message is."""
-        return LogMessages.of(self.setting, self.log_messages()).beta
+        return LogMessages.of(self.spec, self.log_messages()).beta
 
-    def release(self) -> None:  # noqa: B027
-        """Let go of what only further sweeps would need."""
+    # -- iterations ---------------------------------------------------------------------------------------------
+    @property
+    def n_passes(self) -> int:
+        """How many passes there are in an iteration."""
+        return len(self.spec.schedule.passes)
 
-    def passes(self) -> tuple[Pass, ...]:
-        """The passes of an iteration."""
-        return self.setting.schedule.passes
+    def run_pass(self, index: int, threads: int = 1) -> int:
+        """Run one pass of an iteration; return the worst of what its chunks say."""
+        walk = self.spec.schedule.passes[index]
+        if threads == 1:
+            return self.run(index, 0, walk.size)
+        for bounds in walk.groups:
+            code = parallel_chunks(partial(self.run, index), bounds, threads)
+            if code > 0:
+                return code
+        return DONE
+
+    def end_iteration(self, n_iterations: int) -> int:
+        """Add up messages afresh where it is due after so many iterations; return what :meth:`refresh` says."""
+        due = self.spec.schedule.name == "flooding" or n_iterations % REFRESH == 0
+        return self.refresh() if due else DONE
 
 
 class LogTier(Tier):
     """Messages as logs."""
 
-    def __init__(self, setting: Setting, messages: Floats) -> None:
-        layout = setting.layout
-        self.setting, self.messages = setting, messages
-        self.fresh = messages.copy() if setting.schedule.name == "flooding" else messages
-        self.finite, self.zeros = np.empty(layout.n_states), np.empty(layout.n_states, np.int64)
+    def __init__(self, spec: SweepSpec, messages: Floats) -> None:
+        layout, flooding = spec.layout, spec.schedule.name == "flooding"
+        self.spec = spec
+        self.sums = LogSums(messages, np.empty(layout.n_states), np.empty(layout.n_states, np.int64))
+        self.fresh = messages.copy() if flooding else messages
+        self.update = Update(spec.damping, spec.in_logs, spec.floor, flooding)
         self.extent = np.array(widest_scope(layout.card, layout.scope_ptr, layout.scope_vars), np.int64)
-        self.psi_ptr, self.psi, least = layout.cell_ptr, np.zeros(0), 1.0
-        if setting.summed[~layout.observed].all():
-            self.psi_ptr, self.psi, least = _potentials(setting)
-        self.log_least = float(np.log(least))
+        plain = bool(spec.summed[~layout.observed].all())
+        self.scaled = _potentials(spec) if plain else ScaledTables(layout.cell_ptr, np.zeros(0), 1.0, 0.0)
         self._add_up()
 
     @classmethod
-    def make(cls, setting: Setting, messages: Floats | None) -> LogTier | None:
+    def make(cls, spec: SweepSpec, messages: Floats | None) -> LogTier | None:
         """Hold any problem; None if a factor of one variable is zero everywhere."""
-        said = said_at_first(setting, messages)
-        return None if said is None else cls(setting, said)
+        sent = initial_messages(spec, messages)
+        return None if sent is None else cls(spec, sent)
 
     def _add_up(self) -> None:
-        lay = self.setting.layout
-        log_beliefs(
-            lay.scope_ptr, lay.scope_vars, lay.state_ptr, lay.message_ptr, self.setting.rho,
-            self.messages, self.finite, self.zeros,
-        )  # fmt: skip
+        log_beliefs(self.spec.layout.scopes, self.spec.model, self.sums)
 
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep in logs."""
-        now, lay = self.setting, self.setting.layout
-        walk = now.schedule.passes[index]
+        now = self.spec
         possible = sweep_log(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, lay.message_ptr, now.theta,
-            now.summed, now.rho, self.extent, walk.factors[begin:end], walk.skip[begin:end], now.damping, now.in_logs,
-            now.floor, self.fresh is not self.messages, self.messages, self.fresh, self.finite, self.zeros,
-            self.psi_ptr, self.psi, self.log_least,
+            now.layout.scopes, now.model, now.summed, self.scaled, self.update, self.extent,
+            *now.schedule.passes[index].piece(begin, end), self.sums, self.fresh,
         )  # fmt: skip
         return DONE if possible else IMPOSSIBLE
 
     def refresh(self) -> int:
         """Swap the arrays of a flooding pass and add up."""
-        self.messages, self.fresh = self.fresh, self.messages
+        self.sums, self.fresh = self.sums._replace(messages=self.fresh), self.sums.messages
         self._add_up()
         return DONE
 
     def beliefs(self, mu_var: Floats) -> tuple[float, bool]:
         """Normalise the sums."""
-        lay = self.setting.layout
-        return variable_beliefs(lay.state_ptr, lay.observed, self.finite, self.zeros, mu_var)
+        lay = self.spec.layout
+        return variable_beliefs(lay.state_ptr, lay.observed, self.sums.finite, self.sums.zeros, mu_var)
 
-    def log_messages(self) -> Floats:
+    def record(self) -> MessageRecord:
         """Return the messages themselves."""
-        return self.messages
-
-    def release(self) -> None:
-        """Let go of the scaled tables."""
-        self.psi = np.zeros(0)
+        return MessageRecord(self.spec, self.sums.messages)
 
 
 class LinearTier(Tier):
     """Messages of sums as plain numbers with mean one."""
 
-    def __init__(self, setting: Setting, messages: Floats) -> None:
-        lay = setting.layout
-        self.setting = setting
+    def __init__(self, spec: SweepSpec, messages: Floats) -> None:
+        lay, flooding = spec.layout, spec.schedule.name == "flooding"
+        self.spec = spec
         self.extent = np.array(widest_scope(lay.card, lay.scope_ptr, lay.scope_vars), np.int64)
-        self.psi_ptr, self.psi, self.least = _potentials(setting)
-        self.scale = np.repeat(lay.card[lay.scope_vars], lay.card[lay.scope_vars]).astype(float)
-        self.messages = np.exp(messages) * self.scale
-        self.fresh = self.messages.copy() if setting.schedule.name == "flooding" else self.messages
-        self.product, self.zeros = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
+        self.room = room_for(self.extent)
+        self.scaled = _potentials(spec)
+        self.update = Update(spec.damping, spec.in_logs, -np.inf, flooding)
+        card = lay.card[lay.scope_vars]
+        sent = np.exp(messages) * np.repeat(card, card).astype(float)
+        fresh = sent.copy() if flooding else sent
+        self.held = LinearMessages(sent, fresh, np.empty(lay.n_states), np.empty(lay.n_states, np.int64))
 
     @classmethod
-    def make(cls, setting: Setting, messages: Floats | None) -> LinearTier | None:
+    def make(cls, spec: SweepSpec, messages: Floats | None) -> LinearTier | None:
         """Hold sums whose potentials and messages are within the range of a double."""
-        if not setting.summed[~setting.layout.observed].all():
+        if not spec.summed[~spec.layout.observed].all():
             return None
-        said = said_at_first(setting, messages)
-        if said is None or said[said > -np.inf].min(initial=0.0) < -500.0:
+        sent = initial_messages(spec, messages)
+        if sent is None or sent[sent > -np.inf].min(initial=0.0) < -500.0:
             return None
-        tier = cls(setting, said)
+        tier = cls(spec, sent)
         return tier if tier._multiply() == DONE else None
 
     def _multiply(self) -> int:
-        lay = self.setting.layout
-        inside = products(
-            lay.scope_ptr, lay.scope_vars, lay.state_ptr, lay.message_ptr, self.setting.rho,
-            self.messages, self.product, self.zeros,
-        )  # fmt: skip
-        return DONE if inside else OUT_OF_RANGE
+        return DONE if products(self.spec.layout.scopes, self.spec.model, self.held) else OUT_OF_RANGE
 
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep with plain numbers."""
-        now, lay = self.setting, self.setting.layout
-        walk = now.schedule.passes[index]
-        return int(
-            sweep_linear(
-                lay.card,
-                lay.scope_ptr,
-                lay.scope_vars,
-                self.psi_ptr,
-                lay.state_ptr,
-                lay.message_ptr,
-                self.psi,
-                self.least,
-                self.extent,
-                now.rho,
-                walk.factors[begin:end],
-                walk.skip[begin:end],
-                now.damping,
-                now.in_logs,
-                self.fresh is not self.messages,
-                self.messages,
-                self.fresh,
-                self.product,
-                self.zeros,
-                np.empty(room_for(self.extent)),
-            )  # fmt: skip
-        )
+        now = self.spec
+        code = sweep_linear(
+            now.layout.scopes, now.model, self.scaled, self.update, self.extent,
+            *now.schedule.passes[index].piece(begin, end), self.held, np.empty(self.room),
+        )  # fmt: skip
+        return int(code)
 
     def refresh(self) -> int:
         """Swap the arrays of a flooding pass and multiply up."""
-        self.messages, self.fresh = self.fresh, self.messages
+        self.held = self.held._replace(messages=self.held.fresh, fresh=self.held.messages)
         return self._multiply()
 
     def beliefs(self, mu_var: Floats) -> tuple[float, bool]:
         """Normalise the products."""
-        lay = self.setting.layout
-        return linear_beliefs(lay.state_ptr, lay.observed, self.product, self.zeros, mu_var)
+        lay = self.spec.layout
+        return linear_beliefs(lay.state_ptr, lay.observed, self.held.product, self.held.zeros, mu_var)
 
-    def log_messages(self) -> Floats:
-        """Return logs; a message damped in logs has lost its normalisation, so it is normalised here."""
-        with np.errstate(divide="ignore"):
-            logs: Floats = np.log(self.messages)
-        if not logs.size:
-            return logs
-        starts = self.setting.layout.message_ptr[:-1]
-        logs -= np.repeat(np.log(np.add.reduceat(self.messages, starts)), np.diff(self.setting.layout.message_ptr))
-        return logs
-
-    def release(self) -> None:
-        """Let go of the scaled tables."""
-        self.psi = np.zeros(0)
+    def record(self) -> LinearRecord:
+        """Return the plain numbers."""
+        return LinearRecord(self.spec, self.held.messages)
 
 
-def _potentials(setting: Setting) -> tuple[Ints, Floats, float]:
-    """Return where each factor's scaled potentials begin, these, and the least of them that is not zero."""
-    lay = setting.layout
-    tables = (lay.table_ptr[:-1], int(lay.table_ptr[-1])) if _untie(lay, setting.rho) else (lay.cell_ptr, lay.n_cells)
-    psi = np.empty(tables[1])
-    return tables[0], psi, scaled_potentials(lay.factor_size, lay.cell_ptr, tables[0], setting.theta, setting.rho, psi)
+def _potentials(spec: SweepSpec) -> ScaledTables:
+    """Return the potentials of sums as plain numbers; factors that share cells share them here too, if they can."""
+    lay = spec.layout
+    ptr, size = (lay.table_ptr[:-1], int(lay.table_ptr[-1])) if _untie(lay, spec.rho) else (lay.cell_ptr, lay.n_cells)
+    psi = np.empty(size)
+    least = float(scaled_potentials(lay.factor_size, lay.cell_ptr, ptr, spec.theta, spec.rho, psi))
+    return ScaledTables(ptr, psi, least, float(np.log(least)))
 
 
 def _untie(layout: Layout, rho: Floats) -> bool:

@@ -24,8 +24,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.inference.base import Marginals, Problem, Task
-from beliefs.inference.messages.propagation import MessagePassing, MessageState, Start
+from beliefs.inference.base import Problem, Task
+from beliefs.inference.messages.propagation import MessagePassing, MessageState, MessageWarmStart
 from beliefs.inference.messages.rho import WORDS, Reweighting, choose_rho, improved
 from beliefs.options import MANY, check_integer, check_option
 from beliefs.typing import Floats
@@ -73,25 +73,25 @@ class TRW(MessagePassing):
         check_integer("rho_steps", self.rho_steps, 0, MANY)
 
     @property
-    def moving(self) -> bool:
+    def optimizes_rho(self) -> bool:
         """Whether the counting numbers are optimized."""
         return isinstance(self.rho, str) and self.rho == "optimized"
 
-    def counting_numbers(self, problem: Problem, warm: Start | None) -> Reweighting:
+    def counting_numbers(self, problem: Problem, warm: MessageWarmStart | None) -> Reweighting:
         """Choose or check the counting numbers; optimized ones are kept by a warm start."""
-        if self.moving and warm is not None and warm.rho_steps > 0:
+        if self.optimizes_rho and warm is not None and warm.frank_wolfe_steps > 0:
             return warm.reweighting
         return choose_rho(
-            problem.graph.layout, None if self.moving else self.rho, problem.seed, problem.graph.naming.name
+            problem.graph.layout, None if self.optimizes_rho else self.rho, problem.seed, problem.graph.naming.name
         )
 
     def upper_bound(self, state: MessageState) -> float:
         """Return the best decomposed bound met so far; any messages give one, so the least counts."""
-        best = min(self._bound_here(state), float(state.memory["bound"]))
-        if state.problem.task is Task.MARGINAL_MAP and "log z" not in state.memory:
-            state.memory["log z"] = self._log_z_bound(state.problem)  # no value of a query is larger
-            best = min(best, state.memory["log z"])
-        state.memory["bound"] = best
+        best = min(self._bound_here(state), state.least_upper)
+        if state.problem.task is Task.MARGINAL_MAP and state.log_z_upper is None:
+            state.log_z_upper = self._log_z_bound(state.problem)
+            best = min(best, state.log_z_upper)
+        state.least_upper = best
         return best
 
     def _log_z_bound(self, problem: Problem) -> float:
@@ -120,53 +120,52 @@ class TRW(MessagePassing):
         return max(apart, (upper - energy) / max(1.0, abs(energy))) if upper < np.inf else apart
 
     # -- counting numbers that move ---------------------------------------------------------------------------------
-    def init(self, problem: Problem, warm: Start | None = None) -> MessageState:
+    def init(self, problem: Problem, warm: MessageWarmStart | None = None) -> MessageState:
         """Start as all message passing does; counting numbers that have been optimized are kept."""
         state = super().init(problem, warm)
-        state.memory["bound"] = self._bound_here(state)  # messages that do not settle may end up worse than they began
-        steps = self.moving and problem.task is Task.INFER and not state.setting.schedule.forest
-        state.memory["left"] = self.rho_steps - (warm.rho_steps if warm else 0) if steps else 0
+        state.least_upper = self._bound_here(state)  # messages that do not settle may end up worse than they began
+        if self.optimizes_rho and problem.task is Task.INFER and not state.spec.schedule.forest:
+            state.frank_wolfe.left = self.rho_steps - (warm.frank_wolfe_steps if warm else 0)
         return state
 
     def step(self, state: MessageState) -> float:
         """Sweep; with ``rho="optimized"``, once the marginals have settled, take a step on rho instead of stopping."""
         residual = super().step(state)
-        if state.memory["left"] <= 0:
+        best = state.frank_wolfe
+        if best.left <= 0:
             return residual
         if residual > _SETTLED or self.verify(state) > _SETTLED:
             return max(residual, 1.0)  # the counting numbers still have steps to take
         bound = self._bound_here(state)
-        if bound < state.memory.get("bound of rho", np.inf):
-            state.memory |= {"bound of rho": bound, "messages": state.logs.messages.copy()}
-            state.memory |= {"reweighting": state.reweighting, "bound": min(bound, state.memory["bound"])}
-        state.memory["left"] -= 1
-        if state.memory["left"] > 0:
-            size = 1.0 / (self.rho_steps - state.memory["left"] + 2.0)
-            information = _information(state, super().marginals(state))
-            self._change_rho(state, improved(state.setting.layout, state.reweighting, information, size))
-        elif state.memory["reweighting"] is not state.reweighting:
-            self._change_rho(state, state.memory["reweighting"], state.memory["messages"])
+        if bound < best.bound:
+            best.bound, best.reweighting, best.messages = bound, state.reweighting, state.logs.messages.copy()
+            state.least_upper = min(bound, state.least_upper)
+        best.left -= 1
+        if best.left > 0:
+            size = 1.0 / (self.rho_steps - best.left + 2.0)
+            better = improved(state.spec.layout, state.reweighting, _information(state), size)
+            self._change_rho(state, better, state.logs.messages)
+        elif best.reweighting is not None and best.reweighting is not state.reweighting:
+            self._change_rho(state, best.reweighting, best.messages)
         return max(residual, 1.0)
 
-    def _change_rho(self, state: MessageState, reweighting: Reweighting, messages: Floats | None = None) -> None:
-        messages = state.logs.messages if messages is None else messages
-        state.reweighting = reweighting
-        state.start = messages
-        state.hold(self.tiers, replace(state.setting, rho=reweighting.rho), messages)
+    def _change_rho(self, state: MessageState, reweighting: Reweighting, messages: Floats | None) -> None:
+        state.reweighting, state.start = reweighting, messages
+        state.select_tier(self.tiers, replace(state.spec, rho=reweighting.rho), messages)
 
-    def kept(self, state: MessageState) -> Start:
+    def kept(self, state: MessageState) -> MessageWarmStart:
         """Return messages and counting numbers, and how many steps these have taken."""
-        return replace(super().kept(state), rho_steps=self.rho_steps - max(state.memory["left"], 0))
+        return replace(super().kept(state), frank_wolfe_steps=self.rho_steps - max(state.frank_wolfe.left, 0))
 
 
-def _information(state: MessageState, beliefs: Marginals) -> Floats:
+def _information(state: MessageState) -> Floats:
     r"""Return :math:`I(\mu_c) = \sum_{i \in c} H(\mu_i) - H(\mu_c)` for each factor."""
-    lay = state.setting.layout
+    lay = state.spec.layout
 
     def entropies(flat: Floats, starts: Any) -> Floats:
         terms = np.where(flat > 0, -flat * np.log(np.where(flat > 0, flat, 1.0)), 0.0)
         return np.add.reduceat(terms, starts)
 
-    of_variables = entropies(beliefs.mu_var, lay.state_ptr[:-1])
+    of_variables = entropies(state.mu_var, lay.state_ptr[:-1])
     together = np.bincount(lay.edge_factor, weights=of_variables[lay.scope_vars], minlength=lay.n_factors)
-    return np.maximum(together - entropies(beliefs.mu_factor, lay.table_ptr[:-1]), 0.0)
+    return np.maximum(together - entropies(state.tier.tables(state.mu_var), lay.table_ptr[:-1]), 0.0)

@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, kernel, linear_kernel
+from beliefs.kernels.adjoints.structures import Adjoints
+from beliefs.kernels.messages.pairwise.structures import PairTables
 from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES
 from beliefs.kernels.primitives.memory import address, get, put, stack_memory
 from beliefs.typing import Floats, Ints
 
 __all__ = [
-    "back_pair_beliefs",
-    "back_row_beliefs",
+    "adjoint_pair_beliefs",
+    "adjoint_row_beliefs",
     "largest_held_adjoint",
     "pair_beliefs",
     "single_beliefs",
@@ -54,19 +56,16 @@ def write_belief(states: int, share: float, cu: Any, cv: Any, tables: Any, k: in
 
 @linear_kernel
 def pair_beliefs(
-    u: Ints,
-    v: Ints,
-    at: Ints,
-    psi: Floats,
+    pairs: PairTables,
+    width: int,
     factors: Ints,
     table_ptr: Ints,
-    states: int,
-    width: int,
     product: Floats,
     messages: Floats,
     mu_factor: Floats,
 ) -> None:
     """Write the belief of each edge to its factor's place in ``mu_factor``. Cost: three passes over the table."""
+    states, u, v, at, psi = pairs.states, pairs.u, pairs.v, pairs.at, pairs.psi
     cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
     beliefs, sent, tables, out = address(product), address(messages), address(psi), address(mu_factor)
     for e in range(u.size):
@@ -107,8 +106,8 @@ def single_beliefs(
 
 
 @linear_kernel
-def back_row_beliefs(states: int, width: int, mu_var: Floats, bar_var: Floats, total: Floats) -> None:
-    """Add ``mu * (bar - mu @ bar)`` of each variable to its row of ``total``; of the log ratio if ``width`` is 1.
+def adjoint_row_beliefs(states: int, width: int, mu_var: Floats, bar_var: Floats, variable: Floats) -> None:
+    """Add ``mu * (bar - mu @ bar)`` of each variable to its row of ``variable``; of the log ratio if ``width`` is 1.
 
     Where ``mu`` is 0, ``bar`` may be infinite.
     """
@@ -120,29 +119,28 @@ def back_row_beliefs(states: int, width: int, mu_var: Floats, bar_var: Floats, t
         for x in range(states):
             s = v * states + x
             if mu_var[s] > 0.0 and (width > 1 or x == 1):
-                total[v if width == 1 else v * width + x] += mu_var[s] * (bar_var[s] - mean)
+                variable[v if width == 1 else v * width + x] += mu_var[s] * (bar_var[s] - mean)
 
 
 @linear_kernel
-def back_pair_beliefs(
-    u: Ints,
-    v: Ints,
+def adjoint_pair_beliefs(
+    pairs: PairTables,
+    width: int,
+    rho: Floats,
     factors: Ints,
     table_ptr: Ints,
     cell_ptr: Ints,
-    rho: Floats,
-    states: int,
-    width: int,
     mu_factor: Floats,
     bar_factor: Floats,
-    total: Floats,
-    kept: Floats,
+    adjoints: Adjoints,
     grad: Floats,
 ) -> None:
-    """Go back through the beliefs of edges: see :func:`beliefs.kernels.adjoints.messages.back_beliefs`.
+    """Go back through the beliefs of edges: see :func:`beliefs.kernels.adjoints.messages.adjoint_beliefs`.
 
     ``rho`` has one number an edge, or is empty: ones. ``grad (n_cells,)`` gets ``nu / rho``.
     """
+    states, u, v = pairs.states, pairs.u, pairs.v
+    of_variable, of_message = adjoints.variable, adjoints.message
     across, down = stack_memory(_ROOM), stack_memory(_ROOM)
     mu, bar, out = address(mu_factor), address(bar_factor), address(grad)
     for e in range(u.size):
@@ -166,10 +164,10 @@ def back_pair_beliefs(
         for x in range(states):
             if width > 1 or x == 1:
                 place = 0 if width == 1 else x
-                total[u[e] * width + place] += get(across, x)
-                total[v[e] * width + place] += get(down, x)
-                kept[2 * e * width + place] -= get(across, x)
-                kept[(2 * e + 1) * width + place] -= get(down, x)
+                of_variable[u[e] * width + place] += get(across, x)
+                of_variable[v[e] * width + place] += get(down, x)
+                of_message[2 * e * width + place] -= get(across, x)
+                of_message[(2 * e + 1) * width + place] -= get(down, x)
 
 
 @linear_kernel
@@ -191,12 +189,13 @@ def table_gradients(cells: Ints, states: int, psi: Floats, rho: Floats, bar: Flo
 
 
 @linear_kernel
-def largest_held_adjoint(u: Ints, v: Ints, rho: Floats, width: int, total: Floats, kept: Floats) -> float:
-    """Return the largest ``abs(kept + rho * total)``; ``rho`` may be empty: ones."""
+def largest_held_adjoint(pairs: PairTables, width: int, rho: Floats, adjoints: Adjoints) -> float:
+    """Return the largest adjoint of a message, ``abs(message + rho * variable)``; ``rho`` may be empty: ones."""
+    u, v, of_variable, of_message = pairs.u, pairs.v, adjoints.variable, adjoints.message
     largest = 0.0
     for e in range(u.size):
         weight = rho[e] if rho.size > 0 else 1.0
         for x in range(width):
-            largest = max(largest, abs(kept[2 * e * width + x] + weight * total[u[e] * width + x]))
-            largest = max(largest, abs(kept[(2 * e + 1) * width + x] + weight * total[v[e] * width + x]))
+            largest = max(largest, abs(of_message[2 * e * width + x] + weight * of_variable[u[e] * width + x]))
+            largest = max(largest, abs(of_message[(2 * e + 1) * width + x] + weight * of_variable[v[e] * width + x]))
     return largest

@@ -14,7 +14,7 @@ its second part is :math:`\kappa s_u m_u`, and since :math:`c_u \cdot \psi (g_v 
 of the size of g, and g is made to sum to zero first (by a multiple of m): where it is all rounding, as at variables
 without a label between zero tables, what is left of its sum would otherwise pass for the scale.
 
-Rows are as in the forward kernels; adjoints (``total`` of variables, ``kept`` of messages, see
+Rows are as in the forward kernels; adjoints (of variables and of messages, see
 :mod:`beliefs.kernels.adjoints.messages`) have zero in their padding.
 """
 
@@ -25,7 +25,15 @@ from functools import cache
 from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
-from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES, ask_for, fill_mask, logs_and_powers, plain_products
+from beliefs.kernels.adjoints.structures import Adjoints, Ranks
+from beliefs.kernels.messages.pairwise.structures import PairTables
+from beliefs.kernels.messages.pairwise.sweep import (
+    LARGEST_STATES,
+    fill_mask,
+    logs_and_powers,
+    plain_products,
+    prefetch_table,
+)
 from beliefs.kernels.primitives.memory import address, get, onward, prefetch, put, stack_memory
 from beliefs.kernels.primitives.simd import (
     add4,
@@ -40,13 +48,13 @@ from beliefs.kernels.primitives.simd import (
     subtract4,
     total4,
 )
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Floats
 
-__all__ = ["add_waiting", "back_sweep"]
+__all__ = ["add_waiting", "adjoint_sweep"]
 
 _ROOM = LARGEST_STATES + 40
 _BOTH = 2 * _ROOM
-_AHEAD = 512  # doubles: how far ahead tables are asked for
+_AHEAD = 512  # doubles: how far ahead tables are prefetched
 _LEAST = 1e-30  # so that kappa is not zero
 
 
@@ -76,7 +84,7 @@ def add_outers(
 ) -> None:
     """Do :func:`add_outer` for ``count`` times four vectors, at ``place``, ``place + apart``, ...; table read once.
 
-    The table at ``soon`` is asked for meanwhile; -1: none.
+    The table at ``soon`` is prefetched meanwhile; -1: none.
     """
     for x in range(0, width, 4):
         if soon >= 0:
@@ -105,47 +113,40 @@ def add_outers(
 
 
 @linear_kernel
-def add_waiting(n_edges: int, states: int, count: int, ranks: Floats, grad: Floats) -> None:
-    """Add what ``count`` passes of :func:`back_sweep` have put aside to the adjoints of tables."""
+def add_waiting(n_edges: int, states: int, ranks: Ranks, grad: Floats) -> None:
+    """Add what ``slot`` passes of :func:`adjoint_sweep` have put aside to the adjoints of tables."""
     width = (states + 3) // 4 * 4
-    stored, out = address(ranks), address(grad)
+    stored, out = address(ranks.vectors), address(grad)
     for e in range(n_edges):
-        add_outers(states, width, e * states * states, out, -1, count, stored, e * 4 * width, n_edges * 4 * width)
+        add_outers(states, width, e * states * states, out, -1, ranks.slot, stored, e * 4 * width, n_edges * 4 * width)
 
 
 @cache
-def back_sweep(constant: int) -> Callable[..., None]:
+def adjoint_sweep(constant: int) -> Callable[..., None]:
     """Return the way back for rows of ``constant`` entries, known to the compiler; 0 for any."""
 
     @linear_kernel
     def sweep(
-        u: Ints,
-        v: Ints,
-        at: Ints,
-        psi: Floats,
+        pairs: PairTables,
         rho: Floats,
-        begin: int,
-        end: int,
         stride: int,
-        states: int,
         old: Floats,
         new: Floats,
         product: Floats,
-        total: Floats,
-        kept: Floats,
+        adjoints: Adjoints,
         grad: Floats,
-        slot: int,
-        depth: int,
-        ranks: Floats,
+        ranks: Ranks,
     ) -> None:
-        """Go back over edges ``begin, begin + stride, ...`` up to ``end``, in the order opposite to the sweep's.
+        """Go back over all edges, with ``stride`` 1 or -1: the opposite of the sweep's.
 
         ``old`` and ``new`` are the messages before and after the pass; ``product`` becomes what it was before it;
         ``rho`` may be empty: ones. The adjoint of ``psi`` is added to ``grad`` (like it). With ``depth > 0`` (tables of
-        their own only) the vectors it is made of wait in ``ranks (depth, edges, 4, width)``, those of this pass at
-        ``slot``, and are added in the last of ``depth`` passes: large tables are not read and written so often. Cost:
-        8 K^2 flops an edge, twice those of the way forward; ``psi`` is read once.
+        their own only) the vectors it is made of wait in ``ranks``, those of this pass at ``slot``, and are added in
+        the last of ``depth`` passes: large tables are not read and written so often. Cost: 8 K^2 flops an edge, twice
+        those of the way forward; ``psi`` is read once.
         """
+        states, u, v, at = pairs.states, pairs.u, pairs.v, pairs.at
+        slot, depth = ranks.slot, ranks.depth
         width = constant if constant > 0 else (states + 3) // 4 * 4
         padded = (2 * width + 15) // 16 * 16
         cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
@@ -157,22 +158,24 @@ def back_sweep(constant: int) -> Callable[..., None]:
         ratios, logs, powers = stack_memory(_BOTH), stack_memory(_BOTH), stack_memory(_BOTH)
         for x in range(padded):
             put(ratios, x, 1.0)
-        tables, beliefs, before, after = address(psi), address(product), address(old), address(new)
-        sums, own, out, stored = address(total), address(kept), address(grad), address(ranks)
+        tables, beliefs, before, after = address(pairs.psi), address(product), address(old), address(new)
+        sums, own = address(adjoints.variable), address(adjoints.message)
+        out, stored = address(grad), address(ranks.vectors)
         apart, adding = u.size * 4 * width, slot == depth - 1 or depth == 0
         own_tables, plain = at.size == 0, rho.size == 0
         ahead = max(1, _AHEAD // (states * states)) * stride
         zero, one = fill4(0.0), fill4(1.0)
+        begin, end = (0, u.size) if stride > 0 else (u.size - 1, -1)
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
             mv = mu + width
             table = e * states * states if own_tables else at[e]
             if own_tables:
                 if depth == 0:
-                    ask_for(out, e + ahead, u.size, states * states)
+                    prefetch_table(out, e + ahead, u.size, states * states)
                 if depth > 0:
                     for d in range(0 if adding else slot, slot + 1):
-                        ask_for(onward(stored, d * apart), e + ahead, u.size, 4 * width)
+                        prefetch_table(onward(stored, d * apart), e + ahead, u.size, 4 * width)
             power = 1.0 if plain else rho[e]
             weight = fill4(power)
             # cavities, and the reciprocals of new messages in qu and qv; one division serves both

@@ -14,12 +14,27 @@ are needed there.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from beliefs.kernels._jit import kernel, linear_kernel
 from beliefs.kernels.messages.scaled import SPAN
+from beliefs.kernels.messages.structures import ScaledTables
 from beliefs.typing import Floats, Ints
 
-__all__ = ["scaled_back"]
+__all__ = ["AdjointScratch", "scaled_adjoint"]
+
+
+class AdjointScratch(NamedTuple):
+    """What goes into the way back through one factor, what comes out of it, and working space; all ``(arity, K)``."""
+
+    incoming: Floats  # log cavities
+    sent: Floats  # the new messages as probabilities; 1 for those that were not sent
+    bar: Floats  # the adjoints of their logs; 0 for those that were not sent
+    back: Floats  # what the cavities get
+    linear: Floats  # cavities as plain numbers, scaled
+    q: Floats  # see the formula
+    parts: Floats  # (arity,) a product for each axis
+    digit: Ints  # (arity,) the present cell
 
 
 @linear_kernel
@@ -39,11 +54,11 @@ def row_products(sizes: Ints, digit: Ints, linear: Floats, q: Floats, parts: Flo
 
 
 @kernel  # as add_row: what writes arrays beside those it reads must not be free to round in two ways
-def write_quotients(n: int, scale: float, bar: Floats, said: Floats, q: Floats) -> None:
-    """Write ``q = scale * bar / said`` where there is something to divide."""
+def write_quotients(n: int, scale: float, bar: Floats, sent: Floats, q: Floats) -> None:
+    """Write ``q = scale * bar / sent`` where there is something to divide."""
     for x in range(n):
-        if bar[x] != 0.0 and said[x] > 0.0:
-            q[x] = scale * bar[x] / said[x]
+        if bar[x] != 0.0 and sent[x] > 0.0:
+            q[x] = scale * bar[x] / sent[x]
 
 
 @kernel
@@ -70,29 +85,16 @@ def next_row(sizes: Ints, digit: Ints) -> None:
 
 
 @linear_kernel
-def scaled_back(
-    psi: Floats,
-    at: int,
-    log_least: float,
-    weight: float,
-    sizes: Ints,
-    incoming: Floats,
-    said: Floats,
-    bar: Floats,
-    linear: Floats,
-    q: Floats,
-    parts: Floats,
-    digit: Ints,
-    back: Floats,
-    grad: Floats,
+def scaled_adjoint(
+    scaled: ScaledTables, f: int, weight: float, sizes: Ints, work: AdjointScratch, grad: Floats
 ) -> bool:
     """Add ``t / weight`` to ``grad`` and its marginals, without the term of the axis itself, to ``back (arity, K)``.
 
-    ``incoming`` are the log cavities, ``said`` the new messages as probabilities, ``bar`` the adjoints of their logs,
-    zero for those that were not sent; all ``(arity, K)``. ``linear``, ``q``, ``parts`` and ``digit`` are working space.
-    False, with nothing added, if the range is too large for a double. Cost: two passes over ``psi``.
+    False, with nothing added, if the range is too large for a double. Cost: two passes over the table of factor ``f``.
     """
-    arity, span, n_rows = sizes.size, -log_least, 1
+    psi, at, incoming, back = scaled.psi, scaled.ptr[f], work.incoming, work.back
+    linear, q, parts, digit = work.linear, work.q, work.parts, work.digit
+    arity, span, n_rows = sizes.size, -scaled.log_least, 1
     for a in range(arity):
         low, high = math.inf, -math.inf
         for x in range(sizes[a]):
@@ -121,10 +123,10 @@ def scaled_back(
     for a in range(arity):
         both = 0.0
         for x in range(sizes[a]):
-            both += linear[a, x] * said[a, x]
+            both += linear[a, x] * work.sent[a, x]
         if not both > 0.0:
             return False
-        write_quotients(sizes[a], both / mass, bar[a], said[a], q[a])
+        write_quotients(sizes[a], both / mass, work.bar[a], work.sent[a], q[a])
     outer, to_last = q[last, :k], back[last, :k]
     over = 1.0 / weight
     for row in range(n_rows):

@@ -21,8 +21,10 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel
+from beliefs.kernels.layout import Scopes
 from beliefs.kernels.messages.contraction import spread_log
 from beliefs.kernels.messages.log import cavity, widest_scope
+from beliefs.kernels.messages.structures import LogSums, Reweighted
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["assess_factors", "factor_beliefs", "variable_beliefs"]
@@ -59,27 +61,27 @@ def variable_beliefs(
 
 @kernel
 def belief_table(
-    card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, state_ptr: Ints, msg_ptr: Ints, theta: Floats,
-    rho: Floats, messages: Floats, finite: Floats, zeros: Ints, f: int, vector: Floats, spread: Floats, belief: Floats,
-) -> tuple[float, float]:  # fmt: skip
+    f: int, scopes: Scopes, model: Reweighted, sums: LogSums, vector: Floats, spread: Floats, belief: Floats
+) -> tuple[float, float]:
     """Write ``exp(T - max T)`` of factor ``f``, not normalised, to ``belief``; return ``max T`` and the sum.
 
-    Scratch: ``vector`` (largest cardinality), ``spread`` (room of :func:`.messages.widest_scope`).
+    Scratch: ``vector`` (largest cardinality), ``spread`` (room of :func:`beliefs.kernels.messages.log.widest_scope`).
     """
-    first = scope_ptr[f]
+    card = scopes.card
+    first, cells = scopes.scope_ptr[f], scopes.cell_ptr[f]
     spread[0] = 0.0
     begin, length = 0, 1
-    for e in range(first, scope_ptr[f + 1]):
-        v = scope_vars[e]
+    for e in range(first, scopes.scope_ptr[f + 1]):
+        v = scopes.scope_vars[e]
         for x in range(card[v]):
-            s = state_ptr[v] + x
-            vector[x] = cavity(finite[s], zeros[s], messages[msg_ptr[e] + x])
+            s = scopes.state_ptr[v] + x
+            vector[x] = cavity(sums.finite[s], sums.zeros[s], sums.messages[model.message_ptr[e] + x])
         ahead = begin + length
         spread_log(spread[begin:ahead], vector[: card[v]], spread[ahead : ahead + length * card[v]])
         begin, length = ahead, length * card[v]
     top, total = -math.inf, 0.0
     for k in range(length):
-        belief[k] = theta[cell_ptr[f] + k] / rho[f] + spread[begin + k]
+        belief[k] = model.theta[cells + k] / model.rho[f] + spread[begin + k]
         top = max(top, belief[k])
     if top == -math.inf:
         return top, 0.0
@@ -90,19 +92,13 @@ def belief_table(
 
 
 @kernel
-def factor_beliefs(
-    card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, table_ptr: Ints, state_ptr: Ints, msg_ptr: Ints,
-    theta: Floats, rho: Floats, messages: Floats, finite: Floats, zeros: Ints, mu_factor: Floats,
-) -> bool:  # fmt: skip
+def factor_beliefs(scopes: Scopes, table_ptr: Ints, model: Reweighted, sums: LogSums, mu_factor: Floats) -> bool:
     """Write the beliefs of factors, one after the other; False if one has no state. Cost: about twice the cells."""
-    _, largest, _, room = widest_scope(card, scope_ptr, scope_vars)
+    _, largest, _, room = widest_scope(scopes.card, scopes.scope_ptr, scopes.scope_vars)
     vector, spread = np.empty(largest), np.empty(room)
-    for f in range(cell_ptr.size):
+    for f in range(scopes.cell_ptr.size):
         belief = mu_factor[table_ptr[f] : table_ptr[f + 1]]
-        top, total = belief_table(
-            card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, rho, messages, finite, zeros, f, vector,
-            spread, belief,
-        )  # fmt: skip
+        top, total = belief_table(f, scopes, model, sums, vector, spread, belief)
         if top == -math.inf:
             return False
         for k in range(belief.size):
@@ -112,18 +108,18 @@ def factor_beliefs(
 
 @kernel
 def assess_factors(
-    card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, state_ptr: Ints, msg_ptr: Ints, observed: Bools,
-    theta: Floats, rho: Floats, messages: Floats, finite: Floats, zeros: Ints, mu_var: Floats,
-) -> tuple[float, float]:  # fmt: skip
+    scopes: Scopes, observed: Bools, model: Reweighted, sums: LogSums, mu_var: Floats
+) -> tuple[float, float]:
     """Return the value of the messages, ``-inf`` if a belief is empty, and the largest disagreement of two beliefs.
 
     A factor's belief of a variable, summed out of its table, is compared with the variable's own in ``mu_var``. Cost:
     cells, once for each of a factor's variables, and an exponential a cell. Numerics: each beta is lowered by its
     log-sum-exp, which then counts once in the value instead of once for each factor around and as often against it.
     """
-    _, largest, cells, room = widest_scope(card, scope_ptr, scope_vars)
+    card, state_ptr, finite, zeros = scopes.card, scopes.state_ptr, sums.finite, sums.zeros
+    _, largest, cells, room = widest_scope(card, scopes.scope_ptr, scopes.scope_vars)
     vector, spread, belief = np.empty(largest), np.empty(room), np.empty(cells)
-    centred = np.zeros(finite.size)
+    centred = LogSums(sums.messages, np.zeros(finite.size), zeros)
     value, apart = 0.0, 0.0
     for v in range(card.size):
         if observed[v]:
@@ -139,22 +135,19 @@ def assess_factors(
                 total += math.exp(finite[s] - top)
         level = top + math.log(total)
         for s in range(state_ptr[v], state_ptr[v + 1]):
-            centred[s] = finite[s] - level
+            centred.finite[s] = finite[s] - level
         value += level
-    for f in range(cell_ptr.size):
-        top, total = belief_table(
-            card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, rho, messages, centred, zeros, f, vector,
-            spread, belief,
-        )  # fmt: skip
+    for f in range(scopes.cell_ptr.size):
+        top, total = belief_table(f, scopes, model, centred, vector, spread, belief)
         if top == -math.inf:
             return top, apart
-        value += rho[f] * (top + math.log(total))
+        value += model.rho[f] * (top + math.log(total))
         size = 1
-        for e in range(scope_ptr[f], scope_ptr[f + 1]):
-            size *= card[scope_vars[e]]
+        for e in range(scopes.scope_ptr[f], scopes.scope_ptr[f + 1]):
+            size *= card[scopes.scope_vars[e]]
         inner = size
-        for e in range(scope_ptr[f], scope_ptr[f + 1]):
-            v = scope_vars[e]
+        for e in range(scopes.scope_ptr[f], scopes.scope_ptr[f + 1]):
+            v = scopes.scope_vars[e]
             inner //= card[v]
             apart = max(apart, _disagreement(belief, size, inner, total, mu_var, state_ptr[v], card[v], vector))
     return value, apart

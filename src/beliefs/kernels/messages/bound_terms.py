@@ -11,8 +11,10 @@ from __future__ import annotations
 import math
 
 from beliefs.kernels._jit import kernel
+from beliefs.kernels.layout import Scopes
+from beliefs.kernels.messages.structures import Reweighted
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Floats
 
 __all__ = ["factor_terms", "log_power", "pair_terms"]
 
@@ -120,15 +122,9 @@ def _best(values: Floats, messages: Floats, m: int, beta: Floats, b: int, card: 
 
 @kernel
 def pair_terms(
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
-    state_ptr: Ints,
-    msg_ptr: Ints,
-    theta: Floats,
+    scopes: Scopes,
+    model: Reweighted,
     tau: Floats,
-    rho: Floats,
     parent: Floats,
     messages: Floats,
     beta: Floats,
@@ -136,24 +132,26 @@ def pair_terms(
     cells: Floats,
     work: Floats,
 ) -> float:
-    """Return the terms of all factors of two variables. Cost: their cells, for each variable that they hang from."""
+    """Return the terms of all factors of two variables. Cost: their cells, for each variable that they hang from.
+
+    ``cavity``, ``cells`` and ``work`` are working space for the largest table.
+    """
+    card, state_ptr, message_ptr = scopes.card, scopes.state_ptr, model.message_ptr
     total = 0.0
-    for f in range(cell_ptr.size):
-        e, start = scope_ptr[f], cell_ptr[f]
-        if scope_ptr[f + 1] - e != 2:
+    for f in range(scopes.cell_ptr.size):
+        e, start = scopes.scope_ptr[f], scopes.cell_ptr[f]
+        if scopes.scope_ptr[f + 1] - e != 2:
             continue
-        u, v, scale = scope_vars[e], scope_vars[e + 1], 1.0 / rho[f]
-        zeros = _cavity(messages, msg_ptr[e + 1], beta, state_ptr[v], card[v], cavity)
+        u, v, scale = scopes.scope_vars[e], scopes.scope_vars[e + 1], 1.0 / model.rho[f]
+        zeros = _cavity(messages, message_ptr[e + 1], beta, state_ptr[v], card[v], cavity)
         if parent[e] > 0.0:
-            _rows(theta, start, scale, card[u], card[v], cavity, tau[v], cells, work)
-            total += parent[e] * _best(cells, messages, msg_ptr[e], beta, state_ptr[u], card[u])
-        zeros |= _cavity(messages, msg_ptr[e], beta, state_ptr[u], card[u], cavity)
+            _rows(model.theta, start, scale, card[u], card[v], cavity, tau[v], cells, work)
+            total += parent[e] * _best(cells, messages, message_ptr[e], beta, state_ptr[u], card[u])
+        zeros |= _cavity(messages, message_ptr[e], beta, state_ptr[u], card[u], cavity)
         if parent[e + 1] > 0.0:
-            _columns(theta, start, scale, card[u], card[v], cavity, tau[u], cells, work)
-            total += parent[e + 1] * _best(cells, messages, msg_ptr[e + 1], beta, state_ptr[v], card[v])
-        if zeros and _unproved_zero(
-            card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, messages, beta, f
-        ):
+            _columns(model.theta, start, scale, card[u], card[v], cavity, tau[u], cells, work)
+            total += parent[e + 1] * _best(cells, messages, message_ptr[e + 1], beta, state_ptr[v], card[v])
+        if zeros and _unproved_zero(f, scopes, model, messages, beta):
             return math.inf
     return total
 
@@ -162,33 +160,23 @@ def pair_terms(
 
 
 @kernel
-def _unproved_zero(
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
-    state_ptr: Ints,
-    msg_ptr: Ints,
-    theta: Floats,
-    messages: Floats,
-    beta: Floats,
-    f: int,
-) -> bool:
+def _unproved_zero(f: int, scopes: Scopes, model: Reweighted, messages: Floats, beta: Floats) -> bool:
     """Whether a message of a factor is ``-inf`` although the factor and the other variables allow that state."""
+    card, scope_ptr, scope_vars = scopes.card, scopes.scope_ptr, scopes.scope_vars
     size = 1
     for e in range(scope_ptr[f], scope_ptr[f + 1]):
         size *= card[scope_vars[e]]
     for k in range(size):
-        if theta[cell_ptr[f] + k] == -math.inf:
+        if model.theta[scopes.cell_ptr[f] + k] == -math.inf:
             continue
         excluded, own, rest = 0, False, k
         for e in range(scope_ptr[f + 1] - 1, scope_ptr[f] - 1, -1):
             v = scope_vars[e]
             x = rest % card[v]
             rest //= card[v]
-            if beta[state_ptr[v] + x] == -math.inf:
+            if beta[scopes.state_ptr[v] + x] == -math.inf:
                 excluded += 1
-                own = messages[msg_ptr[e] + x] == -math.inf
+                own = messages[model.message_ptr[e] + x] == -math.inf
         if excluded == 1 and own:
             return True
     return False
@@ -223,14 +211,13 @@ def _reduce_along(cells: Floats, outer: int, card: int, inner: int, tau: float) 
 
 
 @kernel
-def _reduce_others(
-    card: Ints, scope_vars: Ints, first: int, last: int, tau: Floats, kept: int, cells: Floats, size: int
-) -> None:
+def _reduce_others(scopes: Scopes, f: int, kept: int, tau: Floats, cells: Floats, size: int) -> None:
     """Power-sum out all axes but that of edge ``kept``, in place: the summed ones first, then the maximised."""
+    card = scopes.card
     for maximised in (False, True):
         outer, inner = 1, size
-        for e in range(first, last):
-            v = scope_vars[e]
+        for e in range(scopes.scope_ptr[f], scopes.scope_ptr[f + 1]):
+            v = scopes.scope_vars[e]
             if e != kept and maximised and tau[v] != 0.0:  # summed out already
                 continue
             inner //= card[v]
@@ -243,15 +230,9 @@ def _reduce_others(
 
 @kernel
 def factor_terms(
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
-    state_ptr: Ints,
-    msg_ptr: Ints,
-    theta: Floats,
+    scopes: Scopes,
+    model: Reweighted,
     tau: Floats,
-    rho: Floats,
     parent: Floats,
     messages: Floats,
     beta: Floats,
@@ -262,27 +243,27 @@ def factor_terms(
     """Return the terms of all factors of other than two variables; of constants, the constants.
 
     The full belief is built once. It contains ``beta_j - message_j``, which the reduction of the other axes does not
-    see; so what is subtracted afterwards is ``beta_j``. Cost: arity times cells.
+    see; so what is subtracted afterwards is ``beta_j``. ``cavity``, ``cells`` and ``work`` are working space for the
+    largest table. Cost: arity times cells.
     """
+    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
     total = 0.0
-    for f in range(cell_ptr.size):
-        first, last = scope_ptr[f], scope_ptr[f + 1]
+    for f in range(scopes.cell_ptr.size):
+        first, last = scopes.scope_ptr[f], scopes.scope_ptr[f + 1]
         if last - first == 2:
             continue
         size = 1
         for e in range(first, last):
             size *= card[scope_vars[e]]
         for k in range(size):
-            cells[k] = theta[cell_ptr[f] + k] / rho[f]
+            cells[k] = model.theta[scopes.cell_ptr[f] + k] / model.rho[f]
         outer, zeros = 1, False
         for e in range(first, last):
             v = scope_vars[e]
-            zeros |= _cavity(messages, msg_ptr[e], beta, state_ptr[v], card[v], cavity)
+            zeros |= _cavity(messages, model.message_ptr[e], beta, state_ptr[v], card[v], cavity)
             _add_along(cells, outer, card[v], size // (outer * card[v]), cavity)
             outer *= card[v]
-        if zeros and _unproved_zero(
-            card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, messages, beta, f
-        ):
+        if zeros and _unproved_zero(f, scopes, model, messages, beta):
             return math.inf
         if first == last:
             total += cells[0]
@@ -291,6 +272,6 @@ def factor_terms(
                 v = scope_vars[e]
                 for k in range(size):
                     work[k] = cells[k]
-                _reduce_others(card, scope_vars, first, last, tau, e, work, size)
+                _reduce_others(scopes, f, e, tau, work, size)
                 total += parent[e] * _best(work, beta, state_ptr[v], beta, state_ptr[v], card[v])
     return total

@@ -7,7 +7,7 @@ import math
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Floats
 
-__all__ = ["normalise", "relaxation", "settle", "turns_of"]
+__all__ = ["damp", "normalise", "relaxation", "turns_of"]
 
 
 @twofold_kernel
@@ -55,11 +55,11 @@ def raise_to(log_message: Floats, floor: float) -> None:
 
 
 @twofold_kernel
-def settle(old: Floats, new: Floats, damping: float, in_logs: bool, floor: float, summed: bool) -> None:
-    """Mix a normalised log message with the old one, normalise, and keep it above the floor."""
-    if damping > 0.0:
+def damp(old: Floats, new: Floats, share: float, in_logs: bool, floor: float, summed: bool) -> None:
+    """Mix a normalised log message with a share of the old one, normalise, and keep it above the floor."""
+    if share > 0.0:
         for x in range(new.size):
-            new[x] = damped(old[x], new[x], damping, in_logs)
+            new[x] = damped(old[x], new[x], share, in_logs)
         normalise(new, summed)
     raise_to(new, floor)
 
@@ -68,7 +68,7 @@ def settle(old: Floats, new: Floats, damping: float, in_logs: bool, floor: float
 def turns_of(arity: int, rho: float) -> int:
     """Return in how many turns a factor sends: all its messages at once, or one after the other.
 
-    With a counting number below 1 its messages hear each other: sent at once, an error comes back
+    With a counting number below 1 its messages depend on each other: sent at once, an error comes back
     ``-(1 - rho) (arity - 1)`` times, and from three variables on may grow. One after the other (Gauss-Seidel) it
     shrinks.
     """
@@ -77,7 +77,7 @@ def turns_of(arity: int, rho: float) -> int:
 
 @twofold_kernel
 def relaxation(arity: int, rho: float) -> float:
-    """Return the share of a new message that flooding takes, so that what is said in :func:`turns_of` cancels.
+    """Return the share of a new message that flooding takes, so that what :func:`turns_of` describes cancels.
 
     All messages are sent at once there, so they move ``1 / (1 + (arity - 1)(1 - rho))`` of the way.
     """

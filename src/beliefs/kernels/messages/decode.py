@@ -16,7 +16,9 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.kernels.messages.log import TIE, cavity, widest_scope
+from beliefs.kernels.messages.structures import LogSums, Reweighted
 from beliefs.typing import Floats, Ints
 
 __all__ = ["best_states", "decode_in_order"]
@@ -37,23 +39,16 @@ def best_states(state_ptr: Ints, finite: Floats, zeros: Ints, variables: Ints, s
 def conditional_gain(
     f: int,
     place: int,
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
-    state_ptr: Ints,
-    msg_ptr: Ints,
-    theta: Floats,
-    weight: float,
-    messages: Floats,
-    finite: Floats,
-    zeros: Ints,
+    scopes: Scopes,
+    model: Reweighted,
+    sums: LogSums,
     states: Ints,
     digit: Ints,
     gain: Floats,
 ) -> None:
     """Write the bracket of the module's formula for factor ``f`` and each state of the variable at axis ``place``."""
-    first, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
+    card, scope_vars = scopes.card, scopes.scope_vars
+    first, arity = scopes.scope_ptr[f], scopes.scope_ptr[f + 1] - scopes.scope_ptr[f]
     gain[: card[scope_vars[first + place]]] = -math.inf
     for a in range(arity):  # decided variables stand still, open ones run
         digit[a] = max(states[scope_vars[first + a]], 0)
@@ -64,9 +59,9 @@ def conditional_gain(
             v = scope_vars[first + a]
             cell = cell * card[v] + digit[a]
             if a != place and states[v] < 0:
-                s = state_ptr[v] + digit[a]
-                extra += cavity(finite[s], zeros[s], messages[msg_ptr[first + a] + digit[a]])
-        reached = theta[cell_ptr[f] + cell] / weight + extra
+                s, m = scopes.state_ptr[v] + digit[a], model.message_ptr[first + a] + digit[a]
+                extra += cavity(sums.finite[s], sums.zeros[s], sums.messages[m])
+        reached = model.theta[scopes.cell_ptr[f] + cell] / model.rho[f] + extra
         gain[digit[place]] = max(gain[digit[place]], reached)
         going = False
         for a in range(arity - 1, -1, -1):
@@ -82,27 +77,13 @@ def conditional_gain(
 
 @twofold_kernel
 def decode_in_order(
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
-    state_ptr: Ints,
-    var_ptr: Ints,
-    var_edges: Ints,
-    edge_factor: Ints,
-    msg_ptr: Ints,
-    theta: Floats,
-    rho: Floats,
-    messages: Floats,
-    finite: Floats,
-    zeros: Ints,
-    order: Ints,
-    states: Ints,
+    scopes: Scopes, adjacency: Adjacency, model: Reweighted, sums: LogSums, order: Ints, states: Ints
 ) -> None:
     """Decide the variables of all factors, in the ``order`` of factors; ``states`` comes in as -1 where open.
 
     Variables in no factor get state 0. Cost: arity times cells.
     """
+    card, scope_ptr, scope_vars, rho = scopes.card, scopes.scope_ptr, scopes.scope_vars, model.rho
     widest, largest, _, _ = widest_scope(card, scope_ptr, scope_vars)
     digit = np.empty(widest, np.int64)
     gain, score = np.empty(largest), np.empty(largest)
@@ -112,22 +93,19 @@ def decode_in_order(
             if states[v] >= 0:
                 continue
             score[: card[v]] = 0.0
-            for i in range(var_ptr[v], var_ptr[v + 1]):
-                edge = var_edges[i]
-                f = edge_factor[edge]
+            for i in range(adjacency.var_ptr[v], adjacency.var_ptr[v + 1]):
+                edge = adjacency.var_edges[i]
+                f = adjacency.edge_factor[edge]
                 fixed = False
                 for other in range(scope_ptr[f], scope_ptr[f + 1]):
                     fixed = fixed or states[scope_vars[other]] >= 0
                 if fixed:
-                    conditional_gain(
-                        f, edge - scope_ptr[f], card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta,
-                        rho[f], messages, finite, zeros, states, digit, gain,
-                    )  # fmt: skip
+                    conditional_gain(f, edge - scope_ptr[f], scopes, model, sums, states, digit, gain)
                     for x in range(card[v]):
                         score[x] += rho[f] * gain[x]
                 else:
                     for x in range(card[v]):
-                        score[x] += rho[f] * messages[msg_ptr[edge] + x]
+                        score[x] += rho[f] * sums.messages[model.message_ptr[edge] + x]
             best = 0
             for x in range(1, card[v]):
                 if score[x] > score[best] + TIE:

@@ -38,68 +38,53 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel
+from beliefs.kernels.layout import Scopes
 from beliefs.kernels.messages.bound_terms import factor_terms, log_power, pair_terms
-from beliefs.typing import Floats, Ints
+from beliefs.kernels.messages.structures import Reweighted
+from beliefs.typing import Floats
 
 __all__ = ["decomposed_bound"]
 
 
 @kernel
 def decomposed_bound(
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
-    state_ptr: Ints,
-    msg_ptr: Ints,
-    theta: Floats,
-    tau: Floats,
-    rho: Floats,
-    parent: Floats,
-    messages: Floats,
-    beta: Floats,
+    scopes: Scopes, model: Reweighted, tau: Floats, parent: Floats, messages: Floats, beta: Floats
 ) -> float:
     """Return the bound ``L`` of this module's first lines; constants (empty scopes) are added.
 
     Equivalent to, with ``c = theta_f / rho_f + sum_i (beta_i - message_fi)`` on the axes of each factor,
     ``sum_i w_i R(beta_i) + sum_f sum_j parent_fj max_x_j [R(c, axes other than j) - beta_j]``.
 
-    Shapes: ``tau (n_vars,)`` of 0.0 and 1.0; ``rho (n_factors,)``; ``parent (n_edges,)``; the message of edge ``e`` is
-    ``messages[msg_ptr[e] : msg_ptr[e + 1]]``; ``beta (n_states,)`` is the weighted sum of the messages, and at an
-    observed variable (in no scope, not counted in Z) 0 at its state and ``-inf`` elsewhere. Cost: arity times cells;
+    Shapes: ``tau (n_vars,)`` of 0.0 and 1.0; ``parent (n_edges,)``; the message of edge ``e`` is
+    ``messages[message_ptr[e] : message_ptr[e + 1]]``; ``beta (n_states,)`` is the weighted sum of the messages, and at
+    an observed variable (in no scope, not counted in Z) 0 at its state and ``-inf`` elsewhere. Cost: arity times cells;
     edges with ``parent`` 0 cost nothing.
 
     Numerics: shifted by maxima. A ``-inf`` in a message must have been derived from zeros of ``theta``: a state with
     ``beta = -inf`` counts as proved impossible and is left out. Where a message is ``-inf`` and its factor does not
     confirm it, the answer is ``+inf`` (no bound). If no state of a variable or factor is left the answer is ``-inf``.
     """
-    n_factors = cell_ptr.size
+    card = scopes.card
     root = np.ones(card.size)
     largest = 1
     for v in range(card.size):
         largest = max(largest, card[v])
-    for f in range(n_factors):
+    for f in range(scopes.cell_ptr.size):
         size = 1
-        for e in range(scope_ptr[f], scope_ptr[f + 1]):
-            root[scope_vars[e]] -= rho[f] - parent[e]
-            size *= card[scope_vars[e]]
+        for e in range(scopes.scope_ptr[f], scopes.scope_ptr[f + 1]):
+            root[scopes.scope_vars[e]] -= model.rho[f] - parent[e]
+            size *= card[scopes.scope_vars[e]]
         largest = max(largest, size)
     cavity, cells, work = np.empty(largest), np.empty(largest), np.empty(largest)
     total, impossible = 0.0, False
     for v in range(card.size):
-        value = log_power(beta, state_ptr[v], card[v], tau[v])
+        value = log_power(beta, scopes.state_ptr[v], card[v], tau[v])
         if value == -math.inf:
             impossible = True
         elif root[v] > 0.0:
             total += root[v] * value
-    pairs = pair_terms(
-        card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, tau, rho, parent, messages, beta, cavity,
-        cells, work,
-    )  # fmt: skip
-    others = factor_terms(
-        card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, tau, rho, parent, messages, beta, cavity,
-        cells, work,
-    )  # fmt: skip
+    pairs = pair_terms(scopes, model, tau, parent, messages, beta, cavity, cells, work)
+    others = factor_terms(scopes, model, tau, parent, messages, beta, cavity, cells, work)
     if pairs == math.inf or others == math.inf:
         return math.inf
     return -math.inf if impossible else total + pairs + others

@@ -20,38 +20,43 @@ A belief of zero adds nothing and gets no gradient: what it goes back through is
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from beliefs.kernels._jit import kernel
+from beliefs.kernels.layout import Scopes
 from beliefs.typing import Floats, Ints
 
-__all__ = ["free_energy_counted", "free_energy_literal"]
+__all__ = ["NodeArrays", "free_energy_counted", "free_energy_literal"]
 
 _LEAST = 1e-300  # a variable's belief below counts as this much where a factor's is divided by it
 
 
+class NodeArrays(NamedTuple):
+    """One array for variables and one for factors: beliefs, their adjoints, or terms of a sum."""
+
+    variables: Floats
+    factors: Floats
+
+
 @kernel
 def free_energy_literal(
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
+    scopes: Scopes,
     table_ptr: Ints,
-    state_ptr: Ints,
     theta: Floats,
     rho: Floats,
-    mu_var: Floats,
-    mu_factor: Floats,
+    mu: NodeArrays,
     log_var: Floats,
-    bar_var: Floats,
-    bar_factor: Floats,
-    of_vars: Floats,
-    of_factors: Floats,
+    bar: NodeArrays,
+    terms: NodeArrays,
 ) -> None:
-    """Write the terms of the free energy, by variable and by factor, and its gradients ``bar_var``, ``bar_factor``.
+    """Write the terms of the free energy of beliefs ``mu``, by variable and by factor, and its gradient ``bar``.
 
-    The free energy is the sum of all terms. ``log_var (n_states,)`` is scratch.
-    With ``rho`` zero this is the value of mean field. Cost: cells x arity.
+    The free energy is the sum of all terms. ``mu`` and ``bar`` have one entry a state, ``(n_states,)``, and one a cell
+    of every factor's own table, at ``table_ptr``. ``log_var (n_states,)`` is scratch. With ``rho`` zero this is the
+    value of mean field. Cost: cells x arity.
     """
+    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
+    mu_var, bar_var, bar_factor = mu.variables, bar.variables, bar.factors
     for v in range(card.size):
         total = 0.0
         for s in range(state_ptr[v], state_ptr[v + 1]):
@@ -60,17 +65,17 @@ def free_energy_literal(
                 log_var[s] = math.log(mu_var[s])
                 bar_var[s] = -1.0 - log_var[s]
                 total -= mu_var[s] * log_var[s]
-        of_vars[v] = total
-    for f in range(cell_ptr.size):
+        terms.variables[v] = total
+    for f in range(scopes.cell_ptr.size):
         total = 0.0
-        first, last = scope_ptr[f], scope_ptr[f + 1]
+        first, last = scopes.scope_ptr[f], scopes.scope_ptr[f + 1]
         weight = rho[f] if last - first > 1 else 0.0
         for k in range(table_ptr[f + 1] - table_ptr[f]):
-            belief = mu_factor[table_ptr[f] + k]
+            belief = mu.factors[table_ptr[f] + k]
             bar_factor[table_ptr[f] + k] = 0.0
             if not belief > 0.0:
                 continue
-            score = theta[cell_ptr[f] + k]
+            score = theta[scopes.cell_ptr[f] + k]
             total += belief * score
             if weight != 0.0:
                 apart, rest = math.log(belief), k
@@ -82,43 +87,38 @@ def free_energy_literal(
                 total -= weight * belief * apart
                 score -= weight * (1.0 + apart)
             bar_factor[table_ptr[f] + k] = score
-        of_factors[f] = total
+        terms.factors[f] = total
 
 
 @kernel
 def free_energy_counted(
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
+    scopes: Scopes,
     table_ptr: Ints,
-    state_ptr: Ints,
     theta: Floats,
     rho: Floats,
-    mu_var: Floats,
-    mu_factor: Floats,
+    mu: NodeArrays,
     log_var: Floats,
-    bar_var: Floats,
-    bar_factor: Floats,
-    of_vars: Floats,
-    of_factors: Floats,
+    bar: NodeArrays,
+    terms: NodeArrays,
 ) -> None:
     """Do what :func:`free_energy_literal` does with counting numbers, which agrees where beliefs agree."""
+    card, state_ptr, scope_ptr = scopes.card, scopes.state_ptr, scopes.scope_ptr
+    mu_var, bar_var, bar_factor = mu.variables, bar.variables, bar.factors
     count = log_var  # the counting number of each variable, at its first state
     for v in range(card.size):
         count[state_ptr[v]] = 1.0
-    for f in range(cell_ptr.size):
+    for f in range(scopes.cell_ptr.size):
         total, weight = 0.0, rho[f] if scope_ptr[f + 1] - scope_ptr[f] > 1 else 0.0
         for e in range(scope_ptr[f], scope_ptr[f + 1]):
-            count[state_ptr[scope_vars[e]]] -= weight
+            count[state_ptr[scopes.scope_vars[e]]] -= weight
         for k in range(table_ptr[f + 1] - table_ptr[f]):
-            belief = mu_factor[table_ptr[f] + k]
+            belief = mu.factors[table_ptr[f] + k]
             bar_factor[table_ptr[f] + k] = 0.0
             if belief > 0.0:
-                log_belief = math.log(belief)
-                total += belief * (theta[cell_ptr[f] + k] - weight * log_belief)
-                bar_factor[table_ptr[f] + k] = theta[cell_ptr[f] + k] - weight * (1.0 + log_belief)
-        of_factors[f] = total
+                score, log_belief = theta[scopes.cell_ptr[f] + k], math.log(belief)
+                total += belief * (score - weight * log_belief)
+                bar_factor[table_ptr[f] + k] = score - weight * (1.0 + log_belief)
+        terms.factors[f] = total
     for v in range(card.size):
         total, share = 0.0, count[state_ptr[v]]
         for s in range(state_ptr[v], state_ptr[v + 1]):
@@ -127,4 +127,4 @@ def free_energy_counted(
                 log_belief = math.log(mu_var[s])
                 total -= share * mu_var[s] * log_belief
                 bar_var[s] = -share * (1.0 + log_belief)
-        of_vars[v] = total
+        terms.variables[v] = total

@@ -9,13 +9,15 @@ the caller goes on in logs.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from beliefs.kernels._jit import inlined_kernel, kernel, linear_kernel
+from beliefs.kernels.layout import Scopes
 from beliefs.kernels.messages.contraction import contract_sum, spread_sum
 from beliefs.kernels.messages.damping import relaxation, turns_of
+from beliefs.kernels.messages.structures import LinearMessages, Reweighted, ScaledTables, Update
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log, fast_power
 from beliefs.kernels.primitives.memory import address, get, onward, put
 from beliefs.typing import Bools, Floats, Ints
@@ -34,6 +36,15 @@ __all__ = [
 DONE, IMPOSSIBLE, OUT_OF_RANGE = 0, 1, 2
 _LEAST, _MOST = 1e-270, 1e270
 _NEAR = 1e-150  # products beyond this are scaled back
+
+
+class _Addresses(NamedTuple):
+    """Where the arrays of :class:`beliefs.kernels.messages.structures.LinearMessages` begin in memory."""
+
+    messages: Any
+    fresh: Any
+    product: Any
+    zeros: Any
 
 
 @kernel
@@ -58,25 +69,17 @@ def scaled_potentials(
 
 
 @kernel
-def products(
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    state_ptr: Ints,
-    msg_ptr: Ints,
-    rho: Floats,
-    messages: Floats,
-    product: Floats,
-    zeros: Ints,
-) -> bool:
+def products(scopes: Scopes, model: Reweighted, held: LinearMessages) -> bool:
     """Multiply up all messages into each variable; return False if a product leaves the range of a double."""
+    message_ptr, rho, product, zeros = model.message_ptr, model.rho, held.product, held.zeros
     product[:] = 1.0
     zeros[:] = 0
     inside = True
     for f in range(rho.size):
-        for e in range(scope_ptr[f], scope_ptr[f + 1]):
-            s = state_ptr[scope_vars[e]]
-            for x in range(msg_ptr[e + 1] - msg_ptr[e]):
-                m = messages[msg_ptr[e] + x]
+        for e in range(scopes.scope_ptr[f], scopes.scope_ptr[f + 1]):
+            s = scopes.state_ptr[scopes.scope_vars[e]]
+            for x in range(message_ptr[e + 1] - message_ptr[e]):
+                m = held.messages[message_ptr[e] + x]
                 if m == 0.0:
                     zeros[s + x] += 1
                 else:
@@ -118,21 +121,19 @@ def mixed_message(old: float, new: float, damping: float, in_logs: bool) -> floa
 
 
 @inlined_kernel
-def gather(
-    s: int, m: int, n: int, at: int, messages: Any, product: Any, zeros: Any, incoming: Any
-) -> tuple[float, float]:
-    """Write products of all other messages to ``incoming[at : at + n]``; return their least above zero, and largest.
+def gather(s: int, m: int, n: int, held: _Addresses, incoming: Any) -> tuple[float, float]:
+    """Write products of all other messages to ``incoming[:n]``; return their least above zero, and their largest.
 
     An entry is zero if another message is; where only this one is, it is what is left without it.
     """
     smallest, greatest = _MOST, 0.0
     for x in range(n):
-        c, missing, message = get(product, s + x), get(zeros, s + x), get(messages, m + x)
+        c, missing, message = get(held.product, s + x), get(held.zeros, s + x), get(held.messages, m + x)
         if missing == 0:
             c /= message
         elif missing > 1 or message > 0.0:
             c = 0.0
-        put(incoming, at + x, c)
+        put(incoming, x, c)
         greatest = max(greatest, c)
         smallest = min(smallest, c if c > 0.0 else smallest)
     return smallest, greatest
@@ -140,53 +141,39 @@ def gather(
 
 @inlined_kernel
 def update_message(
-    out: Any,
-    at: int,
-    cavity: Any,
-    within: int,
-    n: int,
-    s: int,
-    m: int,
-    weight: float,
-    damping: float,
-    in_logs: bool,
-    at_once: bool,
-    messages: Any,
-    fresh: Any,
-    product: Any,
-    zeros: Any,
+    out: Any, cavity: Any, n: int, s: int, m: int, weight: float, share: float, update: Update, held: _Addresses
 ) -> int:
-    """Send ``out[at : at + n]``, scaled to mean one, and exchange it in its variable's product; return DONE or why not.
+    """Send ``out[:n]``, scaled to mean one, and exchange it in its variable's product; return DONE or why not.
 
-    ``cavity`` has the product without the old message from ``within`` on.
+    ``cavity`` has the product without the old message, of which the new one keeps a ``share``.
     """
     total = 0.0
     for x in range(n):
-        total += get(out, at + x)
+        total += get(out, x)
     if total == 0.0:
         return IMPOSSIBLE
     scale = n / total
     least, most = _MOST, _LEAST
     for x in range(n):
-        old, new = get(messages, m + x), get(out, at + x) * scale
-        if damping > 0.0:
-            new = mixed_message(old, new, damping, in_logs)
-        put(fresh, m + x, new)
-        if at_once:
+        old, new = get(held.messages, m + x), get(out, x) * scale
+        if share > 0.0:
+            new = mixed_message(old, new, share, update.in_logs)
+        put(held.fresh, m + x, new)
+        if update.at_once:
             continue
-        missing = get(zeros, s + x)
+        missing = get(held.zeros, s + x)
         if weight == 1.0 and missing == 0 and new > 0.0:
-            p = get(cavity, within + x) * new
+            p = get(cavity, x) * new
         else:
-            put(zeros, s + x, missing + (new == 0.0) - (old == 0.0))
+            put(held.zeros, s + x, missing + (new == 0.0) - (old == 0.0))
             ratio = (new if new > 0.0 else 1.0) / (old if old > 0.0 else 1.0)
-            p = get(product, s + x) * (ratio if weight == 1.0 else fast_power(ratio, weight))
-        put(product, s + x, p)
+            p = get(held.product, s + x) * (ratio if weight == 1.0 else fast_power(ratio, weight))
+        put(held.product, s + x, p)
         least, most = min(least, p), max(most, p)
-    if at_once or (least > _NEAR and most < 1.0 / _NEAR):
+    if update.at_once or (least > _NEAR and most < 1.0 / _NEAR):
         return DONE
     for x in range(n):  # a common factor says nothing
-        put(product, s + x, get(product, s + x) / most)
+        put(held.product, s + x, get(held.product, s + x) / most)
     return DONE if least > _LEAST * most and most < _MOST else OUT_OF_RANGE
 
 
@@ -232,60 +219,50 @@ def room_for(extent: Ints) -> int:
 
 @linear_kernel
 def sweep_linear(
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    psi_ptr: Ints,
-    state_ptr: Ints,
-    msg_ptr: Ints,
-    psi: Floats,
-    least: float,
+    scopes: Scopes,
+    model: Reweighted,
+    scaled: ScaledTables,
+    update: Update,
     extent: Ints,
-    rho: Floats,
     order: Ints,
     skip: Ints,
-    damping: float,
-    in_logs: bool,
-    at_once: bool,
-    messages: Floats,
-    fresh: Floats,
-    product: Floats,
-    zeros: Ints,
+    held: LinearMessages,
     work: Floats,
 ) -> int:
     """Do what :func:`beliefs.kernels.messages.log.sweep_log` does for sums; return DONE, IMPOSSIBLE or OUT_OF_RANGE.
 
-    ``least`` is the smallest non-zero entry of ``psi``; ``skip`` may be empty; ``extent`` is
-    :func:`beliefs.kernels.messages.log.widest_scope`, ``work`` an array of :func:`room_for` it. After OUT_OF_RANGE the
-    messages are of no use. Cost: two multiply-adds a cell, a division a state; where counting numbers are not 1, an
-    exponential and a logarithm more.
+    ``skip`` may be empty; ``extent`` is :func:`beliefs.kernels.messages.log.widest_scope`, ``work`` an array of
+    :func:`room_for` it. After OUT_OF_RANGE the messages are of no use. Cost: two multiply-adds a cell, a division a
+    state; where counting numbers are not 1, an exponential and a logarithm more.
     """
+    card, scope_vars, state_ptr = scopes.card, scopes.scope_vars, scopes.state_ptr
+    message_ptr, rho = model.message_ptr, model.rho
     out = address(work)
     incoming = onward(out, max(extent[1], 6))
     rest = onward(incoming, extent[0] * extent[1])
     spread = onward(rest, extent[2])
-    tables, sent, sending = address(psi), address(messages), address(fresh)
-    products, missing = address(product), address(zeros)
+    tables = address(scaled.psi)
+    memory = _Addresses(address(held.messages), address(held.fresh), address(held.product), address(held.zeros))
     put(spread, 0, 1.0)
     code = DONE
     for k in range(order.size):
         f = order[k]
-        first, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
+        first, arity = scopes.scope_ptr[f], scopes.scope_ptr[f + 1] - scopes.scope_ptr[f]
         left_out = skip[k] if skip.size > 0 else -1
-        turns = 1 if at_once else turns_of(arity, rho[f])
-        share = 1.0 - (1.0 - damping) * relaxation(arity, rho[f]) if at_once else damping
+        turns = 1 if update.at_once else turns_of(arity, rho[f])
+        share = 1.0 - (1.0 - update.damping) * relaxation(arity, rho[f]) if update.at_once else update.damping
         binary = arity == 2 or arity == 3
         for a in range(arity):
             binary = binary and card[scope_vars[first + a]] == 2
-        table = onward(tables, psi_ptr[f])
+        table = onward(tables, scaled.ptr[f])
         for turn in range(turns if arity > 1 else 0):
-            low, high, at = least, 1.0, 0  # incoming vectors lie one after the other, from ``at``
+            low, high, at = scaled.least, 1.0, 0  # incoming vectors lie one after the other, from ``at``
             for a in range(arity):
-                s, m, n = state_ptr[scope_vars[first + a]], msg_ptr[first + a], card[scope_vars[first + a]]
-                if binary:  # said with a constant, so that loops unroll
-                    smallest, greatest = gather(s, m, 2, at, sent, products, missing, incoming)
+                s, m, n = state_ptr[scope_vars[first + a]], message_ptr[first + a], card[scope_vars[first + a]]
+                if binary:  # with a constant, so that loops unroll
+                    smallest, greatest = gather(s, m, 2, memory, onward(incoming, at))
                 else:
-                    smallest, greatest = gather(s, m, n, at, sent, products, missing, incoming)
+                    smallest, greatest = gather(s, m, n, memory, onward(incoming, at))
                 low, high, at = low * smallest, high * greatest, at + n
             if high == 0.0 or high > _MOST:
                 code = IMPOSSIBLE if high == 0.0 else OUT_OF_RANGE
@@ -293,16 +270,15 @@ def sweep_linear(
             if binary:
                 binary_messages(table, arity, incoming, out)
                 for a in range(arity):
-                    s, m = state_ptr[scope_vars[first + a]], msg_ptr[first + a]
+                    s, m = state_ptr[scope_vars[first + a]], message_ptr[first + a]
                     if a == left_out or code != DONE or (turns > 1 and a != turn):
                         continue
                     if low < _LEAST and too_small(out, 2 * a, 2):
                         code = OUT_OF_RANGE
                     else:
                         code = update_message(
-                            out, 2 * a, incoming, 2 * a, 2, s, m, rho[f], share, in_logs, at_once, sent, sending,
-                            products, missing,
-                        )  # fmt: skip
+                            onward(out, 2 * a), onward(incoming, 2 * a), 2, s, m, rho[f], share, update, memory
+                        )
                 continue
             begin, length, at = 0, 1, 0  # W_j is spread[begin : begin + length]
             for a in range(arity - 1):
@@ -311,7 +287,7 @@ def sweep_linear(
                 begin, length, at = begin + length, length * n, at + n
             at += card[scope_vars[first + arity - 1]]
             for a in range(arity - 1, -1, -1):
-                s, m, n = state_ptr[scope_vars[first + a]], msg_ptr[first + a], card[scope_vars[first + a]]
+                s, m, n = state_ptr[scope_vars[first + a]], message_ptr[first + a], card[scope_vars[first + a]]
                 at -= n
                 cells = table if a == arity - 1 else rest
                 contract_sum(length, n, cells, onward(spread, begin), onward(incoming, at), out, rest)
@@ -323,10 +299,7 @@ def sweep_linear(
                 if low < _LEAST and too_small(out, 0, n):
                     code = OUT_OF_RANGE
                 else:
-                    code = update_message(
-                        out, 0, incoming, at, n, s, m, rho[f], share, in_logs, at_once, sent, sending, products,
-                        missing,
-                    )  # fmt: skip
+                    code = update_message(out, onward(incoming, at), n, s, m, rho[f], share, update, memory)
         if code != DONE:
             break
     return code

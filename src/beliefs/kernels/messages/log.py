@@ -18,21 +18,26 @@ out again.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from beliefs.kernels._jit import kernel, twofold_kernel
+from beliefs.kernels.layout import Scopes
 from beliefs.kernels.messages.contraction import contract_log, contract_max, spread_log
-from beliefs.kernels.messages.damping import normalise, relaxation, settle, turns_of
+from beliefs.kernels.messages.damping import damp, normalise, relaxation, turns_of
 from beliefs.kernels.messages.scaled import scaled_outgoing
+from beliefs.kernels.messages.structures import LogSums, Reweighted, ScaledTables, Update
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = [
     "TIE",
+    "Scratch",
     "cavity",
     "log_beliefs",
     "messages_out",
     "replace_message",
+    "scratch",
     "send_unary",
     "sweep_log",
     "widest_scope",
@@ -40,6 +45,15 @@ __all__ = [
 
 TIE = 1e-9  # nats: states within this of the best belief are maximisers
 UNLIKELY = 50.0  # nats
+
+
+class Scratch(NamedTuple):
+    """Working space for the messages out of one factor."""
+
+    room: Floats  # (4, arity, K) cavities, those of maximisers, messages, and messages put aside
+    table: Floats  # the largest table
+    spread: Floats  # room for the tables over 0, 1, 2, ... axes
+    places: Ints  # (3, arity) axes in the order of the table, their sizes, and digits
 
 
 @twofold_kernel
@@ -62,44 +76,34 @@ def widest_scope(card: Ints, scope_ptr: Ints, scope_vars: Ints) -> tuple[int, in
 
 
 @twofold_kernel
-def send_unary(
-    scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints, msg_ptr: Ints, theta: Floats, summed: Bools, messages: Floats
-) -> bool:
+def send_unary(scopes: Scopes, model: Reweighted, summed: Bools, messages: Floats) -> bool:
     """Set the messages of all factors of one variable to their tables, normalised; False if one is all ``-inf``."""
-    for f in range(cell_ptr.size):
-        if scope_ptr[f + 1] - scope_ptr[f] == 1:
-            e = scope_ptr[f]
-            run = messages[msg_ptr[e] : msg_ptr[e + 1]]
+    for f in range(scopes.cell_ptr.size):
+        if scopes.scope_ptr[f + 1] - scopes.scope_ptr[f] == 1:
+            e = scopes.scope_ptr[f]
+            run = messages[model.message_ptr[e] : model.message_ptr[e + 1]]
             for x in range(run.size):
-                run[x] = theta[cell_ptr[f] + x]
-            if not normalise(run, summed[scope_vars[e]]):
+                run[x] = model.theta[scopes.cell_ptr[f] + x]
+            if not normalise(run, summed[scopes.scope_vars[e]]):
                 return False
     return True
 
 
 @twofold_kernel
-def log_beliefs(
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    state_ptr: Ints,
-    msg_ptr: Ints,
-    rho: Floats,
-    messages: Floats,
-    finite: Floats,
-    zeros: Ints,
-) -> None:
+def log_beliefs(scopes: Scopes, model: Reweighted, sums: LogSums) -> None:
     """Add up ``rho * message`` into each variable: finite ones to ``finite``, counts of ``-inf`` to ``zeros``."""
-    finite[:] = 0.0
-    zeros[:] = 0
+    message_ptr, rho = model.message_ptr, model.rho
+    sums.finite[:] = 0.0
+    sums.zeros[:] = 0
     for f in range(rho.size):
-        for e in range(scope_ptr[f], scope_ptr[f + 1]):
-            s = state_ptr[scope_vars[e]]
-            for x in range(msg_ptr[e + 1] - msg_ptr[e]):
-                m = messages[msg_ptr[e] + x]
+        for e in range(scopes.scope_ptr[f], scopes.scope_ptr[f + 1]):
+            s = scopes.state_ptr[scopes.scope_vars[e]]
+            for x in range(message_ptr[e + 1] - message_ptr[e]):
+                m = sums.messages[message_ptr[e] + x]
                 if m == -math.inf:
-                    zeros[s + x] += 1
+                    sums.zeros[s + x] += 1
                 else:
-                    finite[s + x] += rho[f] * m
+                    sums.finite[s + x] += rho[f] * m
 
 
 @twofold_kernel
@@ -200,66 +204,63 @@ def outgoing(
 
 
 @kernel
+def scratch(extent: Ints) -> Scratch:
+    """Allocate working space for factors of this ``extent``, see :func:`widest_scope`."""
+    room, places = np.empty((4, extent[0], extent[1])), np.empty((3, extent[0]), np.int64)
+    return Scratch(room, np.empty(extent[2]), np.empty(extent[3]), places)
+
+
+@kernel
 def messages_out(
     f: int,
     skip: int,
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
-    state_ptr: Ints,
-    msg_ptr: Ints,
-    theta: Floats,
+    scopes: Scopes,
+    model: Reweighted,
     summed: Bools,
-    rho: Floats,
-    messages: Floats,
-    finite: Floats,
-    zeros: Ints,
-    room: Floats,
-    table: Floats,
-    spread: Floats,
-    places: Ints,
-    psi_ptr: Ints,
-    psi: Floats,
-    log_least: float,
+    scaled: ScaledTables,
+    sums: LogSums,
+    work: Scratch,
 ) -> bool:
     """Write the messages out of factor ``f``, normalised, to ``room[2]``; return False if one is zero everywhere.
 
     Row a of ``room[2]`` is the message to axis ``places[0, a]`` (max variables first); the axis ``skip`` is left out.
-    ``room (4, arity, K)``, ``table``, ``spread`` and ``places (3, arity)`` are working space. ``psi``, if not empty,
-    has scaled potentials for :mod:`beliefs.kernels.messages.scaled`.
+    ``scaled``, if not empty, has potentials for :mod:`beliefs.kernels.messages.scaled`.
     """
-    incoming, restricted, out = room[0], room[1], room[2]
-    first, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
-    scope, axes, sizes, digit = scope_vars[first : first + arity], places[0, :arity], places[1, :arity], places[2]
+    incoming, restricted, out = work.room[0], work.room[1], work.room[2]
+    card, finite, zeros = scopes.card, sums.finite, sums.zeros
+    first, arity = scopes.scope_ptr[f], scopes.scope_ptr[f + 1] - scopes.scope_ptr[f]
+    scope = scopes.scope_vars[first : first + arity]
+    axes, sizes, digit = work.places[0, :arity], work.places[1, :arity], work.places[2]
     n_max = max_axes_first(scope, summed, axes)
     size = 1
     for a in range(arity):
         e = first + axes[a]
-        v = scope_vars[e]
+        v = scopes.scope_vars[e]
         sizes[a] = card[v]
         size *= card[v]
-        s, m = state_ptr[v], msg_ptr[e]
+        s, m = scopes.state_ptr[v], model.message_ptr[e]
         for x in range(card[v]):
-            incoming[a, x] = cavity(finite[s + x], zeros[s + x], messages[m + x])
+            incoming[a, x] = cavity(finite[s + x], zeros[s + x], sums.messages[m + x])
         if a < n_max < arity:
             maximisers(incoming[a, : card[v]], finite[s : s + card[v]], zeros[s : s + card[v]], restricted[a])
-    cells = theta[cell_ptr[f] : cell_ptr[f] + size]
-    scaled = n_max == 0 and psi.size > 0
-    if scaled:
-        scaled = scaled_outgoing(psi, psi_ptr[f], log_least, sizes, incoming, restricted, table, spread, out)
-    if not scaled:
-        load_table(cells, card, scope, axes, rho[f], digit, table)
-        outgoing(table, sizes, n_max, incoming, restricted, spread, out)
+    cells = model.theta[scopes.cell_ptr[f] : scopes.cell_ptr[f] + size]
+    done = n_max == 0 and scaled.psi.size > 0
+    if done:
+        done = scaled_outgoing(
+            scaled.psi, scaled.ptr[f], scaled.log_least, sizes, incoming, restricted, work.table, work.spread, out
+        )
+    if not done:
+        load_table(cells, card, scope, axes, model.rho[f], digit, work.table)
+        outgoing(work.table, sizes, n_max, incoming, restricted, work.spread, out)
     if 0 < n_max < arity and any_zero(out, sizes, n_max):
         # a zero that only holds at the present maximisers is no proof: what all their states allow stays possible
         for a in range(n_max, arity):
             for x in range(sizes[a]):
-                room[3, a, x] = out[a, x]
-        load_table(cells, card, scope, axes, rho[f], digit, table)
-        outgoing(table, sizes, n_max, incoming, incoming, spread, out)
+                work.room[3, a, x] = out[a, x]
+        load_table(cells, card, scope, axes, model.rho[f], digit, work.table)
+        outgoing(work.table, sizes, n_max, incoming, incoming, work.spread, out)
         for a in range(n_max, arity):
-            allow_unlikely(room[3, a, : sizes[a]], out[a, : sizes[a]])
+            allow_unlikely(work.room[3, a, : sizes[a]], out[a, : sizes[a]])
     reached = True
     for a in range(arity):
         if axes[a] != skip:
@@ -296,80 +297,62 @@ def allow_unlikely(at_maximisers: Floats, message: Floats) -> None:
 
 
 @kernel
-def replace_message(
-    v: int, old: Floats, new: Floats, weight: float, state_ptr: Ints, finite: Floats, zeros: Ints
-) -> None:
+def replace_message(v: int, old: Floats, new: Floats, weight: float, state_ptr: Ints, sums: LogSums) -> None:
     """Exchange one message in the sums of variable ``v``."""
     for x in range(new.size):
         s = state_ptr[v] + x
         if old[x] == -math.inf:
-            zeros[s] -= 1
+            sums.zeros[s] -= 1
         else:
-            finite[s] -= weight * old[x]
+            sums.finite[s] -= weight * old[x]
         if new[x] == -math.inf:
-            zeros[s] += 1
+            sums.zeros[s] += 1
         else:
-            finite[s] += weight * new[x]
+            sums.finite[s] += weight * new[x]
 
 
 @kernel
 def sweep_log(
-    card: Ints,
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
-    state_ptr: Ints,
-    msg_ptr: Ints,
-    theta: Floats,
+    scopes: Scopes,
+    model: Reweighted,
     summed: Bools,
-    rho: Floats,
+    scaled: ScaledTables,
+    update: Update,
     extent: Ints,
     order: Ints,
     skip: Ints,
-    damping: float,
-    in_logs: bool,
-    floor: float,
-    at_once: bool,
-    messages: Floats,
+    sums: LogSums,
     fresh: Floats,
-    finite: Floats,
-    zeros: Ints,
-    psi_ptr: Ints,
-    psi: Floats,
-    log_least: float,
 ) -> bool:
     """Update the messages out of each factor of ``order``; return False if one is zero everywhere (Z = 0).
 
-    Messages are read from ``messages`` and written to ``fresh``; if ``at_once`` is False these are the same array and
-    ``finite``, ``zeros`` follow each update, else they are left as they are (flooding). ``skip[k]`` is the axis of
-    ``order[k]`` whose message is left out, empty for none; ``extent`` is :func:`widest_scope`; ``floor`` is the least
-    log of a message that is not zero. Cost: two exponentials a cell of a sum, none of a maximum.
+    Messages are read from ``sums`` and written to ``fresh``; unless all are sent at once (flooding) these are the same
+    array, and the sums follow each update. ``skip[k]`` is the axis of ``order[k]`` whose message is left out, empty for
+    none; ``extent`` is :func:`widest_scope`; ``scaled`` may be empty. Cost: two exponentials a cell of a sum, none of a
+    maximum.
     """
-    widest, largest, cells = extent[0], extent[1], extent[2]
-    room, places = np.empty((4, widest, largest)), np.empty((3, widest), np.int64)
-    table, spread = np.empty(cells), np.empty(extent[3])
+    message_ptr, rho = model.message_ptr, model.rho
+    work = scratch(extent)
     for k in range(order.size):
         f = order[k]
-        first, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
+        first, arity = scopes.scope_ptr[f], scopes.scope_ptr[f + 1] - scopes.scope_ptr[f]
         if arity < 2:
             continue
         left_out = skip[k] if skip.size > 0 else -1
-        turns = 1 if at_once else turns_of(arity, rho[f])
-        share = 1.0 - (1.0 - damping) * relaxation(arity, rho[f]) if at_once else damping
+        turns = 1 if update.at_once else turns_of(arity, rho[f])
+        share = 1.0 - (1.0 - update.damping) * relaxation(arity, rho[f]) if update.at_once else update.damping
         for turn in range(turns):
-            if not messages_out(
-                f, left_out, card, scope_ptr, scope_vars, cell_ptr, state_ptr, msg_ptr, theta, summed, rho, messages,
-                finite, zeros, room, table, spread, places, psi_ptr, psi, log_least,
-            ):  # fmt: skip
+            if not messages_out(f, left_out, scopes, model, summed, scaled, sums, work):
                 return False
             for a in range(arity):
-                if places[0, a] == left_out or (turns > 1 and a != turn):
+                if work.places[0, a] == left_out or (turns > 1 and a != turn):
                     continue
-                e = first + places[0, a]
-                old, new = messages[msg_ptr[e] : msg_ptr[e + 1]], room[2, a, : places[1, a]]
-                settle(old, new, share, in_logs, floor, summed[scope_vars[e]])
-                if not at_once:
-                    replace_message(scope_vars[e], old, new, rho[f], state_ptr, finite, zeros)
+                e = first + work.places[0, a]
+                v = scopes.scope_vars[e]
+                old, new = sums.messages[message_ptr[e] : message_ptr[e + 1]], work.room[2, a, : work.places[1, a]]
+                damp(old, new, share, update.in_logs, update.floor, summed[v])
+                if not update.at_once:
+                    replace_message(v, old, new, rho[f], scopes.state_ptr, sums)
                 for x in range(new.size):
-                    fresh[msg_ptr[e] + x] = new[x]
+                    fresh[message_ptr[e] + x] = new[x]
     return True

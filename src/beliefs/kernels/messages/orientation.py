@@ -12,6 +12,8 @@ Edge ``e`` has two halves ``2e`` and ``2e + 1``, and ``h ^ 1`` is the other half
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
@@ -84,22 +86,28 @@ def peel(
     return excess
 
 
+class _Flow(NamedTuple):
+    """Shares that move between the ends of edges, and working space of the search for paths."""
+
+    half_ptr: Ints  # (n+1,) halves into each vertex
+    halves: Ints  # (2 n_edges,)
+    ends: Ints  # (2 n_edges,) vertex of each half
+    share: Floats  # (2 n_edges,) weight of each half
+    load: Floats  # (n,) shares into each vertex
+    active: Bools  # (n,) vertices that have not been deleted
+    level: Ints  # (n,) breadth-first number, -1: not reached
+    cursor: Ints  # (n,) the next half to try
+    queue: Ints  # (n,)
+    path: Ints  # (n,) a stack of halves
+
+
 @twofold_kernel
-def _levels(
-    half_ptr: Ints,
-    halves: Ints,
-    ends: Ints,
-    share: Floats,
-    load: Floats,
-    active: Bools,
-    source: int,
-    level: Ints,
-    queue: Ints,
-) -> tuple[int, bool]:
+def _levels(flow: _Flow, source: int) -> tuple[int, bool]:
     """Number the vertices breadth first from ``source``, up to the first level with room; return how many, and if any.
 
     A step from ``v`` to ``u`` moves the share of an edge from ``v`` to ``u``. ``level`` is -1 where not reached.
     """
+    half_ptr, level, queue = flow.half_ptr, flow.level, flow.queue
     level[source] = 0
     queue[0] = source
     head, tail = 0, 1
@@ -110,35 +118,25 @@ def _levels(
         if level[v] == last:
             break
         for i in range(half_ptr[v], half_ptr[v + 1]):
-            h = halves[i]
-            u = ends[h ^ 1]
-            if share[h] > TINY and active[u] and level[u] < 0:
+            h = flow.halves[i]
+            u = flow.ends[h ^ 1]
+            if flow.share[h] > TINY and flow.active[u] and level[u] < 0:
                 level[u] = level[v] + 1
                 queue[tail] = u
                 tail += 1
-                if load[u] < 1.0 - TINY:
+                if flow.load[u] < 1.0 - TINY:
                     last = level[u]
     return tail, last >= 0
 
 
 @twofold_kernel
-def _blocking_flow(
-    half_ptr: Ints,
-    halves: Ints,
-    ends: Ints,
-    share: Floats,
-    load: Floats,
-    active: Bools,
-    source: int,
-    amount: float,
-    level: Ints,
-    cursor: Ints,
-    path: Ints,
-) -> float:
+def _blocking_flow(flow: _Flow, source: int, amount: float) -> float:
     """Move shares down the levels to vertices with room until no such path is left; return what is left of ``amount``.
 
-    ``cursor[v]`` is the next half edge to try at ``v``, ``half_ptr[v]`` at entry; ``path`` is a stack of half edges.
+    ``cursor[v]`` is ``half_ptr[v]`` at entry.
     """
+    half_ptr, ends, share, load = flow.half_ptr, flow.ends, flow.share, flow.load
+    level, cursor, path = flow.level, flow.cursor, flow.path
     v, depth = source, 0
     while amount > TINY:
         if depth > 0 and load[v] < 1.0 - TINY:
@@ -155,9 +153,9 @@ def _blocking_flow(
             continue
         forward = False
         while cursor[v] < half_ptr[v + 1]:
-            h = halves[cursor[v]]
+            h = flow.halves[cursor[v]]
             u = ends[h ^ 1]
-            if share[h] > TINY and active[u] and level[u] == level[v] + 1:
+            if share[h] > TINY and flow.active[u] and level[u] == level[v] + 1:
                 path[depth] = h
                 depth += 1
                 v = u
@@ -174,34 +172,21 @@ def _blocking_flow(
 
 
 @twofold_kernel
-def _discharge(
-    half_ptr: Ints,
-    halves: Ints,
-    ends: Ints,
-    share: Floats,
-    load: Floats,
-    active: Bools,
-    source: int,
-    target: float,
-    level: Ints,
-    cursor: Ints,
-    queue: Ints,
-    path: Ints,
-) -> float:
+def _discharge(flow: _Flow, source: int, target: float) -> float:
     """Bring the load of ``source`` down to ``target`` [dinic1970]; return what could not be moved.
 
     Then ``level >= 0`` marks a set in which all have load 1 and no edge leads out; otherwise ``level`` is -1 again.
     """
-    amount: float = load[source] - target
+    amount: float = flow.load[source] - target
     while amount > TINY:
-        reached, room = _levels(half_ptr, halves, ends, share, load, active, source, level, queue)
+        reached, room = _levels(flow, source)
         if not room:
             return amount
         for q in range(reached):
-            cursor[queue[q]] = half_ptr[queue[q]]
-        amount = _blocking_flow(half_ptr, halves, ends, share, load, active, source, amount, level, cursor, path)
+            flow.cursor[flow.queue[q]] = flow.half_ptr[flow.queue[q]]
+        amount = _blocking_flow(flow, source, amount)
         for q in range(reached):
-            level[queue[q]] = -1
+            flow.level[flow.queue[q]] = -1
     return 0.0
 
 
@@ -237,9 +222,10 @@ def forest_orientation(
         moving[h] = 0.5 * rho[h >> 1]
         load[ends[h]] += moving[h]
         weight[ends[h]] += rho[h >> 1]
+    flow = _Flow(half_ptr, halves, ends, moving, load, active, level, cursor, queue, path)
     worst = 0.0
     for v in range(n):
-        left = _discharge(half_ptr, halves, ends, moving, load, active, v, 1.0, level, cursor, queue, path)
+        left = _discharge(flow, v, 1.0)
         if left > tolerance:
             inside[:] = level >= 0
             return 1.0 + left  # the set weighs more than its number of vertices
@@ -250,7 +236,7 @@ def forest_orientation(
     for _ in range(n):
         r = _lightest(weight, active)
         if weight[r] > 1.0:
-            left = _discharge(half_ptr, halves, ends, moving, load, active, r, 0.0, level, cursor, queue, path)
+            left = _discharge(flow, r, 0.0)
             if left > tolerance:
                 inside[:] = level >= 0
                 return left

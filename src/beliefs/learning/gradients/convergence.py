@@ -20,11 +20,11 @@ from beliefs.driver import Limits, Status, Value
 from beliefs.driver import run as drive
 from beliefs.errors import NotConvergedError
 from beliefs.inference.base import Method, observed_point_masses
-from beliefs.inference.messages.propagation import MessagePassing, Start
+from beliefs.inference.messages.propagation import MessagePassing, MessageWarmStart
 from beliefs.inference.variational.mean_field import MeanField
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.forms import message_run
-from beliefs.learning.gradients.message_run import MessageRun, check_method, reweighting_of, setting_of
+from beliefs.learning.gradients.message_run import MessageRun, check_method, reweighting_of, sweep_spec
 from beliefs.model.graph import FactorGraph
 from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats
@@ -37,9 +37,9 @@ NONE = np.zeros(0)
 class ConvergedBeliefs(Beliefs):
     """Beliefs at a fixed point of message passing."""
 
-    def __init__(self, run: MessageRun, limits: Limits, converged: bool, kept: Start) -> None:
+    def __init__(self, run: MessageRun, limits: Limits, converged: bool, kept: MessageWarmStart) -> None:
         self.run, self.limits, self.converged, self.kept = run, limits, converged, kept
-        self.layout, self.mu_var, self.rho = run.setting.layout, run.mu_var, run.setting.rho
+        self.layout, self.mu_var, self.rho = run.spec.layout, run.mu_var, run.spec.rho
         self.last = run.save(True)
         self._mu_factor: Floats | None = None
 
@@ -53,16 +53,16 @@ class ConvergedBeliefs(Beliefs):
     def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:
         run, held = self.run, self.last.messages
         mu_factor, bar_factor = (NONE, NONE) if bar_factor is None else (self.mu_factor, bar_factor)
-        run.begin_backward(self.last, mu_factor, bar_var, bar_factor)
+        back = run.backward(self.last, mu_factor, bar_var, bar_factor)
 
         def step() -> float:
             for index in range(run.passes_an_iteration - 1, -1, -1):
-                run.back_pass(index, held, held)
-            return run.largest_adjoint(held)
+                back.back_pass(index, held, held)
+            return back.largest_adjoint(held)
 
         limits = Limits(tol=self.limits.tol, max_iters=self.limits.max_iters)  # its clock starts now
         done = drive(step, lambda: Value(0.0), limits, fixed_point=False)
-        grad = run.gradient()
+        grad = back.gradient()
         if done.status is Status.DIVERGED or not np.isfinite(grad).all():
             raise NotConvergedError(
                 "the adjoints of message passing diverge: its messages are not at a stable fixed point; lower tol, "
@@ -122,9 +122,9 @@ class AtConvergence(Gradient):
 
             return converge_mean_field(self.method, graph, self.tol, self.back_tol, self.max_iters, warm)
         assert isinstance(self.method, MessagePassing)
-        setting = setting_of(self.method, graph)
-        said = warm.messages_for(graph.theta) if isinstance(warm, Start) else None
-        run = message_run(graph, setting, observed_point_masses(graph), said)
+        spec = sweep_spec(self.method, graph)
+        sent = warm.messages_for(graph.theta) if isinstance(warm, MessageWarmStart) else None
+        run = message_run(graph, spec, observed_point_masses(graph), sent)
         passes = 0
 
         def step() -> float:
@@ -136,6 +136,6 @@ class AtConvergence(Gradient):
 
         limits = Limits(tol=self.tol, max_iters=self.max_iters)
         done = drive(step, lambda: Value(0.0), limits, fixed_point=False)
-        kept = Start(run.tier.log_messages().copy(), graph.theta, reweighting_of(self.method, graph))
+        kept = MessageWarmStart(run.tier.log_messages().copy(), graph.theta, reweighting_of(self.method, graph))
         back = Limits(tol=self.back_tol, max_iters=self.max_iters)
         return ConvergedBeliefs(run, back, done.status is Status.CONVERGED, kept)

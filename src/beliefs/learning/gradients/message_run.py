@@ -6,7 +6,7 @@ Beliefs are those of ``infer`` with the same method, pass by pass; only what an 
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 
 import numpy as np
 
@@ -16,20 +16,20 @@ from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.rho import Reweighting
 from beliefs.inference.messages.schedule import make_schedule
-from beliefs.inference.messages.setting import Setting
-from beliefs.inference.messages.tiers import LogTier, Tier
+from beliefs.inference.messages.sweep_spec import SweepSpec
+from beliefs.inference.messages.tiers import REFRESH, LogTier, Tier
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.variational.mean_field import MeanField
-from beliefs.kernels.adjoints.messages import add_unary, back_beliefs, back_sweep_log, largest_adjoint
+from beliefs.kernels.adjoints.messages import add_unary, adjoint_beliefs, adjoint_sweep_log, largest_adjoint
+from beliefs.kernels.adjoints.structures import Adjoints
 from beliefs.kernels.messages.log import log_beliefs
+from beliefs.kernels.messages.structures import LogSums
 from beliefs.learning.gradients.checkpoints import Replayed, State
 from beliefs.learning.gradients.shelf import take
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
 
-__all__ = ["LogRun", "MessageRun", "check_method", "reweighting_of", "setting_of"]
-
-REFRESH = 32  # iterations between which sums of messages are kept up by differences, as in ``infer``
+__all__ = ["Backward", "LogRun", "MessageRun", "check_method", "reweighting_of", "sweep_spec"]
 
 
 def check_method(method: Method) -> None:
@@ -47,17 +47,17 @@ def check_method(method: Method) -> None:
         raise UnsupportedError(
             f"there is no way back through schedule={method.schedule!r}; use sequential, forward, color or tree"
         )
-    if isinstance(method, TRW) and method.moving:
+    if isinstance(method, TRW) and method.optimizes_rho:
         raise UnsupportedError("rho='optimized' moves with the potentials; give fixed counting numbers, or none")
 
 
-def setting_of(method: MessagePassing, graph: FactorGraph) -> Setting:
+def sweep_spec(method: MessagePassing, graph: FactorGraph) -> SweepSpec:
     """Return what a sweep needs; counting numbers are worked out once a layout."""
     lay = graph.layout
     check_possible(graph)
     schedule = make_schedule(lay, method.schedule, method.order)
     summed, rho = np.ones(lay.n_vars, np.bool_), reweighting_of(method, graph).rho
-    return Setting(lay, graph.theta, summed, rho, schedule, 0.0, True, take)
+    return SweepSpec(lay, graph.theta, summed, rho, schedule, 0.0, True, take)
 
 
 def reweighting_of(method: MessagePassing, graph: FactorGraph) -> Reweighting:
@@ -69,30 +69,46 @@ def reweighting_of(method: MessagePassing, graph: FactorGraph) -> Reweighting:
     )
 
 
+class Backward(ABC):
+    """The way back from the beliefs of a run: adjoints of its messages and tables."""
+
+    @abstractmethod
+    def back_pass(self, t: int, old: Floats, new: Floats) -> None:
+        """Go back through pass ``t``, given the messages before and after it; neither is written to."""
+
+    @abstractmethod
+    def largest_adjoint(self, messages: Floats) -> float:
+        """Return how much of the gradient still waits at the messages."""
+
+    @abstractmethod
+    def gradient(self) -> Floats:
+        """Return the gradient in the log potentials, ``(n_cells,)``; the way back is over."""
+
+
 class MessageRun(Replayed):
     """One run of message passing on one graph: passes forward, and adjoints backward."""
 
     tier: Tier
 
-    def __init__(self, graph: FactorGraph, setting: Setting, tier: Tier, mu_var: Floats) -> None:
-        self.graph, self.setting, self.tier, self.mu_var = graph, setting, tier, mu_var
+    def __init__(self, graph: FactorGraph, tier: Tier, mu_var: Floats) -> None:
+        self.graph, self.spec, self.tier, self.mu_var = graph, tier.spec, tier, mu_var
 
     @property
     def passes_an_iteration(self) -> int:
         """How many passes there are in an iteration of ``infer``."""
-        return len(self.setting.schedule.passes)
+        return self.tier.n_passes
 
     def run_pass(self, t: int) -> None:
         """Run pass ``t``, counted from the start of the run."""
         n = self.passes_an_iteration
         if self.sweep(t % n) > 0:
             raise zero_probability(self.graph)
-        if (t + 1) % (n * REFRESH) == 0:
-            self.tier.refresh()
+        if (t + 1) % n == 0:
+            self.tier.end_iteration((t + 1) // n)
 
     def sweep(self, index: int) -> int:
         """Send the messages of one pass of an iteration; return what the tier says."""
-        return self.tier.run(index, 0, self.setting.schedule.passes[index].size)
+        return self.tier.run_pass(index)
 
     def beliefs(self) -> float:
         """Write beliefs of variables to ``mu_var``; return their largest change."""
@@ -110,20 +126,8 @@ class MessageRun(Replayed):
         """Return every factor's belief at a state."""
 
     @abstractmethod
-    def begin_backward(self, state: State, mu_factor: Floats, bar_var: Floats, bar_factor: Floats) -> None:
-        """Set the adjoints of the beliefs at the last state; ``bar_factor`` and ``mu_factor`` may be empty."""
-
-    @abstractmethod
-    def back_pass(self, t: int, old: Floats, new: Floats) -> None:
-        """Go back through pass ``t``, given the messages before and after it; neither is written to."""
-
-    @abstractmethod
-    def largest_adjoint(self, messages: Floats) -> float:
-        """Return how much of the gradient still waits at the messages."""
-
-    @abstractmethod
-    def gradient(self) -> Floats:
-        """Return the gradient in the log potentials, ``(n_cells,)``; the way back is over."""
+    def backward(self, state: State, mu_factor: Floats, bar_var: Floats, bar_factor: Floats) -> Backward:
+        """Go back from the beliefs at the last state; ``bar_factor`` and ``mu_factor`` may be empty."""
 
 
 class LogRun(MessageRun):
@@ -133,65 +137,58 @@ class LogRun(MessageRun):
 
     def save(self, whole: bool) -> State:
         """Copy the messages, and their sums."""
-        rest = (self.tier.finite.copy(), self.tier.zeros.astype(np.float64)) if whole else None
-        return State.copied(self.tier.messages, rest)
+        sums = self.tier.sums
+        rest = (sums.finite.copy(), sums.zeros.astype(np.float64)) if whole else None
+        return State.copied(sums.messages, rest)
 
     def load(self, state: State) -> None:
         """Go back to a whole state."""
         assert state.rest is not None
-        self.tier.messages[:], self.tier.finite[:], self.tier.zeros[:] = state.messages, *state.rest
+        sums = self.tier.sums
+        sums.messages[:], sums.finite[:], sums.zeros[:] = state.messages, *state.rest
 
     def mu_factor(self, state: State) -> Floats:
         """Return every factor's belief at a state."""
-        tables = LogMessages.of(self.setting, state.messages).tables()
+        tables = LogMessages.of(self.spec, state.messages).tables()
         if tables is None:
             raise zero_probability(self.graph)
         return tables
 
-    def begin_backward(self, state: State, mu_factor: Floats, bar_var: Floats, bar_factor: Floats) -> None:
-        """Go back through the beliefs, see :func:`beliefs.kernels.adjoints.messages.back_beliefs`."""
-        lay, n_messages = self.setting.layout, state.messages.size
-        self.total, self.kept, self.grad = np.zeros(lay.n_states), np.zeros(n_messages), np.zeros(lay.n_cells)
-        self.finite, self.zeros = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
-        self.now = np.empty(n_messages)
-        back_beliefs(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, lay.message_ptr,
-            self.setting.rho, self.mu_var, mu_factor, bar_var, bar_factor, self.total, self.kept, self.grad,
+    def backward(self, state: State, mu_factor: Floats, bar_var: Floats, bar_factor: Floats) -> LogBackward:
+        """Go back through the beliefs, see :func:`beliefs.kernels.adjoints.messages.adjoint_beliefs`."""
+        lay, back = self.spec.layout, LogBackward(self.tier, state.messages.size)
+        adjoint_beliefs(
+            lay.scopes, lay.table_ptr, self.spec.model, self.mu_var, mu_factor, bar_var, bar_factor, back.adjoints,
+            back.grad,
         )  # fmt: skip
+        return back
+
+
+class LogBackward(Backward):
+    """Adjoints of log messages."""
+
+    def __init__(self, tier: LogTier, n_entries: int) -> None:
+        lay = tier.spec.layout
+        self.tier, self.spec = tier, tier.spec
+        self.adjoints, self.grad = Adjoints(np.zeros(lay.n_states), np.zeros(n_entries)), np.zeros(lay.n_cells)
+        self.sums = LogSums(np.empty(n_entries), np.empty(lay.n_states), np.empty(lay.n_states, np.int64))
 
     def back_pass(self, t: int, old: Floats, new: Floats) -> None:
         """Add up the messages afresh, so that rounding does not pile up, and go back."""
-        lay, now = self.setting.layout, self.setting
-        self.now[:] = new
-        offsets = lay.message_ptr
-        log_beliefs(
-            lay.scope_ptr, lay.scope_vars, lay.state_ptr, offsets, now.rho, self.now, self.finite, self.zeros
-        )  # fmt: skip
-        back_sweep_log(
-            lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, offsets, now.theta, now.rho,
-            self.tier.extent, now.schedule.passes[t % self.passes_an_iteration].factors, now.floor, old, self.now,
-            self.finite, self.zeros, self.total, self.kept, self.grad, self.tier.psi_ptr, self.tier.psi,
-            self.tier.log_least,
+        now, scopes = self.spec, self.spec.layout.scopes
+        self.sums.messages[:] = new
+        log_beliefs(scopes, now.model, self.sums)
+        order = now.schedule.passes[t % self.tier.n_passes].factors
+        adjoint_sweep_log(
+            scopes, now.model, self.tier.scaled, now.floor, self.tier.extent, order, old, self.sums, self.adjoints,
+            self.grad,
         )  # fmt: skip
 
     def largest_adjoint(self, messages: Floats) -> float:
         """Return how much of the gradient still waits at the messages."""
-        lay = self.setting.layout
-        return float(
-            largest_adjoint(
-                lay.scope_ptr,
-                lay.scope_vars,
-                lay.state_ptr,
-                lay.message_ptr,
-                self.setting.rho,
-                messages,
-                self.total,
-                self.kept,
-            )  # fmt: skip
-        )
+        return float(largest_adjoint(self.spec.layout.scopes, self.spec.model, messages, self.adjoints))
 
     def gradient(self) -> Floats:
         """Add the variables' adjoints to their factors."""
-        lay = self.setting.layout
-        add_unary(lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, self.setting.theta, self.total, self.grad)
+        add_unary(self.spec.layout.scopes, self.spec.theta, self.adjoints.variable, self.grad)
         return self.grad

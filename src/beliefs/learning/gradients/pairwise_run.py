@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from weakref import finalize
 
 import numpy as np
 
-from beliefs.inference.messages.pairwise_edges import EdgeWeights
 from beliefs.inference.messages.pairwise_tier import PairwiseTier
-from beliefs.inference.messages.setting import Setting
-from beliefs.kernels.adjoints.binary import binary_back_sweep
+from beliefs.kernels.adjoints.binary import binary_adjoint_sweep
 from beliefs.kernels.adjoints.messages import add_unary
 from beliefs.kernels.adjoints.pair_beliefs import (
-    back_pair_beliefs,
-    back_row_beliefs,
+    adjoint_pair_beliefs,
+    adjoint_row_beliefs,
     largest_held_adjoint,
-    pair_beliefs,
-    single_beliefs,
     table_gradients,
 )
-from beliefs.kernels.adjoints.pairwise import add_waiting, back_sweep
+from beliefs.kernels.adjoints.pairwise import add_waiting, adjoint_sweep
+from beliefs.kernels.adjoints.structures import Adjoints, Ranks
 from beliefs.kernels.messages.pairwise.setup import multiply_up
 from beliefs.kernels.messages.pairwise.sweep import CONSTANT_WIDTHS
 from beliefs.learning.gradients.checkpoints import Room, State
-from beliefs.learning.gradients.message_run import MessageRun
+from beliefs.learning.gradients.message_run import Backward, MessageRun
 from beliefs.learning.gradients.shelf import put_back, take
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
@@ -40,9 +38,9 @@ class PairwiseRun(MessageRun):
 
     tier: PairwiseTier
 
-    def __init__(self, graph: FactorGraph, setting: Setting, tier: PairwiseTier, mu_var: Floats) -> None:
-        super().__init__(graph, setting, tier, mu_var)
-        finalize(self, put_back, tier.psi)
+    def __init__(self, graph: FactorGraph, tier: PairwiseTier, mu_var: Floats) -> None:
+        super().__init__(graph, tier, mu_var)
+        finalize(self, put_back, tier.pairs.psi)
         self.room, self.shared = Room(tier.messages), False
 
     def sweep(self, index: int) -> int:
@@ -69,78 +67,69 @@ class PairwiseRun(MessageRun):
 
     def mu_factor(self, state: State) -> Floats:
         """Return every factor's belief at a state: of one variable, the variable's."""
-        lay, edges, tier = self.setting.layout, self.tier.edges, self.tier
         assert state.rest is not None
-        mu_factor = np.empty(int(lay.table_ptr[-1]))
-        single_beliefs(lay.scope_ptr, lay.scope_vars, lay.table_ptr, edges.states, self.mu_var, mu_factor)
-        pair_beliefs(
-            edges.u, edges.v, tier.at, tier.psi, edges.factors, lay.table_ptr, edges.states, edges.width,
-            state.rest[0], state.messages, mu_factor,
-        )  # fmt: skip
-        return mu_factor
+        record = replace(self.tier.record(), messages=state.messages, product=state.rest[0])
+        return record.tables_from(self.tier.pairs.psi, self.mu_var)
 
-    def begin_backward(self, state: State, mu_factor: Floats, bar_var: Floats, bar_factor: Floats) -> None:
+    def backward(self, state: State, mu_factor: Floats, bar_var: Floats, bar_factor: Floats) -> PairwiseBackward:
         """Go back through the beliefs."""
-        lay, edges, tier = self.setting.layout, self.tier.edges, self.tier
         assert state.rest is not None
-        self.total, self.kept, self.bar_psi = zeros(tier.product.size), zeros(tier.messages.size), zeros(tier.psi.size)
-        self.waiting, self.depth = 0, DEPTH if edges.states >= WIDE and not edges.table.size else 0
-        self.ranks = take(self.depth * edges.u.size * 4 * edges.width)
-        self.product, self.grad = take(tier.product.size), np.zeros(lay.n_cells)
-        self.product[:] = state.rest[0]
-        back_row_beliefs(edges.states, edges.width, self.mu_var, bar_var, self.total)
+        lay, edges, back = self.spec.layout, self.tier.edges, PairwiseBackward(self, state.rest[0])
+        adjoint_row_beliefs(edges.states, edges.width, self.mu_var, bar_var, back.adjoints.variable)
         if bar_factor.size:
-            back_pair_beliefs(
-                edges.u, edges.v, edges.factors, lay.table_ptr, lay.cell_ptr, tier.rho, edges.states, edges.width,
-                mu_factor, bar_factor, self.total, self.kept, self.grad,
+            adjoint_pair_beliefs(
+                self.tier.pairs, edges.width, self.tier.rho, edges.factors, lay.table_ptr, lay.cell_ptr, mu_factor,
+                bar_factor, back.adjoints, back.grad,
             )  # fmt: skip
+        return back
+
+
+class PairwiseBackward(Backward):
+    """Adjoints of held messages, in memory of the shelf that :meth:`gradient` puts back."""
+
+    def __init__(self, run: PairwiseRun, product: Floats) -> None:
+        tier, edges = run.tier, run.tier.edges
+        self.run, self.tier = run, tier
+        self.adjoints = Adjoints(zeros(tier.product.size), zeros(tier.messages.size))
+        self.bar_psi = zeros(tier.pairs.psi.size)
+        depth = DEPTH if edges.states >= WIDE and not edges.table.size else 0
+        self.ranks = Ranks(0, depth, take(depth * edges.u.size * 4 * edges.width))
+        self.product, self.grad = take(tier.product.size), np.zeros(tier.spec.layout.n_cells)
+        self.product[:] = product
 
     def back_pass(self, t: int, old: Floats, new: Floats) -> None:
         """Go back over the edges in the opposite order."""
         tier, edges = self.tier, self.tier.edges
-        if self.is_refreshed(t + 1):
+        if self.run.is_refreshed(t + 1):
             self.product[:] = tier.unary
             multiply_up(edges.u, edges.v, tier.rho, edges.width, False, new, self.product)
-        reverse = self.setting.schedule.passes[t % self.passes_an_iteration].reverse
-        span = (0, edges.u.size, 1) if reverse else (edges.u.size - 1, -1, -1)
+        stride = 1 if tier.spec.schedule.passes[t % tier.n_passes].reverse else -1
+        known = (tier.pairs, tier.rho, stride, old, new, self.product, self.adjoints, self.bar_psi)
         if edges.width == 1:
-            binary_back_sweep(
-                edges.u, edges.v, tier.at, tier.psi, tier.rho, *span, old, new, self.product, self.total, self.kept,
-                self.bar_psi,
-            )  # fmt: skip
+            binary_adjoint_sweep(*known)
             return
-        sweep = back_sweep(edges.width if edges.width in CONSTANT_WIDTHS else 0)
-        sweep(
-            edges.u, edges.v, tier.at, tier.psi, tier.rho, *span, edges.states, old, new, self.product, self.total,
-            self.kept, self.bar_psi, self.waiting, self.depth, self.ranks,
-        )  # fmt: skip
-        self.waiting = (self.waiting + 1) % max(self.depth, 1)
+        adjoint_sweep(edges.width if edges.width in CONSTANT_WIDTHS else 0)(*known, self.ranks)
+        self.ranks = self.ranks._replace(slot=(self.ranks.slot + 1) % max(self.ranks.depth, 1))
 
     def largest_adjoint(self, messages: Floats) -> float:
         """Return how much of the gradient still waits at the messages."""
-        edges = self.tier.edges
-        return float(largest_held_adjoint(edges.u, edges.v, self.tier.rho, edges.width, self.total, self.kept))
+        return float(largest_held_adjoint(self.tier.pairs, self.tier.edges.width, self.tier.rho, self.adjoints))
 
     def gradient(self) -> Floats:
         """Add the tables' and the variables' adjoints."""
-        lay, edges, tier = self.setting.layout, self.tier.edges, self.tier
-        weights = EdgeWeights.of(self.setting, edges)
-        if self.waiting:
-            add_waiting(edges.u.size, edges.states, self.waiting, self.ranks, self.bar_psi)
-        table_gradients(weights.cells, edges.states, tier.psi, weights.of_tables, self.bar_psi, self.grad)
-        rows = self.total.reshape(lay.n_vars, edges.width)
-        total = np.empty((lay.n_vars, edges.states))
+        lay, edges, weights = self.tier.spec.layout, self.tier.edges, self.tier.weights
+        if self.ranks.slot:
+            add_waiting(edges.u.size, edges.states, self.ranks, self.bar_psi)
+        table_gradients(weights.cells, edges.states, self.tier.pairs.psi, weights.of_tables, self.bar_psi, self.grad)
+        held, variable = self.adjoints.variable, np.empty((lay.n_vars, edges.states))
         if edges.width == 1:
-            total[:, 1] = self.total
-            np.negative(self.total, out=total[:, 0])
+            variable[:, 1] = held
+            np.negative(held, out=variable[:, 0])
         else:
-            total[:] = rows[:, : edges.states]
-        add_unary(
-            lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.state_ptr, self.setting.theta, total.reshape(-1), self.grad
-        )
-        for memory in (self.product, self.total, self.kept, self.bar_psi, self.ranks):
+            variable[:] = held.reshape(lay.n_vars, edges.width)[:, : edges.states]
+        add_unary(lay.scopes, self.tier.spec.theta, variable.reshape(-1), self.grad)
+        for memory in (self.product, *self.adjoints, self.bar_psi, self.ranks.vectors):
             put_back(memory)
-        del self.product, self.total, self.kept, self.bar_psi, self.ranks
         return self.grad
 
 

@@ -28,7 +28,7 @@ from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.checkpoints import Recording, State
 from beliefs.learning.gradients.forms import message_run
-from beliefs.learning.gradients.message_run import MessageRun, check_method, setting_of
+from beliefs.learning.gradients.message_run import MessageRun, check_method, sweep_spec
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.options import MANY, check_integer
@@ -47,7 +47,7 @@ class MessageBeliefs(Beliefs):
 
     def __init__(self, run: MessageRun, recording: Recording, last: State) -> None:
         self.run, self.recording, self.last = run, recording, last
-        self.layout, self.mu_var, self.rho = run.setting.layout, run.mu_var, run.setting.rho
+        self.layout, self.mu_var, self.rho = run.spec.layout, run.mu_var, run.spec.rho
         self._mu_factor: Floats | None = None
 
     @property
@@ -59,10 +59,10 @@ class MessageBeliefs(Beliefs):
 
     def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:
         mu_factor, bar_factor = (NONE, NONE) if bar_factor is None else (self.mu_factor, bar_factor)
-        self.run.begin_backward(self.last, mu_factor, bar_var, bar_factor)
+        back = self.run.backward(self.last, mu_factor, bar_var, bar_factor)
         for t, old, new in self.recording.backward(self.last):
-            self.run.back_pass(t, old, new)
-        return self.run.gradient()
+            back.back_pass(t, old, new)
+        return back.gradient()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +112,7 @@ class Truncated(Gradient):
             return run_mean_field(self.method, self.n_sweeps, graph, self.checkpoints)
         assert isinstance(self.method, MessagePassing)
         self._check_budget(graph.layout)
-        setting = setting_of(self.method, graph)
-        run = message_run(graph, setting, observed_point_masses(graph))
+        run = message_run(graph, sweep_spec(self.method, graph), observed_point_masses(graph))
         n_passes = self.n_sweeps * run.passes_an_iteration
         recording = Recording(run, n_passes, self._held(n_passes))
         last = recording.forward()
@@ -125,7 +124,7 @@ class Truncated(Gradient):
         if isinstance(self.method, MeanField):
             return super().marginals(graph)
         assert isinstance(self.method, MessagePassing)
-        run = message_run(graph, setting_of(self.method, graph), observed_point_masses(graph))
+        run = message_run(graph, sweep_spec(self.method, graph), observed_point_masses(graph))
         for t in range(self.n_sweeps * run.passes_an_iteration):
             run.run_pass(t)
         run.beliefs()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.kernels.messages.free_energy import free_energy_counted, free_energy_literal
+from beliefs.kernels.messages.free_energy import NodeArrays, free_energy_counted, free_energy_literal
 from beliefs.learning.answers import Answer
 from beliefs.learning.gradients.base import Beliefs
 from beliefs.model.graph import FactorGraph
@@ -20,10 +20,8 @@ def free_energy(
     lay = graph.layout
     rho = np.zeros(lay.n_factors) if beliefs.rho is None else np.array(beliefs.rho)
     kernel = free_energy_literal if form == "literal" else free_energy_counted
-    of_vars, of_factors = np.empty(lay.n_vars), np.empty(lay.n_factors)
-    kernel(
-        lay.card, lay.scope_ptr, lay.scope_vars, lay.cell_ptr, lay.table_ptr, lay.state_ptr, graph.theta, rho,
-        np.array(beliefs.mu_var), np.array(beliefs.mu_factor), np.empty(lay.n_states), bar_var, bar_factor, of_vars,
-        of_factors,
-    )  # fmt: skip
-    return of_vars, of_factors
+    terms = NodeArrays(np.empty(lay.n_vars), np.empty(lay.n_factors))
+    mu = NodeArrays(np.array(beliefs.mu_var), np.array(beliefs.mu_factor))
+    bar, scratch = NodeArrays(bar_var, bar_factor), np.empty(lay.n_states)
+    kernel(lay.scopes, lay.table_ptr, graph.theta, rho, mu, scratch, bar, terms)
+    return terms.variables, terms.factors

@@ -15,31 +15,32 @@ from __future__ import annotations
 import math
 
 from beliefs.kernels._jit import linear_kernel
+from beliefs.kernels.messages.pairwise.structures import PairTables
 from beliefs.kernels.primitives.elementary import fast_exp
 from beliefs.kernels.primitives.exponential import exp4, log4
 from beliefs.kernels.primitives.simd import fill4, first4, multiply4, pair4, second4
-from beliefs.typing import Bools, Floats, Ints
+from beliefs.typing import Bools, Floats
 
 __all__ = ["binary_max_sweep", "binary_power_sweep", "binary_sum_sweep", "ratio_beliefs"]
 
 
 @linear_kernel
 def binary_sum_sweep(
-    u: Ints,
-    v: Ints,
-    at: Ints,
-    psi: Floats,
+    pairs: PairTables,
     rho: Floats,
     keep: float,
     begin: int,
     end: int,
     stride: int,
-    states: int,
     ratio: Floats,
     messages: Floats,
     fresh: Floats,
 ) -> None:
-    """Update edges ``begin, begin + stride, ...`` with counting numbers 1: ``ratio (n,)``, ``messages (2 m,)``."""
+    """Update edges ``begin, begin + stride, ...`` with counting numbers 1: ``ratio (n,)``, ``messages (2 m,)``.
+
+    ``rho`` is not read.
+    """
+    u, v, at, psi = pairs.u, pairs.v, pairs.at, pairs.psi
     for e in range(begin, end, stride):
         i, j, k = u[e], v[e], at[e] if at.size > 0 else 3 * e
         b, c, d = psi[k], psi[k + 1], psi[k + 2]
@@ -52,21 +53,18 @@ def binary_sum_sweep(
 
 @linear_kernel
 def binary_power_sweep(
-    u: Ints,
-    v: Ints,
-    at: Ints,
-    psi: Floats,
+    pairs: PairTables,
     rho: Floats,
     keep: float,
     begin: int,
     end: int,
     stride: int,
-    states: int,
     ratio: Floats,
     messages: Floats,
     fresh: Floats,
 ) -> None:
-    """Do what :func:`binary_sum_sweep` does with counting numbers ``rho`` and log damping ``1 - keep``."""
+    """Do what :func:`binary_sum_sweep` does with counting numbers ``rho (m,)`` and log damping ``1 - keep``."""
+    u, v, at, psi = pairs.u, pairs.v, pairs.at, pairs.psi
     for e in range(begin, end, stride):
         i, j, k = u[e], v[e], at[e] if at.size > 0 else 3 * e
         b, c, d = psi[k], psi[k + 1], psi[k + 2]
@@ -96,21 +94,18 @@ def binary_power_sweep(
 
 @linear_kernel
 def binary_max_sweep(
-    u: Ints,
-    v: Ints,
-    at: Ints,
-    psi: Floats,
+    pairs: PairTables,
     rho: Floats,
     keep: float,
     begin: int,
     end: int,
     stride: int,
-    states: int,
     ratio: Floats,
     messages: Floats,
     fresh: Floats,
 ) -> None:
     """Update edges by maxima, in logs; ``psi`` is ``(theta - theta_00) / rho`` without its first entry."""
+    u, v, at, psi = pairs.u, pairs.v, pairs.at, pairs.psi
     for e in range(begin, end, stride):
         i, j, k = u[e], v[e], at[e] if at.size > 0 else 3 * e
         b, c, d = psi[k], psi[k + 1], psi[k + 2]

@@ -15,6 +15,7 @@ import numpy as np
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.messages.log import TIE
+from beliefs.kernels.messages.pairwise.structures import PairTables
 from beliefs.typing import Floats, Ints
 
 __all__ = ["decode_pairs"]
@@ -22,14 +23,22 @@ __all__ = ["decode_pairs"]
 
 @kernel
 def decode_pairs(
-    u: Ints, v: Ints, at: Ints, psi: Floats, rho: Floats, states: int, width: int, product: Floats, messages: Floats,
-    near_ptr: Ints, near: Ints, order: Ints, out: Ints,
-) -> None:  # fmt: skip
+    pairs: PairTables,
+    width: int,
+    rho: Floats,
+    product: Floats,
+    messages: Floats,
+    near_ptr: Ints,
+    near: Ints,
+    order: Ints,
+    out: Ints,
+) -> None:
     """Decide the variables in ``order``; ``out (n_vars,)`` comes in as -1 where open.
 
     The ends of edges at variable i are ``near[near_ptr[i] : near_ptr[i + 1]]``: ``2 e`` if it is ``u[e]``, else
     ``2 e + 1``. Of states within ``TIE`` of the best the first is taken.
     """
+    states, u, v, at, psi = pairs.states, pairs.u, pairs.v, pairs.at, pairs.psi
     score = np.empty(states)
     size = 3 if width == 1 else states * states
     for i in order:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.kernels._jit import inlined_kernel, kernel
+from beliefs.kernels.layout import Scopes
 from beliefs.kernels.messages.pairwise.sweep import LOW
 from beliefs.kernels.primitives.elementary import fast_exp, fast_power
 from beliefs.kernels.primitives.exponential import exp4
@@ -155,21 +156,15 @@ def log_rows(
 
 @kernel
 def hold_binary_unary(
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
-    in_logs: bool,
-    theta: Floats,
-    unary: Floats,
-    shift: Floats,
-    reach: Floats,
+    scopes: Scopes, in_logs: bool, theta: Floats, unary: Floats, shift: Floats, reach: Floats
 ) -> bool:
     """Do what :func:`hold_unary` does for two states, held as ratios."""
     for v in range(unary.size):
         unary[v], shift[v] = 0.0, 0.0
-    for f in range(cell_ptr.size):
-        if scope_ptr[f + 1] - scope_ptr[f] == 1:
-            v, first, second = scope_vars[scope_ptr[f]], theta[cell_ptr[f]], theta[cell_ptr[f] + 1]
+    for f in range(scopes.cell_ptr.size):
+        if scopes.scope_ptr[f + 1] - scopes.scope_ptr[f] == 1:
+            v, k = scopes.scope_vars[scopes.scope_ptr[f]], scopes.cell_ptr[f]
+            first, second = theta[k], theta[k + 1]
             if first == -math.inf or second == -math.inf:
                 return False
             unary[v] += second - first
@@ -183,9 +178,7 @@ def hold_binary_unary(
 
 @kernel
 def hold_wide_unary(
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
+    scopes: Scopes,
     states: int,
     width: int,
     in_logs: bool,
@@ -197,10 +190,10 @@ def hold_wide_unary(
     """Do what :func:`hold_unary` does for more than two states."""
     unary[:] = 0.0
     shift[:] = 0.0
-    for f in range(cell_ptr.size):
-        if scope_ptr[f + 1] - scope_ptr[f] == 1:
-            row = theta[cell_ptr[f] : cell_ptr[f] + states]
-            at = scope_vars[scope_ptr[f]] * width
+    for f in range(scopes.cell_ptr.size):
+        if scopes.scope_ptr[f + 1] - scopes.scope_ptr[f] == 1:
+            row = theta[scopes.cell_ptr[f] : scopes.cell_ptr[f] + states]
+            at = scopes.scope_vars[scopes.scope_ptr[f]] * width
             for x in range(states):
                 if row[x] == -math.inf:
                     return False
@@ -220,9 +213,7 @@ def hold_wide_unary(
 
 
 def hold_unary(
-    scope_ptr: Ints,
-    scope_vars: Ints,
-    cell_ptr: Ints,
+    scopes: Scopes,
     states: int,
     width: int,
     in_logs: bool,
@@ -237,8 +228,8 @@ def hold_unary(
     (n_vars,)`` their ranges, in nats. No kernel, for the same reason as :func:`load_tables`.
     """
     if width == 1:
-        return hold_binary_unary(scope_ptr, scope_vars, cell_ptr, in_logs, theta, unary, shift, reach)
-    return hold_wide_unary(scope_ptr, scope_vars, cell_ptr, states, width, in_logs, theta, unary, shift, reach)
+        return hold_binary_unary(scopes, in_logs, theta, unary, shift, reach)
+    return hold_wide_unary(scopes, states, width, in_logs, theta, unary, shift, reach)
 
 
 @kernel
@@ -249,7 +240,7 @@ def largest_reach(
 
     To ``reach (n_vars,)``, the ranges of unary potentials, the ranges of tables (of log messages where these are wider)
     are added at each variable. ``table`` maps edges of the sweep to ``span``, empty means one to one; ``logs`` may be
-    empty: nothing said yet. Else the two messages of edge ``e`` are its rows from ``first[e]`` on.
+    empty: uniform messages. Else the two messages of edge ``e`` are its rows from ``first[e]`` on.
     """
     own, widest = 0.0, 0.0
     for e in range(u.size):

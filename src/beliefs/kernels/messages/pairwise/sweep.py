@@ -28,6 +28,7 @@ from functools import cache
 from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
+from beliefs.kernels.messages.pairwise.structures import PairTables
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.kernels.primitives.memory import address, get, prefetch, put, stack_memory
 from beliefs.kernels.primitives.simd import (
@@ -46,7 +47,7 @@ from beliefs.kernels.primitives.simd import (
     total4,
     totals4,
 )
-from beliefs.typing import Bools, Floats, Ints
+from beliefs.typing import Bools, Floats
 
 __all__ = ["CONSTANT_WIDTHS", "LARGEST_STATES", "LOW", "max_sweep", "power_sweep", "row_beliefs", "sum_sweep"]
 
@@ -59,7 +60,7 @@ CONSTANT_WIDTHS = (4, 8)
 LOW = -1e300  # stands for -inf in the padding of logs
 _ROOM = LARGEST_STATES + 40  # not a divisor of 4 kB: else vectors would seem to overlap in the low bits of addresses
 _BOTH = 2 * _ROOM
-_AHEAD = 512  # doubles, 4 kB: how far ahead tables are asked for
+_AHEAD = 512  # doubles, 4 kB: how far ahead tables are prefetched
 
 
 @inlined_kernel
@@ -70,7 +71,7 @@ def plain_products(
 
     Four rows at a time: each of their entries is read once and used twice. Rows beyond the last are the last again,
     with weight zero. Nothing is written one by one that is then read four at a time: that stalls. Meanwhile the table
-    at ``soon`` is asked for, a few lines at a time, because only so many can be under way; -1: none.
+    at ``soon`` is prefetched, a few lines at a time, because only so many can be under way; -1: none.
     """
     for x in range(0, width, 4):
         if soon >= 0:
@@ -123,7 +124,7 @@ def fill_mask(states: int, width: int, mask: Any) -> None:
 
 
 @inlined_kernel
-def ask_for(psi: Any, e: int, n_edges: int, size: int) -> None:
+def prefetch_table(psi: Any, e: int, n_edges: int, size: int) -> None:
     """Prefetch the table of edge ``e``, if there is one."""
     if 0 <= e < n_edges:
         for line in range(e * size, (e + 1) * size, 8):
@@ -136,29 +137,26 @@ def sum_sweep(constant: int) -> Callable[..., None]:
 
     @linear_kernel
     def sweep(
-        u: Ints,
-        v: Ints,
-        at: Ints,
-        psi: Floats,
+        pairs: PairTables,
         rho: Floats,
         keep: float,
         begin: int,
         end: int,
         stride: int,
-        states: int,
         product: Floats,
         messages: Floats,
         fresh: Floats,
     ) -> None:
-        """Update edges ``begin, begin + stride, ...`` up to ``end`` with counting numbers 1.
+        """Update edges ``begin, begin + stride, ...`` up to ``end`` with counting numbers 1; ``rho`` is not read.
 
         Cost: 4 K^2 flops and 4 K divisions an edge, its table read once.
         """
+        states, u, v, at = pairs.states, pairs.u, pairs.v, pairs.at
         width = constant if constant > 0 else (states + 3) // 4 * 4
         cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
         to_u, to_v, mask = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM)
         fill_mask(states, width, mask)
-        tables, beliefs, own_tables = address(psi), address(product), at.size == 0
+        tables, beliefs, own_tables = address(pairs.psi), address(product), at.size == 0
         sent, sending = address(messages), address(fresh)
         ahead = max(1, _AHEAD // (states * states)) * stride
         for e in range(begin, end, stride):
@@ -204,16 +202,12 @@ def power_sweep(constant: int) -> Callable[..., None]:
 
     @linear_kernel
     def sweep(
-        u: Ints,
-        v: Ints,
-        at: Ints,
-        psi: Floats,
+        pairs: PairTables,
         rho: Floats,
         keep: float,
         begin: int,
         end: int,
         stride: int,
-        states: int,
         product: Floats,
         messages: Floats,
         fresh: Floats,
@@ -223,6 +217,7 @@ def power_sweep(constant: int) -> Callable[..., None]:
         ``rho`` 0.5, as on grids, and a damping of 0.5 cost a square root a state; other numbers an exponential and a
         logarithm, both together two exponentials.
         """
+        states, u, v, at = pairs.states, pairs.u, pairs.v, pairs.at
         width = constant if constant > 0 else (states + 3) // 4 * 4
         padded = (2 * width + 15) // 16 * 16
         cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
@@ -232,7 +227,7 @@ def power_sweep(constant: int) -> Callable[..., None]:
         powers, moves = stack_memory(_BOTH), stack_memory(_BOTH)
         for x in range(padded):
             put(ratios, x, 1.0)
-        tables, beliefs, own_tables = address(psi), address(product), at.size == 0
+        tables, beliefs, own_tables = address(pairs.psi), address(product), at.size == 0
         sent, sending = address(messages), address(fresh)
         ahead = max(1, _AHEAD // (states * states)) * stride
         for e in range(begin, end, stride):
@@ -328,35 +323,32 @@ def max_sweep(constant: int) -> Callable[..., None]:
 
     @linear_kernel
     def sweep(
-        u: Ints,
-        v: Ints,
-        at: Ints,
-        psi: Floats,
+        pairs: PairTables,
         rho: Floats,
         keep: float,
         begin: int,
         end: int,
         stride: int,
-        states: int,
         product: Floats,
         messages: Floats,
         fresh: Floats,
     ) -> None:
         """Do what :func:`power_sweep` does with sums and maxima; ``psi`` is ``theta / rho``, ``product`` is beta."""
+        states, u, v, at = pairs.states, pairs.u, pairs.v, pairs.at
         width = constant if constant > 0 else (states + 3) // 4 * 4
         cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
         to_u, to_v, mask, low = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM)
         fill_mask(states, width, mask)
         for x in range(width):
             put(low, x, 0.0 if x < states else LOW)
-        tables, beliefs, own_tables = address(psi), address(product), at.size == 0
+        tables, beliefs, own_tables = address(pairs.psi), address(product), at.size == 0
         sent, sending = address(messages), address(fresh)
         ahead = max(1, _AHEAD // (states * states)) * stride
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
             mv = mu + width
             if own_tables:
-                ask_for(tables, e + ahead, u.size, states * states)
+                prefetch_table(tables, e + ahead, u.size, states * states)
             for x in range(0, width, 4):
                 store4(cu, x, subtract4(load4(beliefs, pu + x), load4(sent, mu + x)))
                 store4(cv, x, subtract4(load4(beliefs, pv + x), load4(sent, mv + x)))

@@ -25,6 +25,7 @@ from functools import cache
 from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
+from beliefs.kernels.messages.pairwise.structures import PairTables
 from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES, fill_mask, plain_products
 from beliefs.kernels.primitives.elementary import fast_log
 from beliefs.kernels.primitives.memory import address, get, put, stack_memory
@@ -41,7 +42,7 @@ from beliefs.kernels.primitives.simd import (
     subtract4,
     total4,
 )
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Floats
 
 __all__ = ["AGREEMENT", "BLOCK", "BOUND", "ENERGY", "SIZE", "binary_edge_value", "edge_value", "variable_value"]
 
@@ -52,7 +53,7 @@ difference of two beliefs of one variable."""
 BLOCK = 128
 """Edges or variables whose terms are added up by themselves."""
 _ROOM = LARGEST_STATES + 40
-_AHEAD = 512  # doubles: how far ahead tables are asked for
+_AHEAD = 512  # doubles: how far ahead tables are prefetched
 
 
 @linear_kernel
@@ -111,13 +112,13 @@ def add_block(n: int, rho: Any, parent: Any, begin: int, totals: Any, best_u: An
 
 @linear_kernel
 def binary_edge_value(
-    u: Ints, v: Ints, at: Ints, psi: Floats, rho: Floats, parent: Floats, ratio: Floats, mass: Floats, messages: Floats,
-    out: Floats,
-) -> None:  # fmt: skip
+    pairs: PairTables, rho: Floats, parent: Floats, ratio: Floats, mass: Floats, messages: Floats, out: Floats
+) -> None:
     """Write the sums over edges, and the largest disagreement, to ``out (4,)``, for two states.
 
     ``rho (n_edges,)`` and ``parent (2 n_edges,)`` are in the order of the sweep; ``parent`` may be empty: no bound.
     """
+    u, v, at, psi = pairs.u, pairs.v, pairs.at, pairs.psi
     totals, best_u, best_v = stack_memory(BLOCK), stack_memory(BLOCK), stack_memory(BLOCK)
     out[:] = 0.0
     apart = 0.0
@@ -166,16 +167,16 @@ def edge_value(constant: int) -> Callable[..., None]:
 
     @linear_kernel
     def value(
-        u: Ints, v: Ints, at: Ints, psi: Floats, states: int, rho: Floats, parent: Floats, product: Floats,
-        mass: Floats, messages: Floats, out: Floats,
-    ) -> None:  # fmt: skip
+        pairs: PairTables, rho: Floats, parent: Floats, product: Floats, mass: Floats, messages: Floats, out: Floats
+    ) -> None:
         """Do what :func:`binary_edge_value` does for any number of states. Cost: 4 K^2 flops an edge."""
+        states, u, v, at = pairs.states, pairs.u, pairs.v, pairs.at
         width = constant if constant > 0 else (states + 3) // 4 * 4
         cu, cv, mask = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM)
         to_u, to_v = stack_memory(_ROOM), stack_memory(_ROOM)
         totals, best_u, best_v = stack_memory(BLOCK), stack_memory(BLOCK), stack_memory(BLOCK)
         fill_mask(states, width, mask)
-        tables, beliefs, sent, own_tables = address(psi), address(product), address(messages), at.size == 0
+        tables, beliefs, sent, own_tables = address(pairs.psi), address(product), address(messages), at.size == 0
         ahead = max(1, _AHEAD // (states * states))
         out[:] = 0.0
         apart = 0.0

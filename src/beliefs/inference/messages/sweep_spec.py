@@ -9,18 +9,19 @@ from functools import cached_property
 import numpy as np
 
 from beliefs.inference.messages.schedule import Schedule
+from beliefs.kernels.messages.structures import Reweighted
 from beliefs.kernels.rounding import potential_magnitude
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats
 
-__all__ = ["Setting"]
+__all__ = ["SweepSpec"]
 
 _LEAST_LOG = 1e4  # nats
 _SPANS = 100.0
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class SweepSpec:
     """What a sweep needs to know: the model, temperatures (``summed``), counting numbers, order and damping."""
 
     layout: Layout
@@ -32,6 +33,11 @@ class Setting:
     in_logs: bool
     allocate: Callable[[int], Floats] = np.empty
     """Where the memory of large tables comes from."""
+
+    @cached_property
+    def model(self) -> Reweighted:
+        """Potentials and counting numbers as kernels take them."""
+        return Reweighted(self.theta, self.rho, self.layout.message_ptr)
 
     @cached_property
     def floor(self) -> float:
