@@ -15,12 +15,23 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from beliefs.driver import Value
+from beliefs.driver import Status, Value
 from beliefs.errors import ZeroProbabilityError
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Bound", "Decoding", "Marginals", "Method", "Problem", "Samples", "Tables", "Task", "zero_probability"]
+__all__ = [
+    "Bound",
+    "Decoding",
+    "Marginals",
+    "Method",
+    "Problem",
+    "Samples",
+    "Tables",
+    "Task",
+    "WarmStages",
+    "zero_probability",
+]
 
 Tables: TypeAlias = Floats | Callable[[], Floats]
 
@@ -127,6 +138,18 @@ class Samples:
     bound: Bound
 
 
+@dataclass(frozen=True, eq=False)
+class WarmStages:
+    """What a warm start needs: the methods that ran, and what each keeps."""
+
+    kept: tuple[tuple[Method, Any], ...]
+
+    def of(self, method: Method) -> Any:
+        """Return what a method like this kept, the same options first; None if none ran."""
+        alike = [(repr(m) != repr(method), i) for i, (m, _) in enumerate(self.kept) if type(m) is type(method)]
+        return self.kept[min(alike)[1]][1] if alike else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
     """Base of all methods; the class variables are its row in ``methods()``."""
@@ -146,6 +169,9 @@ class Method(ABC):
 
     default_tol: ClassVar[float] = 1e-8
     default_max_iters: ClassVar[int] = 1000
+
+    takes_turns: ClassVar[bool] = False
+    """Whether it is several methods that share the work; the driver then asks :meth:`ended` and :meth:`at_work`."""
 
     @abstractmethod
     def init(self, problem: Problem, warm: Any = None) -> Any:
@@ -172,6 +198,31 @@ class Method(ABC):
 
     def kept(self, state: Any) -> Any:
         """Return what a warm start needs; None where a warm start would save nothing."""
+        return None
+
+    def warm_from(self, earlier: WarmStages) -> Any:
+        """Return what to start from, given what the methods of an earlier run have left."""
+        return earlier.of(self)
+
+    # -- what methods of several, and those with fixed points, have to say besides -----------------------------------
+    def for_iterations(self, max_iters: int | None) -> Method:
+        """Return the method that takes as many iterations as the caller asked for, where it has limits of its own."""
+        return self
+
+    def ended(self, state: Any) -> Status | None:
+        """Return the status to end with if there is nothing left to run, else None."""
+        return None
+
+    def at_work(self, state: Any) -> str:
+        """Return the text of the method that took the last step."""
+        return ""
+
+    def ran(self, state: Any) -> tuple[Method, str]:
+        """Return the method whose answer it is, and a sentence on what the others gave, if there are any."""
+        return self, ""
+
+    def calmer(self) -> Method | None:
+        """Return a method with the same fixed points that reaches more of them, more slowly; None if there is none."""
         return None
 
     def __repr__(self) -> str:

@@ -50,6 +50,7 @@ _QUIET = 1e-3  # change of a marginal below which saturated models are looked at
 _SETTLED = 1e-6  # change below which a fixed point is verified: factors and variables must agree
 _AGREE = 1e-6  # how closely
 _SATURATED = 1e-9  # a marginal that may hide a change of its logs
+_CALM = 0.5  # damping of messages that do not settle without
 _ITERATIONS_A_MOVE = 40  # iterations that take as long as a forest move
 _TRIFLE = 1_000_000  # bytes that are always there
 _WORTH_THREADS = 200_000  # cells: a smaller sweep is over before a second thread has begun
@@ -267,6 +268,10 @@ class MessagePassing(Method):
     def kept(self, state: MessageState) -> Start:
         """Return the messages, the potentials they rest on, and the counting numbers."""
         return Start(state.tier.log_messages, state.problem.graph.theta, state.reweighting)
+
+    def calmer(self) -> MessagePassing | None:
+        """Keep half of the old message, where none is kept yet: damping moves no fixed point."""
+        return replace(self, damping=_CALM) if self.damping == 0 else None
 
     # -- answers ------------------------------------------------------------------------------------------------
     def worth(self, state: MessageState) -> tuple[float, Bound, float, float]:

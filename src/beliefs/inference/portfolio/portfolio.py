@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 from beliefs.deadline import OutOfTime
 from beliefs.driver import Status, Value
 from beliefs.errors import BeliefsError, BudgetError, UnsupportedError
-from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task
+from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task, WarmStages
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.portfolio.stages import (
     STAGES,
@@ -46,7 +46,7 @@ from beliefs.inference.rounding import meet
 from beliefs.inference.search.cutset import CutsetSearch
 from beliefs.inference.search.local_search import LocalSearch
 
-__all__ = ["Portfolio", "PortfolioState", "WarmStages"]
+__all__ = ["Portfolio", "PortfolioState"]
 
 _ROUNDING = 1e-6  # relative: beyond it two bounds that cross are no accident of arithmetic
 _EXACT = 1e-12  # relative: what rounding may leave between two ends that are the same number
@@ -58,18 +58,6 @@ _ROOM = 6e7  # such cells where no time is measured
 _EFFORT = 4e8  # cells of work of all stages together unless the caller says otherwise: some seconds
 _FIRST = 0.05, 5.0  # share of the time left, and seconds at most, that local search may take to find and value a start
 _KEPT = 0.02, 0.25  # share of the time limit, and seconds at most, that are kept for the final answer
-
-
-@dataclass(frozen=True, eq=False)
-class WarmStages:
-    """What a warm start needs: the methods that played, and what each keeps."""
-
-    kept: tuple[tuple[Method, Any], ...]
-
-    def of(self, method: Method) -> Any:
-        """Return what a method like this kept, the same options first; None if none played."""
-        alike = [(repr(m) != repr(method), i) for i, (m, _) in enumerate(self.kept) if type(m) is type(method)]
-        return self.kept[min(alike)[1]][1] if alike else None
 
 
 @dataclass(eq=False)
@@ -166,6 +154,7 @@ class Portfolio(Method):
     iterative: ClassVar[bool] = True
     default_tol: ClassVar[float] = 1e-9
     default_max_iters: ClassVar[int] = 10**9  # turns: time or effort end it
+    takes_turns: ClassVar[bool] = True
 
     @classmethod
     def of(cls, problem: Problem, started: float) -> Portfolio:
@@ -245,6 +234,18 @@ class Portfolio(Method):
     def kept(self, state: PortfolioState) -> WarmStages:
         """Return what each stage keeps."""
         return WarmStages(tuple((p.method, p.method.kept(p.state)) for p in state.players))
+
+    def warm_from(self, earlier: WarmStages) -> WarmStages:
+        """Return what all of them have left: each stage looks for its own."""
+        return earlier
+
+    def for_iterations(self, max_iters: int | None) -> Portfolio:
+        """Take as many turns as were asked for, whatever the effort."""
+        return self if max_iters is None else replace(self, effort=math.inf)
+
+    def at_work(self, state: PortfolioState) -> str:
+        """Return the text of the method that had the last turn."""
+        return state.playing
 
     def ran(self, state: PortfolioState) -> tuple[Method, str]:
         """Return the method whose value or assignment is the answer, and a sentence on what each stage gave."""

@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from beliefs.deadline import check_time, now, time_left
+from beliefs.deadline import Allowance, check_time, time_left
 from beliefs.inference.base import Bound, Decoding, Problem, Task, zero_probability
 from beliefs.inference.search.flips import Flips
 from beliefs.inference.search.neighbourhoods import Neighbourhood, Neighbourhoods
@@ -117,10 +117,10 @@ class QuerySearch:
 
         A move is cut off, by OutOfTime, when the time limit of the question is over; the best states so far are kept.
         """
-        deadline = now() + min(seconds, time_left())
-        gained = not self._started and self.start(seconds=max(0.0, deadline - now()))
-        while self.can_improve and n_moves != 0 and now() < deadline:
-            gained |= self._step(deadline - now())
+        allowance = Allowance(min(seconds, time_left()))
+        gained = not self._started and self.start(seconds=allowance.left)
+        while self.can_improve and n_moves != 0 and allowance.left > 0:
+            gained |= self._step(allowance.left)
             n_moves = None if n_moves is None else n_moves - 1
         return gained
 

@@ -17,9 +17,9 @@ from beliefs.errors import BeliefsError, ModelError
 from beliefs.inference.base import Method, Task
 from beliefs.inference.doors import maximize
 from beliefs.inference.messages.propagation import MessagePassing
-from beliefs.inference.registry import METHODS
-from beliefs.inference.text import parse_method
-from beliefs.learning.answers import answer, exact_method, settled
+from beliefs.inference.portfolio.auto import exact_method
+from beliefs.inference.run import answer, settled
+from beliefs.inference.text import named_method
 from beliefs.learning.gradients.exact import Exact
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
@@ -61,16 +61,12 @@ def method_of(inference: Any) -> Method:
 
 
 def _named_method(inference: Any) -> Method:
-    if isinstance(inference, Method):
-        return inference
-    if not isinstance(inference, str):
-        raise ModelError(f"inference must be a Method or its text, found {type(inference).__name__}")
-    if inference.strip() == "auto":
+    if isinstance(inference, str) and inference.strip() == "auto":
         raise ModelError(
             "inference must be one method for all graphs, in fitting and in prediction, such as trw, mean_field or "
             "junction_tree; auto would choose anew for each"
         )
-    return parse_method(inference, METHODS)
+    return named_method(inference, "inference")
 
 
 def marginals(loss: Loss, method: Method, tol: float | None, graph: FactorGraph) -> Floats:

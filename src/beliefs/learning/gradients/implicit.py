@@ -31,8 +31,8 @@ import numpy as np
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Method
 from beliefs.inference.messages.propagation import MessagePassing
+from beliefs.inference.run import Answer, answer
 from beliefs.inference.variational.mean_field import MeanField
-from beliefs.learning.answers import Answer, answer
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout

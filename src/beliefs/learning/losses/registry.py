@@ -7,7 +7,7 @@ from typing import Any
 
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Method
-from beliefs.inference.text import parse_named
+from beliefs.inference.text import parse_method, parse_named
 from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.gradients.registry import make_gradient
 from beliefs.learning.gradients.truncated import Truncated
@@ -95,10 +95,7 @@ def make_loss(
 
 def _methods(values: dict[str, Any]) -> dict[str, Any]:
     """Turn methods written as words (``clamped_method=mean_field``) into methods."""
-    from beliefs.inference.registry import METHODS
-    from beliefs.inference.text import parse_method
-
     return {
-        name: parse_method(value, METHODS) if name.endswith("_method") and isinstance(value, str) else value
+        name: parse_method(value) if name.endswith("_method") and isinstance(value, str) else value
         for name, value in values.items()
     }
