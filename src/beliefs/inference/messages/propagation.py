@@ -18,6 +18,7 @@ from beliefs.errors import BudgetError
 from beliefs.inference.base import (
     Bound,
     Decoding,
+    Derivative,
     Marginals,
     Method,
     Problem,
@@ -176,6 +177,9 @@ class MessagePassing(Method):
     iterative: ClassVar[bool] = True
     value_is_free: ClassVar[bool] = False
     fixed_point: ClassVar[bool] = True
+    derivative: ClassVar[Derivative] = Derivative.MESSAGES
+    warm_startable: ClassVar[bool] = True
+    mixed_price: ClassVar[float] = 30.0
     certifies: ClassVar[bool] = False
     """Whether counting numbers come with a certificate."""
 
@@ -268,6 +272,25 @@ class MessagePassing(Method):
     def kept(self, state: MessageState) -> Start:
         """Return the messages, the potentials they rest on, and the counting numbers."""
         return Start(state.tier.log_messages, state.problem.graph.theta, state.reweighting)
+
+    def for_learning(self) -> MessagePassing:
+        """Send class by class of factors that share no variable, unless a schedule is given.
+
+        The strips that let large models use several threads would leave seams after few sweeps, and a sequential order
+        swings where couplings are strong, so that learning through it ends elsewhere.
+        """
+        return replace(self, schedule="even") if self.schedule == "auto" and self.order is None else self
+
+    def irreversible(self) -> str:
+        """Refuse damping, and schedules that no kernel walks back."""
+        if self.damping > 0:
+            return (
+                f"gradients through {self.name} need damping=0, found {self.damping:g}; a fixed number of sweeps "
+                "needs no damping"
+            )
+        if self.schedule in ("flooding", "chains", "residual"):
+            return f"there is no way back through schedule={self.schedule!r}; use sequential, forward, color or tree"
+        return ""
 
     def calmer(self) -> MessagePassing | None:
         """Keep half of the old message, where none is kept yet: damping moves no fixed point."""

@@ -29,7 +29,9 @@ from beliefs.inference.search.query_value import SECONDS, QueryEvaluator, QueryV
 from beliefs.inference.search.starts import Starts
 from beliefs.typing import Ints
 
-__all__ = ["QuerySearch"]
+__all__ = ["MOVE_CELLS", "QuerySearch"]
+
+MOVE_CELLS = 3e6  # cells of work for a move
 
 _BUDGETS = (2.0**16, 2.0**18, 2.0**20, 2.0**22)  # cells of a move, by level
 _LEAST, _BYTES_PER_CELL = 256.0, 32.0  # cells of a move in any case; memory that a cell of a move may take

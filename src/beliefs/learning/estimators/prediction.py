@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -16,7 +15,6 @@ import numpy as np
 from beliefs.errors import BeliefsError, ModelError
 from beliefs.inference.base import Method, Task
 from beliefs.inference.doors import maximize
-from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.portfolio.auto import exact_method
 from beliefs.inference.run import answer, settled
 from beliefs.inference.text import named_method
@@ -50,23 +48,14 @@ _TOL = 1e-5  # residual of inference for models that were fitted without one ([d
 def method_of(inference: Any) -> Method:
     """Return the method meant by a name, a text or a method; unknown ones list the known.
 
-    Unless a schedule is given, messages are sent class by class of factors that share no variable: the strips that let
-    large models use several threads would leave seams after few sweeps, and a sequential order swings where couplings
-    are strong, so that learning through it ends elsewhere.
+    Options that were left open are chosen for learning, see :meth:`~beliefs.inference.base.Method.for_learning`.
     """
-    method = _named_method(inference)
-    if isinstance(method, MessagePassing) and method.schedule == "auto" and method.order is None:
-        return replace(method, schedule="even")
-    return method
-
-
-def _named_method(inference: Any) -> Method:
     if isinstance(inference, str) and inference.strip() == "auto":
         raise ModelError(
             "inference must be one method for all graphs, in fitting and in prediction, such as trw, mean_field or "
             "junction_tree; auto would choose anew for each"
         )
-    return named_method(inference, "inference")
+    return named_method(inference, "inference").for_learning()
 
 
 def marginals(loss: Loss, method: Method, tol: float | None, graph: FactorGraph) -> Floats:
