@@ -26,7 +26,7 @@ import numpy as np
 
 from beliefs.typing import Ints
 
-__all__ = ["Deadline", "OutOfTime", "check_time", "compiling", "limited", "now", "stop_flag", "time_left"]
+__all__ = ["Allowance", "Deadline", "OutOfTime", "check_time", "compiling", "limited", "now", "stop_flag", "time_left"]
 
 _GRACE = 0.1, 0.5  # share of the limit, and seconds
 _SHORTEST, _LONGEST = 0.002, 60.0  # seconds that a watch sleeps: the clock may stand still, and a limit may be a year
@@ -170,6 +170,22 @@ def limited(seconds: float, *, grace: bool = True) -> Iterator[Deadline]:
 
 _current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 _NEVER: Ints = np.zeros(1, np.int64)
+
+
+class Allowance:
+    """Seconds for several pieces of work, one after the other, that know of limits and not of clocks."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end = now() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, 0 at least."""
+        return max(0.0, self.end - now())
+
+    def share(self, n: int) -> float:
+        """Return what each of ``n`` pieces may take if all take the same."""
+        return self.left / n
 
 
 def stop_flag() -> Ints:

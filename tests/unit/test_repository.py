@@ -30,6 +30,35 @@ LAYERS = {
 }  # fmt: skip
 SIBLINGS = {0, 5}  # the ground floor and the top floor are one room each; io and inference are strangers
 
+# Likewise inside the two largest rooms: each line may import those above it; names on one line are strangers.
+FLOORS = {
+    "inference": (
+        ("base", "budget", "parallel", "prune", "quiet"),
+        ("result", "rounding", "show", "temperatures", "text"),
+        ("run",),
+        ("orders",),
+        ("clusters",),
+        ("exact",),
+        ("search",),
+        ("buckets", "messages", "sampling", "variational"),
+        ("dual",),
+        ("portfolio", "registry"),
+        ("question",),
+        ("doors",),
+        ("__init__",),
+    ),
+    "kernels": (
+        ("_compiler", "_interpreted"),
+        ("_jit",),
+        ("primitives",),
+        ("layout", "text"),
+        ("chains", "dual", "mean_field", "messages", "orders", "trees"),
+        ("buckets", "gibbs", "rounding", "search"),
+        ("adjoints", "losses"),
+        ("__init__",),
+    ),
+}
+
 # Slow to load or optional: imported inside the function that needs them.
 LATE = ("matplotlib", "networkx", "pandas", "scipy.optimize", "skimage", "sklearn", "torch")
 
@@ -95,6 +124,25 @@ def wrong_way(importer: str, names: set[str]) -> list[str]:
     return bad
 
 
+def floor(module: str) -> tuple[str, int]:
+    """The name below a large room, and its height: `beliefs.inference.search.icm` -> `search`, 6."""
+    parts = module.split(".")
+    name = parts[2] if len(parts) > 2 else "__init__"
+    heights = {name: height for height, names in enumerate(FLOORS[parts[1]]) for name in names}
+    if name not in heights:  # `from beliefs.inference import infer`: something that only the room itself exports
+        name = "__init__"
+    return name, heights[name]
+
+
+def wrong_floor(importer: str, names: set[str]) -> list[str]:
+    """The imports of `importer` from its own large room that do not point down."""
+    if room(importer) not in FLOORS:
+        return []
+    here, height = floor(importer)
+    own = [name for name in sorted(names) if is_within(name, (f"beliefs.{room(importer)}",))]
+    return [name for name in own if floor(name)[0] != here and floor(name)[1] >= height]
+
+
 def is_within(name: str, packages: tuple[str, ...]) -> bool:
     return any(name == package or name.startswith(package + ".") for package in packages)
 
@@ -158,6 +206,52 @@ def test_imports_point_down(path: Path) -> None:
 )
 def test_wrong_way_imports_are_seen(importer: str, source: str, bad: list[str]) -> None:
     assert wrong_way(importer, imports_anywhere(ast.parse(source))) == bad
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=source_id)
+def test_imports_point_down_within_a_room(path: Path) -> None:
+    assert wrong_floor(module_name(path), imports_anywhere(parse(path))) == []
+
+
+@pytest.mark.parametrize("large", FLOORS)
+def test_every_part_of_a_large_room_has_its_floor(large: str) -> None:
+    parts = {
+        path.stem for path in (PACKAGE / large).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert sorted(name for names in FLOORS[large] for name in names) == sorted(parts)
+
+
+@pytest.mark.parametrize(
+    ("importer", "source", "bad"),
+    [
+        (
+            "beliefs.inference.search.starts",
+            "def f():\n    from beliefs.inference.doors import maximize",
+            ["beliefs.inference.doors.maximize"],
+        ),
+        (
+            "beliefs.inference.search.icm",
+            "from beliefs.inference.messages.bp import BP",
+            ["beliefs.inference.messages.bp.BP"],
+        ),
+        (
+            "beliefs.inference.messages.bp",
+            "from beliefs.inference.dual.gdd import GDD",
+            ["beliefs.inference.dual.gdd.GDD"],
+        ),
+        ("beliefs.inference.messages.bp", "from beliefs.inference import infer", ["beliefs.inference.infer"]),
+        ("beliefs.inference.dual.gdd", "from beliefs.inference.buckets.wmb import WMB", []),
+        ("beliefs.inference.dual.gdd", "from beliefs.inference.dual.state import GddState", []),
+        (
+            "beliefs.kernels.trees.log",
+            "from beliefs.kernels.adjoints.trees import f",
+            ["beliefs.kernels.adjoints.trees.f"],
+        ),
+        ("beliefs.model.graph", "from beliefs.kernels.layout import log_scores", []),
+    ],
+)
+def test_wrong_floors_are_seen(importer: str, source: str, bad: list[str]) -> None:
+    assert wrong_floor(importer, imports_anywhere(ast.parse(source))) == bad
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=source_id)

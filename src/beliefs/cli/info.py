@@ -13,7 +13,7 @@ from beliefs.cli.names import load_graph, parse_query
 from beliefs.cli.options import evidence_option, json_flag, limit_option, max_bytes_option, model_argument
 from beliefs.cli.table import Table, show_facts, show_table
 from beliefs.errors import BudgetError
-from beliefs.inference.base import Problem, Task
+from beliefs.inference.base import Bound, Problem, Task
 from beliefs.inference.budget import default_budget, readable_bytes
 from beliefs.inference.doors import checked_query
 from beliefs.inference.exact.junction_tree import JunctionTree
@@ -85,7 +85,7 @@ def _counts(values: Ints) -> dict[int, int]:
 def _fits(problem: Problem) -> bool:
     """Tell whether auto would run exact inference."""
     try:
-        return isinstance(choose(problem)[0], JunctionTree)
+        return choose(problem)[0].guarantee.bound is Bound.EXACT
     except BudgetError:
         return False
 

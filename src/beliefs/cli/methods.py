@@ -15,7 +15,7 @@ __all__ = ["methods_command"]
 
 @click.command("methods")
 @click.option("--task", type=click.Choice([t.value for t in Task]), help="Methods that answer this question.")
-@click.option("--guarantee", metavar="WORD", help="Methods whose guarantee mentions exact, upper, lower, ...")
+@click.option("--guarantee", metavar="WORD", help="Methods that give this: exact, upper, lower, estimate.")
 @json_flag
 def methods_command(task: str | None, guarantee: str | None, as_json: bool) -> None:
     """List the methods: what each answers, promises and costs."""

@@ -26,7 +26,7 @@ from beliefs.errors import ConvergenceWarning
 from beliefs.inference.base import Problem, Task
 from beliefs.inference.doors import infer, marginal_map, maximize, sample
 from beliefs.inference.exact.junction_tree import JunctionTree
-from beliefs.inference.registry import METHODS
+from beliefs.inference.registry import methods
 from beliefs.inference.search.flips import Flips
 from beliefs.inference.search.query_search import QuerySearch
 from beliefs.inference.search.query_value import QueryPlan
@@ -43,20 +43,6 @@ _GRIDS = (10, 91)  # orders of small and of large graphs are searched by differe
 
 _STATES = (2, 3, 4, 6, 9)  # the kernels of their own: two, three, four, up to eight and more states
 _LARGE = 18  # rows of a grid beyond which effective resistances are computed sparsely
-_OPTIONS = (
-    *((Task.INFER, text) for text in (
-        "bp", "trw", "trw(rho=0.6)", "trw(rho=sampled)", "trw(rho=uniform)", "trw(rho=optimized, rho_steps=1)",
-        "bp(schedule=flooding)", "bp(schedule=color)", "bp(schedule=chains)", "bp(schedule=residual)",
-        "bp(damp=probability, damping=0.1)", "mean_field", "mean_field(schedule=color)", "mean_field(structure=tree)",
-        "gibbs", "gibbs(schedule=sequential)", "wmb(ibound=1)", "wmb(ibound=1, side=lower)", "gdd",
-        "gdd(solver=lbfgs)",
-    )),
-    (Task.MAXIMIZE, "bp"),
-    (Task.MAXIMIZE, "gdd"),
-    (Task.MARGINAL_MAP, "trw"),
-    (Task.MARGINAL_MAP, "wmb(ibound=1)"),
-    (Task.SAMPLE, "gibbs"),
-)  # fmt: skip
 
 _DOORS: dict[Task, Callable[[FactorGraph, str], object]] = {
     Task.INFER: lambda graph, method: infer(graph, method).mu,  # which is made when it is asked for
@@ -117,11 +103,11 @@ def jobs() -> Iterator[Job]:
     yield from _file_jobs(network)
     for name, graph in _models(network).items():
         for task, door in _DOORS.items():
-            for method in METHODS:
+            for method in methods():
                 if task in method.tasks:
                     yield f"{task.value} with {method.name}, {name}", _asked(door, graph, method.name)
     for states in _STATES:
-        for task, text in _OPTIONS:
+        for task, text in _variants():
             yield f"{task.value} with {text}, {states} states", _asked(_DOORS[task], _loop(states), text)
         yield f"a warm start, {states} states", _warm_start(_loop(states))
     yield "effective resistances", _asked(_DOORS[Task.INFER], make_ising_grid(_LARGE, seed=0), "trw(rho=uniform)")
@@ -133,6 +119,13 @@ def jobs() -> Iterator[Job]:
         yield f"an order of {size * size} variables", _planned(make_ising_grid(size, seed=0))
     yield "ancestral samples", lambda: network.sample(2, seed=0)
     yield from learning_jobs(_STATES)
+
+
+def _variants() -> Iterator[tuple[Task, str]]:
+    """Yield questions and methods with the options that have kernels of their own."""
+    for method in methods():
+        for task, options in method.variants.items():
+            yield from ((task, f"{method.name}({text})" if text else method.name) for text in options)
 
 
 def _asked(door: Callable[[FactorGraph, str], object], graph: FactorGraph, method: str) -> Callable[[], object]:

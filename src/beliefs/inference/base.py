@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from beliefs.driver import Value
+from beliefs.driver import Status, Value
 from beliefs.errors import ZeroProbabilityError
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
@@ -23,6 +23,8 @@ from beliefs.typing import Floats, Ints
 __all__ = [
     "Bound",
     "Decoding",
+    "Derivative",
+    "Guarantee",
     "Marginals",
     "Method",
     "Problem",
@@ -30,10 +32,13 @@ __all__ = [
     "Tables",
     "Task",
     "check_possible",
+    "WarmStages",
     "zero_probability",
 ]
 
 Tables: TypeAlias = Floats | Callable[[], Floats]
+
+_CALL = 3e3  # cells of work for any step, however small the model
 
 
 class Task(Enum):
@@ -60,6 +65,66 @@ class Bound(Enum):
 
     def __str__(self) -> str:
         return self.name
+
+
+_WORDS = {Bound.EXACT: "exact", Bound.UPPER: "upper bound", Bound.LOWER: "lower bound", Bound.ESTIMATE: "estimate"}
+
+
+class Guarantee(str):
+    """What a method promises of its value, as data that reads as a sentence.
+
+    Attributes
+    ----------
+    bound : Bound
+        What the value is, on every model.
+    note : str
+        Conditions and extras in words.
+    also : tuple of Bound
+        What else it can give; the note says when.
+    on_forests : Bound or None
+        What the value is on forests, where that is more.
+
+    Examples
+    --------
+    >>> Guarantee(Bound.UPPER, "(or lower, for sums)", also=(Bound.LOWER,))
+    'upper bound (or lower, for sums)'
+    """
+
+    bound: Bound
+    note: str
+    also: tuple[Bound, ...]
+    on_forests: Bound | None
+
+    def __new__(
+        cls, bound: Bound, note: str = "", *, also: tuple[Bound, ...] = (), on_forests: Bound | None = None
+    ) -> Guarantee:
+        """Write the sentence."""
+        words = _WORDS[bound] if on_forests is None else f"{_WORDS[on_forests]} on forests, else {_WORDS[bound]}"
+        self = super().__new__(cls, f"{words}{' ' if note.startswith('(') else '; ' if note else ''}{note}")
+        self.bound, self.note, self.also, self.on_forests = bound, note, also, on_forests
+        return self
+
+    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (self.bound, self.note), {"also": self.also, "on_forests": self.on_forests}
+
+    def gives(self, bound: Bound) -> bool:
+        """Whether the value, or another that comes with it, can be of this kind."""
+        return bound in (self.bound, *self.also, self.on_forests)
+
+
+class Derivative(Enum):
+    """How gradients pass through a method's marginals."""
+
+    EXACT = "they are the model's own"
+    MESSAGES = "back through its messages, whose fixed points obey linear constraints"
+    MARGINALS = "back through its updates of marginals"
+    DIFFERENCES = "by differences of answers"
+    NONE = "not at all"
+
+    @property
+    def reversible(self) -> bool:
+        """Whether updates can be walked back."""
+        return self in (Derivative.MESSAGES, Derivative.MARGINALS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +203,25 @@ class Samples:
     bound: Bound
 
 
+@dataclass(frozen=True, eq=False)
+class WarmStages:
+    """What a warm start needs: the methods that ran, and what each keeps."""
+
+    kept: tuple[tuple[Method, Any], ...]
+
+    def of(self, method: Method) -> Any:
+        """Return what a method like this kept, the same options first; None if none ran."""
+        alike = [(repr(m) != repr(method), i) for i, (m, _) in enumerate(self.kept) if type(m) is type(method)]
+        return self.kept[min(alike)[1]][1] if alike else None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method(ABC):
     """Base of all methods; the class variables are its row in ``methods()``."""
 
     name: ClassVar[str]
     tasks: ClassVar[tuple[Task, ...]]
-    guarantee: ClassVar[str]
+    guarantee: ClassVar[Guarantee]
     cost: ClassVar[str]
     reference: ClassVar[str]
     iterative: ClassVar[bool] = False
@@ -157,6 +234,33 @@ class Method(ABC):
 
     default_tol: ClassVar[float] = 1e-8
     default_max_iters: ClassVar[int] = 1000
+
+    derivative: ClassVar[Derivative] = Derivative.DIFFERENCES
+    """How its marginals are differentiated."""
+
+    deterministic: ClassVar[bool] = True
+    """Whether answers follow from the model alone; False: they are made of random draws, and have their noise."""
+
+    has_marginals: ClassVar[bool] = True
+    """Whether its answer to ``infer`` has marginals."""
+
+    warm_startable: ClassVar[bool] = False
+    """Whether a warm start saves anything."""
+
+    ends_by_itself: ClassVar[bool] = True
+    """Whether it has an end; False: it goes on for as long as it is let, and so may its start."""
+
+    price: ClassVar[float] = 1.0
+    """Cells of work for a cell of the model, a step; see :meth:`step_cells`."""
+
+    mixed_price: ClassVar[float] = 1.0
+    """Times as much where sums and maxima are mixed."""
+
+    variants: ClassVar[Mapping[Task, tuple[str, ...]]] = {}
+    """Options with kernels of their own, by question: what ``beliefs warmup`` compiles for every number of states."""
+
+    takes_turns: ClassVar[bool] = False
+    """Whether it is several methods that share the work; the driver then asks :meth:`ended` and :meth:`at_work`."""
 
     @abstractmethod
     def init(self, problem: Problem, warm: Any = None) -> Any:
@@ -183,6 +287,49 @@ class Method(ABC):
 
     def kept(self, state: Any) -> Any:
         """Return what a warm start needs; None where a warm start would save nothing."""
+        return None
+
+    def warm_from(self, earlier: WarmStages) -> Any:
+        """Return what to start from, given what the methods of an earlier run have left."""
+        return earlier.of(self)
+
+    # -- what a method costs, and how it is used in learning ---------------------------------------------------------
+    def step_cells(self, problem: Problem) -> float:
+        """Predict the work of a step, counted in cells of plain tables."""
+        price = self.price * (self.mixed_price if problem.task is Task.MARGINAL_MAP else 1.0)
+        return price * float(problem.graph.layout.table_ptr[-1]) + _CALL
+
+    def start_seconds(self, problem: Problem) -> float:
+        """Predict the seconds that ``init`` may search, besides the work of some steps."""
+        return 0.0
+
+    def for_learning(self) -> Method:
+        """Return the method that learning uses where this one is named: the options left open are chosen for it."""
+        return self
+
+    def irreversible(self) -> str:
+        """Return why gradients cannot go back through updates with these options; empty where they can."""
+        return ""
+
+    # -- what methods of several, and those with fixed points, have to say besides -----------------------------------
+    def for_iterations(self, max_iters: int | None) -> Method:
+        """Return the method that takes as many iterations as the caller asked for, where it has limits of its own."""
+        return self
+
+    def ended(self, state: Any) -> Status | None:
+        """Return the status to end with if there is nothing left to run, else None."""
+        return None
+
+    def at_work(self, state: Any) -> str:
+        """Return the text of the method that took the last step."""
+        return ""
+
+    def ran(self, state: Any) -> tuple[Method, str]:
+        """Return the method whose answer it is, and a sentence on what the others gave, if there are any."""
+        return self, ""
+
+    def calmer(self) -> Method | None:
+        """Return a method with the same fixed points that reaches more of them, more slowly; None if there is none."""
         return None
 
     def __repr__(self) -> str:

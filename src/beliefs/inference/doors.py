@@ -7,7 +7,6 @@ refused, and when a warning is given.
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -18,16 +17,15 @@ import numpy as np
 from beliefs.deadline import OutOfTime, limited, now
 from beliefs.driver import Limits, Progress
 from beliefs.errors import BudgetError, ConvergenceWarning, ModelError, UnsupportedError
-from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
+from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, WarmStages
 from beliefs.inference.budget import default_budget, over_budget
 from beliefs.inference.portfolio.auto import EXACT_SHARE, INSTEAD, choose, instead_of_exact
-from beliefs.inference.portfolio.portfolio import Portfolio, WarmStages
 from beliefs.inference.prune import prune_barren
 from beliefs.inference.question import Done, Question, warn_if_short
 from beliefs.inference.quiet import warn
-from beliefs.inference.registry import METHODS
 from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult, _Result
-from beliefs.inference.text import parse_method
+from beliefs.inference.run import default_threads
+from beliefs.inference.text import named_method
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.options import MANY, check_integer
 from beliefs.typing import Bools, Floats, Ints, VariableRef
@@ -221,7 +219,7 @@ def _ask(
         problem,
         max_bytes=_given(options.get("max_bytes"), default_budget),
         seed=_given(options.get("seed"), lambda: 0),
-        threads=_given(options.get("threads"), lambda: os.cpu_count() or 1),
+        threads=_given(options.get("threads"), default_threads),
         time_limit=_given(options.get("time_limit"), lambda: math.inf),
     )
     needed = 8.0 * problem.n_samples * problem.graph.n_vars
@@ -234,7 +232,7 @@ def _ask(
     with limited(problem.time_limit) as deadline:
         question = Question(problem, options, warm, started, deadline)
         try:
-            done = _automatic(question) if _is_auto(method) else question.put(_named(method), "as asked")
+            done = _automatic(question) if _is_auto(method) else question.put(named_method(method), "as asked")
         except OutOfTime:
             raise BudgetError(
                 f"{method} was not done when the time limit of {problem.time_limit:g} s was over, and it has no answer "
@@ -263,12 +261,6 @@ def _automatic(question: Question) -> Done:
         chosen = instead_of_exact(rest)
         reason = f"exact inference was not done after {share:.3g} s of {limit:.3g}: {INSTEAD[rest.task]}"
         return replace(question, problem=rest).put(chosen, reason)
-
-
-def _named(method: Method | str) -> Method:
-    if not isinstance(method, (Method, str)):
-        raise ModelError(f"method must be a Method or its text, found {type(method).__name__}")
-    return parse_method(method, METHODS) if isinstance(method, str) else method
 
 
 def _given(value: Any, default: Callable[[], Any]) -> Any:
@@ -331,7 +323,7 @@ def _warm(graph: FactorGraph, method: Method, init: Any, pruned: Bools | None = 
     if not (pruned is None or np.array_equal(getattr(init, "pruned", pruned), pruned)):
         return None
     stages = init.state if isinstance(init.state, WarmStages) else WarmStages(((init.method, init.state),))
-    return stages if isinstance(method, Portfolio) else stages.of(method)
+    return method.warm_from(stages)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import Method, Task
+from beliefs.inference.base import Bound, Method, Task
 from beliefs.inference.buckets.mini_bucket import MiniBucket
 from beliefs.inference.buckets.wmb import WMB
 from beliefs.inference.dual.gdd import GDD
@@ -18,6 +18,7 @@ from beliefs.inference.messages.fractional import FractionalBP
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.sampling.gibbs import Gibbs
 from beliefs.inference.search.local_search import LocalSearch
+from beliefs.inference.text import use_methods
 from beliefs.inference.variational.mean_field import MeanField
 
 __all__ = ["METHODS", "MethodTable", "methods"]
@@ -28,6 +29,8 @@ METHODS: tuple[type[Method], ...] = (
     Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, MeanField, MiniBucket, WMB, GDD, LocalSearch,
     Gibbs,
 )  # fmt: skip
+
+use_methods(lambda: METHODS)
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class MethodTable(Sequence[type[Method]]):
 
     def cells(self) -> list[tuple[str, str, str, str, str]]:
         """Return the rows as text: name, tasks, guarantee, cost, reference."""
-        return [(m.name, ", ".join(t.value for t in m.tasks), m.guarantee, m.cost, m.reference) for m in self.rows]
+        return [(m.name, ", ".join(t.value for t in m.tasks), str(m.guarantee), m.cost, m.reference) for m in self.rows]
 
     def markdown(self) -> str:
         """Return the table as Markdown; the README holds it between two marks, and a test keeps it current."""
@@ -61,7 +64,7 @@ class MethodTable(Sequence[type[Method]]):
 
 
 def methods(task: str | None = None, guarantee: str | None = None) -> MethodTable:
-    """Return the methods that answer ``task`` and whose guarantee mentions ``guarantee`` (``"exact"``, ``"upper"``).
+    """Return the methods that answer ``task`` and whose guarantee can give ``guarantee`` (``"exact"``, ``"upper"``).
 
     Examples
     --------
@@ -71,5 +74,8 @@ def methods(task: str | None = None, guarantee: str | None = None) -> MethodTabl
     known = [t.value for t in Task]
     if task is not None and task not in known:
         raise ModelError(f"no task {task!r}; tasks are {', '.join(known)}")
+    bounds = [b.name.lower() for b in Bound]
+    if guarantee is not None and guarantee.lower() not in bounds:
+        raise ModelError(f"no guarantee {guarantee!r}; guarantees are {', '.join(bounds)}")
     chosen = [m for m in METHODS if task is None or Task(task) in m.tasks]
-    return MethodTable(tuple(m for m in chosen if guarantee is None or guarantee.lower() in m.guarantee.lower()))
+    return MethodTable(tuple(m for m in chosen if guarantee is None or m.guarantee.gives(Bound[guarantee.upper()])))

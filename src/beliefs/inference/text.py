@@ -6,7 +6,7 @@ Whatever else is a frozen dataclass of options with a name (optimisers, schedule
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -14,11 +14,13 @@ from beliefs.errors import ModelError
 from beliefs.inference.base import Method
 from beliefs.model.variable import suggestion
 
-__all__ = ["parse", "parse_method", "parse_named"]
+__all__ = ["known_methods", "named_method", "parse", "parse_method", "parse_named", "use_methods"]
 
 T = TypeVar("T")
 _UNREADABLE = (SyntaxError, ValueError, TypeError, RecursionError, MemoryError)  # the last two: nested too deeply
 _SHOWN = 60  # characters of a wrong text that are shown
+
+_known: Callable[[], Sequence[type[Method]]] = tuple
 
 
 def parse(text: str, known: Sequence[type[T]], what: str) -> T:
@@ -27,13 +29,31 @@ def parse(text: str, known: Sequence[type[T]], what: str) -> T:
     return cls(**values)
 
 
-def parse_method(text: str, known: Sequence[type[Method]]) -> Method:
-    """Return the method written as ``name`` or ``name(field=literal, ...)``.
+def use_methods(known: Callable[[], Sequence[type[Method]]]) -> None:
+    """Let texts mean these methods; the registry says so, which stands above all that ask for methods by name."""
+    global _known
+    _known = known
+
+
+def known_methods() -> Sequence[type[Method]]:
+    """Return the rows of the registry."""
+    return _known()
+
+
+def parse_method(text: str, known: Sequence[type[Method]] | None = None) -> Method:
+    """Return the method written as ``name`` or ``name(field=literal, ...)``, by default one of the registry.
 
     ``auto`` is no method but the wish that one be chosen. Everything else is as in :func:`parse_named`.
     """
-    cls, values = parse_named(text, known, "method", also=("auto",))
+    cls, values = parse_named(text, _known() if known is None else known, "method", also=("auto",))
     return cls(**values)
+
+
+def named_method(method: Method | str, what: str = "method") -> Method:
+    """Return the method that a caller means by itself or by its text."""
+    if not isinstance(method, (Method, str)):
+        raise ModelError(f"{what} must be a Method or its text, found {type(method).__name__}")
+    return parse_method(method) if isinstance(method, str) else method
 
 
 def parse_named(

@@ -15,9 +15,9 @@ import beliefs as bl
 import reference
 from beliefs.driver import Value
 from beliefs.inference import Bound, Method, Task
-from beliefs.inference.base import Problem
+from beliefs.inference.base import Problem, WarmStages
 from beliefs.inference.portfolio import auto as auto_module
-from beliefs.inference.portfolio.portfolio import Portfolio, WarmStages
+from beliefs.inference.portfolio.portfolio import Portfolio
 from beliefs.inference.portfolio.stages import STAGES, Room, Stage
 from families import FAMILIES, evidence, family, grid_pairs, oracle, random_model, unary
 

@@ -11,7 +11,7 @@ import pytest
 
 import beliefs as bl
 from beliefs.inference import Method
-from beliefs.learning.answers import Answer, answer
+from beliefs.inference.run import Answer, answer
 from beliefs.learning.gradients.exact import Exact
 from beliefs.learning.gradients.mean_field import converge_mean_field
 from beliefs.learning.gradients.perturbation import Perturbation

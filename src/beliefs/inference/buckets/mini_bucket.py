@@ -27,7 +27,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task, claimed, zero_probability
+from beliefs.inference.base import (
+    Bound,
+    Decoding,
+    Guarantee,
+    Marginals,
+    Method,
+    Problem,
+    Task,
+    claimed,
+    zero_probability,
+)
 from beliefs.inference.buckets.bucket_run import BucketRun, elimination_weights, lower_weights
 from beliefs.inference.buckets.bucket_tree import bucket_tree
 from beliefs.inference.clusters.partition import check_ibound
@@ -86,7 +96,7 @@ class MiniBucket(Method):
 
     name: ClassVar[str] = "mini_bucket"
     tasks: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP)
-    guarantee: ClassVar[str] = "upper bound (and lower, for sums)"
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.UPPER, "(and lower, for sums)", also=(Bound.LOWER,))
     cost: ClassVar[str] = "exponential in ibound"
     reference: ClassVar[str] = "dechter2003, rollon2010"
 

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -52,12 +52,22 @@ import numpy as np
 from beliefs.deadline import OutOfTime
 from beliefs.driver import Value
 from beliefs.errors import UnsupportedError
-from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task, claimed, zero_probability
+from beliefs.inference.base import (
+    Bound,
+    Decoding,
+    Guarantee,
+    Marginals,
+    Method,
+    Problem,
+    Task,
+    claimed,
+    zero_probability,
+)
 from beliefs.inference.buckets.bucket_order import ordered_tree
 from beliefs.inference.buckets.bucket_run import BucketRun, lower_weights, uniform_weights
 from beliefs.inference.buckets.bucket_tree import BucketTree
-from beliefs.inference.clusters.partition import check_ibound
-from beliefs.inference.orders.chosen import check_order
+from beliefs.inference.clusters.partition import check_ibound, partition
+from beliefs.inference.orders.chosen import check_order, chosen_order
 from beliefs.inference.rounding import certified, widened
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
@@ -70,6 +80,7 @@ _COOLING, _COOLEST = 0.8, 0.02  # of the temperature of maximised variables, an 
 _LOWER = 0.5  # first size of negative weights
 _LEAST_STEP, _GROWTH = 1e-3, 1.2  # relative to the first; an iteration that was good
 _FAR, _FURTHER = 1.0, 1.5  # nats by which a log marginal is believed to differ at first; growth
+_BUCKET, _CLUSTER = 5.0, 150.0  # cells of work for a cell and for a cluster of a step
 _NONE = np.zeros(0)
 
 
@@ -149,7 +160,15 @@ class WMB(Method):
 
     name: ClassVar[str] = "wmb"
     tasks: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP)
-    guarantee: ClassVar[str] = "upper bound (or lower, for sums)"
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.UPPER, "(or lower, for sums)", also=(Bound.LOWER,))
+    warm_startable: ClassVar[bool] = True
+    variants: ClassVar[Mapping[Task, tuple[str, ...]]] = {
+        Task.INFER: (
+            "ibound=1",
+            "ibound=1, side=lower",
+        ),
+        Task.MARGINAL_MAP: ("ibound=1",),
+    }
     cost: ClassVar[str] = "exponential in ibound, per iteration"
     reference: ClassVar[str] = "liu2011"
     iterative: ClassVar[bool] = True
@@ -242,6 +261,15 @@ class WMB(Method):
             return state.incumbent.decoding(value) if split else state.incumbent.proved(state.best)
         mu_var, mu_factor = self._beliefs(state)
         return Marginals(value.log_z, claimed(value), mu_var, mu_factor, value.lower, value.upper)
+
+    def step_cells(self, problem: Problem) -> float:
+        """Count the cells and clusters of the mini-buckets, where the i-bound is given."""
+        if self.ibound is None:
+            return super().step_cells(problem)
+        layout, order, ibound = problem.graph.layout, chosen_order(problem, self.order), self.ibound
+        key = ("mini-buckets", order.order.tobytes(), ibound)
+        buckets = layout.plan(key, lambda: partition(layout, order, ibound))
+        return _BUCKET * buckets.n_cells + _CLUSTER * buckets.n_clusters
 
     def kept(self, state: WmbState) -> WmbStart:
         """Return the shifts and weights of the best bound."""

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -39,7 +39,16 @@ import numpy as np
 
 from beliefs.deadline import OutOfTime
 from beliefs.driver import Value
-from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task, observed_point_masses
+from beliefs.inference.base import (
+    Bound,
+    Decoding,
+    Guarantee,
+    Marginals,
+    Method,
+    Problem,
+    Task,
+    observed_point_masses,
+)
 from beliefs.inference.buckets.bucket_order import few_later_neighbours, ordered_tree
 from beliefs.inference.budget import over_budget
 from beliefs.inference.clusters.junction_graph import JunctionGraph
@@ -129,7 +138,16 @@ class GDD(Method):
 
     name: ClassVar[str] = "gdd"
     tasks: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP)
-    guarantee: ClassVar[str] = "upper bound"
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.UPPER)
+    price: ClassVar[float] = 40.0
+    warm_startable: ClassVar[bool] = True
+    variants: ClassVar[Mapping[Task, tuple[str, ...]]] = {
+        Task.INFER: (
+            "",
+            "solver=lbfgs",
+        ),
+        Task.MAXIMIZE: ("",),
+    }
     cost: ClassVar[str] = "cells a sweep (exponential in ibound)"
     reference: ClassVar[str] = "ping2015, ping2016"
     iterative: ClassVar[bool] = True

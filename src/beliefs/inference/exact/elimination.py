@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
+from beliefs.inference.base import Bound, Decoding, Derivative, Guarantee, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.clusters.cluster_tree import ClusterTree, check_memory, check_work
 from beliefs.inference.exact.tree_run import TreeRun
 from beliefs.inference.orders.chosen import check_order, chosen_order
@@ -62,7 +62,8 @@ class Elimination(Method):
 
     name: ClassVar[str] = "elimination"
     tasks: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP)
-    guarantee: ClassVar[str] = "exact (bounds for temperatures other than 1)"
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.EXACT, "(bounds for temperatures other than 1)")
+    derivative: ClassVar[Derivative] = Derivative.EXACT
     cost: ClassVar[str] = "exponential in the width"
     reference: ClassVar[str] = "dechter1999, ping2016"
 

@@ -23,6 +23,8 @@ from beliefs.errors import BudgetError
 from beliefs.inference.base import (
     Bound,
     Decoding,
+    Derivative,
+    Guarantee,
     Marginals,
     Method,
     Problem,
@@ -62,7 +64,8 @@ class Enumeration(Method):
 
     name: ClassVar[str] = "enumeration"
     tasks: ClassVar[tuple[Task, ...]] = tuple(Task)
-    guarantee: ClassVar[str] = "exact"
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.EXACT)
+    derivative: ClassVar[Derivative] = Derivative.EXACT
     cost: ClassVar[str] = "product of all cardinalities"
     reference: ClassVar[str] = "the definition"
 

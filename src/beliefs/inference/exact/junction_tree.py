@@ -23,7 +23,7 @@ from typing import ClassVar, Literal
 
 from beliefs.driver import Value
 from beliefs.errors import BudgetError
-from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
+from beliefs.inference.base import Bound, Decoding, Derivative, Guarantee, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.clusters.cluster_tree import ClusterTree, check_memory, check_work
 from beliefs.inference.exact.tree_run import TreeRun
 from beliefs.inference.orders.orders import MOST_RESTARTS, ORDERS, CostReport, Order
@@ -62,7 +62,8 @@ class JunctionTree(Method):
 
     name: ClassVar[str] = "junction_tree"
     tasks: ClassVar[tuple[Task, ...]] = tuple(Task)
-    guarantee: ClassVar[str] = "exact"
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.EXACT)
+    derivative: ClassVar[Derivative] = Derivative.EXACT
     cost: ClassVar[str] = "exponential in the width"
     reference: ClassVar[str] = "lauritzen1988, jensen1990"
 

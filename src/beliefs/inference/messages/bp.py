@@ -19,12 +19,13 @@ score. A message that is zero everywhere proves Z = 0.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from beliefs.inference.base import Problem
+from beliefs.inference.base import Bound, Guarantee, Problem, Task
 from beliefs.inference.messages.propagation import MessagePassing, MessageWarmStart
 from beliefs.inference.messages.rho import Reweighting
 
@@ -45,7 +46,19 @@ class BP(MessagePassing):
     """
 
     name: ClassVar[str] = "bp"
-    guarantee: ClassVar[str] = "exact on forests, else estimate"
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.ESTIMATE, on_forests=Bound.EXACT)
+    price: ClassVar[float] = 2.0
+    variants: ClassVar[Mapping[Task, tuple[str, ...]]] = {
+        Task.INFER: (
+            "",
+            "schedule=flooding",
+            "schedule=color",
+            "schedule=chains",
+            "schedule=residual",
+            "damp=probability, damping=0.1",
+        ),
+        Task.MAXIMIZE: ("",),
+    }
     reference: ClassVar[str] = "pearl1988, kschischang2001, yedidia2005"
 
     def counting_numbers(self, problem: Problem, warm: MessageWarmStart | None) -> Reweighting:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import Problem
+from beliefs.inference.base import Bound, Guarantee, Problem
 from beliefs.inference.messages.propagation import MessagePassing, MessageWarmStart
 from beliefs.inference.messages.rho import Reweighting, check_range
 from beliefs.model.layout import Layout
@@ -45,7 +45,7 @@ class FractionalBP(MessagePassing):
     rho: Any = "convex"
 
     name: ClassVar[str] = "fractional_bp"
-    guarantee: ClassVar[str] = "estimate; unique with rho=convex"
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.ESTIMATE, "unique with rho=convex")
     reference: ClassVar[str] = "wiegerinck2003, weiss2007"
 
     def __post_init__(self) -> None:

@@ -17,6 +17,7 @@ from beliefs.driver import Value
 from beliefs.inference.base import (
     Bound,
     Decoding,
+    Derivative,
     Marginals,
     Method,
     Problem,
@@ -49,6 +50,7 @@ _QUIET = 1e-3  # change of a marginal below which saturated models are looked at
 _SETTLED = 1e-6  # change below which a fixed point is verified: factors and variables must agree
 _AGREE = 1e-6  # how closely
 _SATURATED = 1e-9  # a marginal that may hide a change of its logs
+_CALM = 0.5  # damping of messages that do not settle without
 _ITERATIONS_A_MOVE = 40  # iterations that take as long as a forest move
 _TRIFLE = 1_000_000  # bytes that are always there
 _WORTH_THREADS = 200_000  # cells: a smaller sweep is over before a second thread has begun
@@ -187,6 +189,9 @@ class MessagePassing(Method):
     iterative: ClassVar[bool] = True
     value_is_free: ClassVar[bool] = False
     fixed_point: ClassVar[bool] = True
+    derivative: ClassVar[Derivative] = Derivative.MESSAGES
+    warm_startable: ClassVar[bool] = True
+    mixed_price: ClassVar[float] = 30.0
     certifies: ClassVar[bool] = False
     """Whether counting numbers come with a certificate."""
 
@@ -273,6 +278,29 @@ class MessagePassing(Method):
     def kept(self, state: MessageState) -> MessageWarmStart:
         """Return the messages, the potentials they rest on, and the counting numbers."""
         return MessageWarmStart(state.tier.record().log_messages, state.problem.graph.theta, state.reweighting)
+
+    def for_learning(self) -> MessagePassing:
+        """Send class by class of factors that share no variable, unless a schedule is given.
+
+        The strips that let large models use several threads would leave seams after few sweeps, and a sequential order
+        swings where couplings are strong, so that learning through it ends elsewhere.
+        """
+        return replace(self, schedule="even") if self.schedule == "auto" and self.order is None else self
+
+    def irreversible(self) -> str:
+        """Refuse damping, and schedules that no kernel walks back."""
+        if self.damping > 0:
+            return (
+                f"gradients through {self.name} need damping=0, found {self.damping:g}; a fixed number of sweeps "
+                "needs no damping"
+            )
+        if self.schedule in ("flooding", "chains", "residual"):
+            return f"there is no way back through schedule={self.schedule!r}; use sequential, forward, color or tree"
+        return ""
+
+    def calmer(self) -> MessagePassing | None:
+        """Keep half of the old message, where none is kept yet: damping moves no fixed point."""
+        return replace(self, damping=_CALM) if self.damping == 0 else None
 
     # -- answers ------------------------------------------------------------------------------------------------
     def worth(self, state: MessageState) -> tuple[float, Bound, float, float]:

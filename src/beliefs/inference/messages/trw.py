@@ -19,12 +19,13 @@ gradient: :math:`\partial \Phi / \partial \rho_c = -I(\mu_c)`, towards the fores
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.inference.base import Problem, Task
+from beliefs.inference.base import Bound, Guarantee, Problem, Task
 from beliefs.inference.messages.propagation import MessagePassing, MessageState, MessageWarmStart
 from beliefs.inference.messages.rho import WORDS, Reweighting, choose_rho, improved
 from beliefs.options import MANY, check_integer, check_option
@@ -61,7 +62,18 @@ class TRW(MessagePassing):
     rho_steps: int = 20
 
     name: ClassVar[str] = "trw"
-    guarantee: ClassVar[str] = "upper bound"
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.UPPER)
+    price: ClassVar[float] = 4.0
+    variants: ClassVar[Mapping[Task, tuple[str, ...]]] = {
+        Task.INFER: (
+            "",
+            "rho=0.6",
+            "rho=sampled",
+            "rho=uniform",
+            "rho=optimized, rho_steps=1",
+        ),
+        Task.MARGINAL_MAP: ("",),
+    }
     certifies: ClassVar[bool] = True
     reference: ClassVar[str] = "wainwright2005, kolmogorov2006, meltzer2009"
 
@@ -76,6 +88,11 @@ class TRW(MessagePassing):
     def optimizes_rho(self) -> bool:
         """Whether the counting numbers are optimized."""
         return isinstance(self.rho, str) and self.rho == "optimized"
+
+    def irreversible(self) -> str:
+        """Refuse counting numbers that move, too."""
+        moves = "rho='optimized' moves with the potentials; give fixed counting numbers, or none"
+        return super().irreversible() or (moves if self.optimizes_rho else "")
 
     def counting_numbers(self, problem: Problem, warm: MessageWarmStart | None) -> Reweighting:
         """Choose or check the counting numbers; optimized ones are kept by a warm start."""

@@ -9,10 +9,13 @@ from beliefs.inference.base import Method, Problem, Task
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.clusters.cluster_tree import MOST_SECONDS
 from beliefs.inference.exact.junction_tree import JunctionTree
+from beliefs.inference.messages.bp import BP
+from beliefs.inference.messages.schedule import is_forest
 from beliefs.inference.portfolio.portfolio import Portfolio
 from beliefs.inference.sampling.gibbs import Gibbs
+from beliefs.model.layout import Layout
 
-__all__ = ["EXACT_SHARE", "INSTEAD", "choose", "instead_of_exact"]
+__all__ = ["EXACT_SHARE", "INSTEAD", "choose", "exact_method", "instead_of_exact"]
 
 EXACT_SHARE = 0.7  # of a time limit that exact inference may take; the rest is for bounds if that was not enough
 INSTEAD = {task: "a Markov chain instead" if task is Task.SAMPLE else "bounds instead" for task in Task}
@@ -45,6 +48,11 @@ def choose(problem: Problem) -> tuple[Method, str]:
             " (or raise max_bytes)",
         )
     return instead_of_exact(problem, began), f"exact inference {obstacle}: {INSTEAD[problem.task]}{remedy}"
+
+
+def exact_method(layout: Layout) -> Method:
+    """Return the exact method for a structure: one sweep of messages on forests, else a junction tree."""
+    return BP() if is_forest(layout) else JunctionTree()
 
 
 def instead_of_exact(problem: Problem, began: float | None = None) -> Method:

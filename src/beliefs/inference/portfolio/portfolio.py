@@ -30,23 +30,19 @@ from typing import Any, ClassVar
 from beliefs.deadline import OutOfTime
 from beliefs.driver import Status, Value
 from beliefs.errors import BeliefsError, BudgetError, UnsupportedError
-from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Task
-from beliefs.inference.messages.bp import BP
+from beliefs.inference.base import Bound, Decoding, Guarantee, Marginals, Method, Problem, Task, WarmStages
 from beliefs.inference.portfolio.stages import (
     STAGES,
     Clock,
     Player,
     Room,
     Stage,
-    cells_read,
     cells_valued,
     start_seconds,
 )
 from beliefs.inference.rounding import meet
-from beliefs.inference.search.cutset import CutsetSearch
-from beliefs.inference.search.local_search import LocalSearch
 
-__all__ = ["Portfolio", "PortfolioState", "WarmStages"]
+__all__ = ["Portfolio", "PortfolioState"]
 
 _ROUNDING = 1e-6  # relative: beyond it two bounds that cross are no accident of arithmetic
 _EXACT = 1e-12  # relative: what rounding may leave between two ends that are the same number
@@ -58,18 +54,6 @@ _ROOM = 6e7  # such cells where no time is measured
 _EFFORT = 4e8  # cells of work of all stages together unless the caller says otherwise: some seconds
 _FIRST = 0.05, 5.0  # share of the time left, and seconds at most, that local search may take to find and value a start
 _KEPT = 0.02, 0.25  # share of the time limit, and seconds at most, that are kept for the final answer
-
-
-@dataclass(frozen=True, eq=False)
-class WarmStages:
-    """What a warm start needs: the methods that played, and what each keeps."""
-
-    kept: tuple[tuple[Method, Any], ...]
-
-    def of(self, method: Method) -> Any:
-        """Return what a method like this kept, the same options first; None if none played."""
-        alike = [(repr(m) != repr(method), i) for i, (m, _) in enumerate(self.kept) if type(m) is type(method)]
-        return self.kept[min(alike)[1]][1] if alike else None
 
 
 @dataclass(eq=False)
@@ -160,12 +144,14 @@ class Portfolio(Method):
 
     name: ClassVar[str] = "auto"
     tasks: ClassVar[tuple[Task, ...]] = tuple(STAGES)
-    guarantee: ClassVar[str] = "lower and upper bound"
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.LOWER, "(and upper)", also=(Bound.UPPER,))
+    warm_startable: ClassVar[bool] = True
     cost: ClassVar[str] = "as much as there is time for"
     reference: ClassVar[str] = ""
     iterative: ClassVar[bool] = True
     default_tol: ClassVar[float] = 1e-9
     default_max_iters: ClassVar[int] = 10**9  # turns: time or effort end it
+    takes_turns: ClassVar[bool] = True
 
     @classmethod
     def of(cls, problem: Problem, started: float) -> Portfolio:
@@ -246,6 +232,18 @@ class Portfolio(Method):
         """Return what each stage keeps."""
         return WarmStages(tuple((p.method, p.method.kept(p.state)) for p in state.players))
 
+    def warm_from(self, earlier: WarmStages) -> WarmStages:
+        """Return what all of them have left: each stage looks for its own."""
+        return earlier
+
+    def for_iterations(self, max_iters: int | None) -> Portfolio:
+        """Take as many turns as were asked for, whatever the effort."""
+        return self if max_iters is None else replace(self, effort=math.inf)
+
+    def at_work(self, state: PortfolioState) -> str:
+        """Return the text of the method that had the last turn."""
+        return state.playing
+
     def ran(self, state: PortfolioState) -> tuple[Method, str]:
         """Return the method whose value or assignment is the answer, and a sentence on what each stage gave."""
         return _source(state).method, _told(state)
@@ -305,18 +303,18 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
         return None
     if method is None or any(repr(p.method) == repr(method) for p in state.players):
         return None
-    if isinstance(method, CutsetSearch) and not state.players:  # somebody must have marginals
+    if not method.has_marginals and not state.players:  # somebody must have marginals
         return None
-    cells = cells_read(method, problem)
+    cells = method.step_cells(problem)
     if state.players and start_seconds(method, problem, cells) > left:
         state.skipped.append(f"{method} (no time)")
         return None
     limit = max(left, 0.0) if clock.limited else math.inf
-    if isinstance(method, (LocalSearch, CutsetSearch)):
+    if not method.ends_by_itself:
         limit = min(_FIRST[0] * left, _FIRST[1]) if clock.limited else math.inf
     try:
         asked = replace(problem, max_bytes=max(int(n_bytes), _TRIFLE), time_limit=limit)
-        begun = method.init(asked, _warm(state, method))
+        begun = method.init(asked, _warm(state, stage, method))
     except (BudgetError, UnsupportedError, OutOfTime) as error:
         state.skipped.append(f"{method} ({_short(error) or 'no time'})")
         return None
@@ -325,12 +323,12 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
     return player
 
 
-def _warm(state: PortfolioState, method: Method) -> Any:
-    """Return what a stage may go on from: an earlier result, or the messages of the same method at play."""
+def _warm(state: PortfolioState, stage: Stage, method: Method) -> Any:
+    """Return what a stage may go on from: an earlier result, or for a fallback what the same method has reached."""
     if state.warm is not None:
         return state.warm.of(method)
-    alike = [p for p in state.players if isinstance(p.method, BP)]
-    return alike[0].method.kept(alike[0].state) if alike and isinstance(method, BP) else None
+    alike = [p for p in state.players if type(p.method) is type(method)] if stage.rescue else []
+    return alike[0].method.kept(alike[0].state) if alike else None
 
 
 def _leave(state: PortfolioState, player: Player, why: str) -> None:
@@ -369,7 +367,7 @@ def _marginals_of(state: PortfolioState) -> Player:
 
 def _with_marginals(player: Player | None) -> Player | None:
     """Return the player, None if it bounds log Z and knows nothing else."""
-    return None if player is None or isinstance(player.method, CutsetSearch) else player
+    return None if player is None or not player.method.has_marginals else player
 
 
 def _bound(state: PortfolioState) -> Bound:

@@ -19,10 +19,8 @@ from beliefs.driver import Value
 from beliefs.inference.base import Method, Problem, Task
 from beliefs.inference.buckets.bucket_tree import default_ibound
 from beliefs.inference.buckets.wmb import WMB
-from beliefs.inference.clusters.partition import partition
 from beliefs.inference.dual.gdd import GDD
 from beliefs.inference.messages.bp import BP
-from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.orders.chosen import chosen_order
 from beliefs.inference.search.cutset import CutsetSearch, cutset
@@ -30,21 +28,15 @@ from beliefs.inference.search.local_search import LocalSearch
 from beliefs.inference.search.query_value import QueryEvaluator
 from beliefs.inference.variational.mean_field import MeanField
 
-__all__ = ["STAGES", "Clock", "Player", "Room", "Stage", "cells_read", "cells_valued", "start_seconds"]
+__all__ = ["STAGES", "Clock", "Player", "Room", "Stage", "cells_valued", "start_seconds"]
 
 _CELL = 1e-8  # seconds of work called a cell: reading one of a plain table
 _START = 20.0  # steps that a stage's start, first step and first value take together, at worst
-_PRICE = {BP: 2.0, TRW: 4.0, MeanField: 4.0, GDD: 40.0}  # cells of work for a cell of the model, a step
-_MIXED = 30.0  # times as much for messages that sum and maximise
-_CALL = 3e3  # cells of work for any step, however small the model
-_MOVE = 3e6  # cells of work for a move of local search
-_BUCKET, _CLUSTER = 5.0, 150.0  # likewise for a cell and for a cluster of a mini-bucket tree
 _SMALL, _LARGE = 0.001, 0.02  # of the work there is room for: one step of a small and of a large mini-bucket tree
 _TERM, _CUT = 0.0005, (12.0, 22.0)  # likewise the sum outside a cutset; its largest cluster, as powers of two
 _QUICK = 5e5  # cells of a small one at most: a first answer comes within a second, however much time there is
 _DECODING = 300.0  # passes over the model for a decoding and its local search
 _BOUNDING = 10_000.0  # likewise for bounds on the value of a query
-_SEARCH = 3.0  # seconds that mean field may look for a state of positive weight
 _STEPS = (3, 50)  # steps of one turn without a clock, at least and at most
 _WIDE = 0.04  # relative: intervals of soft models are narrower, and a search for one heavy state brings them little
 _WORK = 5e6  # cells read in such a turn, as far as these allow
@@ -134,22 +126,6 @@ def heaviest_of_a_cutset(problem: Problem, room: Room) -> Method | None:
     return CutsetSearch(log2_cells=log2_cells) if cutset(layout, order, log2_cells).size else None
 
 
-def cells_read(method: Method, problem: Problem) -> float:
-    """Return the work of a step, counted in cells of plain tables."""
-    layout = problem.graph.layout
-    if isinstance(method, (LocalSearch, CutsetSearch)):
-        return _MOVE * method.moves
-    if isinstance(method, WMB) and method.ibound is not None:
-        order, ibound = chosen_order(problem, method.order), method.ibound
-        kept = ("mini-buckets", order.order.tobytes(), ibound)
-        buckets = layout.plan(kept, lambda: partition(layout, order, ibound))
-        return _BUCKET * buckets.n_cells + _CLUSTER * buckets.n_clusters
-    price = _PRICE.get(type(method), 1.0)
-    if isinstance(method, MessagePassing) and problem.task is Task.MARGINAL_MAP:
-        price *= _MIXED
-    return price * float(layout.table_ptr[-1]) + _CALL
-
-
 def cells_valued(method: Method, problem: Problem) -> float:
     """Return the work of a value: passes over the model, and for marginal MAP the sum outside the query."""
     cells = float(problem.graph.layout.table_ptr[-1])
@@ -164,8 +140,7 @@ def cells_valued(method: Method, problem: Problem) -> float:
 def start_seconds(method: Method, problem: Problem, cells: float) -> float:
     """Predict the time of a stage's start, first step and first value."""
     steps = _START if method.value_is_free is False else 3.0
-    searches = isinstance(method, MeanField) and problem.graph.theta.min(initial=0.0) == -np.inf
-    return _CELL * steps * cells + (_SEARCH if searches else 0.0)
+    return _CELL * steps * cells + method.start_seconds(problem)
 
 
 STAGES: dict[Task, tuple[Stage, ...]] = {

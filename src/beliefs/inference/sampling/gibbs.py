@@ -24,13 +24,14 @@ Cost of a sweep and chain: per edge the states of its variable; variables of one
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.inference.base import Bound, Marginals, Method, Problem, Samples, Task
+from beliefs.inference.base import Bound, Derivative, Guarantee, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.budget import over_budget
 from beliefs.inference.sampling.chains import Chains, Start, resumed_states, starting_states
 from beliefs.inference.sampling.sweeps import Pairs, Schedule, Sweeper
@@ -80,7 +81,18 @@ class Gibbs(Method):
 
     name: ClassVar[str] = "gibbs"
     tasks: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.SAMPLE)
-    guarantee: ClassVar[str] = "estimate; lower bound of log Z"
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.ESTIMATE, "lower bound of log Z", also=(Bound.LOWER,))
+    derivative: ClassVar[Derivative] = Derivative.NONE
+    deterministic: ClassVar[bool] = False
+    ends_by_itself: ClassVar[bool] = False
+    warm_startable: ClassVar[bool] = True
+    variants: ClassVar[Mapping[Task, tuple[str, ...]]] = {
+        Task.INFER: (
+            "",
+            "schedule=sequential",
+        ),
+        Task.SAMPLE: ("",),
+    }
     cost: ClassVar[str] = "edges x states a sweep and chain"
     reference: ClassVar[str] = "geman1984, gelfand1990"
     iterative: ClassVar[bool] = True

@@ -24,12 +24,23 @@ import numpy as np
 from beliefs.deadline import check_time
 from beliefs.driver import Value
 from beliefs.errors import UnsupportedError
-from beliefs.inference.base import Decoding, Marginals, Method, Problem, Samples, Task, check_possible
+from beliefs.inference.base import (
+    Bound,
+    Decoding,
+    Derivative,
+    Guarantee,
+    Marginals,
+    Method,
+    Problem,
+    Samples,
+    Task,
+    check_possible,
+)
 from beliefs.inference.clusters.partition import partition
 from beliefs.inference.orders.chosen import chosen_order
 from beliefs.inference.orders.orders import Order
 from beliefs.inference.rounding import certified, magnitude, rounding_error
-from beliefs.inference.search.query_search import QuerySearch
+from beliefs.inference.search.query_search import MOVE_CELLS, QuerySearch
 from beliefs.inference.search.query_value import QueryEvaluator
 from beliefs.model.layout import Layout
 from beliefs.typing import Ints
@@ -98,7 +109,12 @@ class CutsetSearch(Method):
 
     name: ClassVar[str] = "cutset_search"
     tasks: ClassVar[tuple[Task, ...]] = (Task.INFER,)
-    guarantee: ClassVar[str] = "lower bound"
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.LOWER)
+    derivative: ClassVar[Derivative] = Derivative.NONE
+    deterministic: ClassVar[bool] = False
+    ends_by_itself: ClassVar[bool] = False
+    has_marginals: ClassVar[bool] = False
+    warm_startable: ClassVar[bool] = True
     cost: ClassVar[str] = "cells of small clusters a move"
     reference: ClassVar[str] = "bidyuk2007"
     iterative: ClassVar[bool] = True
@@ -123,6 +139,10 @@ class CutsetSearch(Method):
         """Make some moves; the residual is 0 where there is nothing left to search, and else 1."""
         state.improve(n_moves=self.moves, seconds=state.problem.time_limit)
         return 1.0 if state.can_improve else 0.0
+
+    def step_cells(self, problem: Problem) -> float:
+        """Count the moves, whose cells are not known before."""
+        return MOVE_CELLS * self.moves
 
     def value(self, state: QuerySearch) -> Value:
         """Return the logarithm of the sum of all terms met."""

@@ -14,8 +14,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.inference.base import Decoding, Method, Problem, Task, check_possible
-from beliefs.inference.search.query_search import QuerySearch
+from beliefs.inference.base import (
+    Bound,
+    Decoding,
+    Derivative,
+    Guarantee,
+    Method,
+    Problem,
+    Task,
+    check_possible,
+)
+from beliefs.inference.search.query_search import MOVE_CELLS, QuerySearch
 from beliefs.options import check_integer
 
 __all__ = ["LocalSearch"]
@@ -44,7 +53,11 @@ class LocalSearch(Method):
 
     name: ClassVar[str] = "local_search"
     tasks: ClassVar[tuple[Task, ...]] = (Task.MAXIMIZE, Task.MARGINAL_MAP)
-    guarantee: ClassVar[str] = "lower bound"
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.LOWER)
+    derivative: ClassVar[Derivative] = Derivative.NONE
+    deterministic: ClassVar[bool] = False
+    ends_by_itself: ClassVar[bool] = False
+    warm_startable: ClassVar[bool] = True
     cost: ClassVar[str] = "about a million cells a move"
     reference: ClassVar[str] = "shaw1998, park2004"
     iterative: ClassVar[bool] = True
@@ -65,6 +78,10 @@ class LocalSearch(Method):
         """Make some moves; the residual is 0 where there is nothing left to search, and else 1."""
         state.improve(n_moves=self.moves)
         return 1.0 if state.can_improve else 0.0
+
+    def step_cells(self, problem: Problem) -> float:
+        """Count the moves, whose cells are not known before."""
+        return MOVE_CELLS * self.moves
 
     def value(self, state: QuerySearch) -> Value:
         """Return the value of the best states so far."""

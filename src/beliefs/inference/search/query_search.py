@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from beliefs.deadline import check_time, now, time_left
+from beliefs.deadline import Allowance, check_time, time_left
 from beliefs.inference.base import Bound, Decoding, Problem, Task, zero_probability
 from beliefs.inference.search.flips import Flips
 from beliefs.inference.search.neighbourhoods import Neighbourhood, Neighbourhoods
@@ -29,7 +29,9 @@ from beliefs.inference.search.query_value import SECONDS, QueryEvaluator, QueryV
 from beliefs.inference.search.starts import Starts
 from beliefs.typing import Ints
 
-__all__ = ["QuerySearch"]
+__all__ = ["MOVE_CELLS", "QuerySearch"]
+
+MOVE_CELLS = 3e6  # cells of work for a move
 
 _BUDGETS = (2.0**16, 2.0**18, 2.0**20, 2.0**22)  # cells of a move, by level
 _LEAST, _BYTES_PER_CELL = 256.0, 32.0  # cells of a move in any case; memory that a cell of a move may take
@@ -117,10 +119,10 @@ class QuerySearch:
 
         A move is cut off, by OutOfTime, when the time limit of the question is over; the best states so far are kept.
         """
-        deadline = now() + min(seconds, time_left())
-        gained = not self._started and self.start(seconds=max(0.0, deadline - now()))
-        while self.can_improve and n_moves != 0 and now() < deadline:
-            gained |= self._step(deadline - now())
+        allowance = Allowance(min(seconds, time_left()))
+        gained = not self._started and self.start(seconds=allowance.left)
+        while self.can_improve and n_moves != 0 and allowance.left > 0:
+            gained |= self._step(allowance.left)
             n_moves = None if n_moves is None else n_moves - 1
         return gained
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beliefs.deadline import OutOfTime, now
+from beliefs.deadline import Allowance, OutOfTime
 from beliefs.errors import BeliefsError, ZeroProbabilityError
 from beliefs.inference.base import Bound
 from beliefs.inference.clusters.operands import gather_rows
-from beliefs.inference.quiet import quietly
+from beliefs.inference.run import ask
 from beliefs.inference.search.clamped import ClampedTree
 from beliefs.kernels.layout import log_scores
 from beliefs.model.graph import FactorGraph
@@ -163,14 +163,14 @@ def bounded_value(given: FactorGraph, max_bytes: int = 2**62, time_limit: float 
     Methods that do not take the model, or not within the budget, are left out; all share the time evenly.
     """
     lower, upper, estimate = -math.inf, math.inf, math.nan
-    deadline = now() + time_limit
+    allowance = Allowance(time_limit)
     for k, method in enumerate(_BOUNDS):
-        share = max(0.0, deadline - now()) / (len(_BOUNDS) - k)
+        share = allowance.share(len(_BOUNDS) - k)
         try:
             found = _interval(given, method, max_bytes, share)
         except ZeroProbabilityError:
             return QueryValue.exact(-math.inf)
-        except BeliefsError:
+        except (BeliefsError, OutOfTime):
             continue
         if found.bound is Bound.EXACT:
             return found
@@ -183,8 +183,5 @@ def bounded_value(given: FactorGraph, max_bytes: int = 2**62, time_limit: float 
 
 
 def _interval(given: FactorGraph, method: str, max_bytes: int, seconds: float) -> QueryValue:
-    from beliefs.inference.doors import infer  # late: the doors import the methods, and some of these evaluate queries
-
-    with quietly():
-        result = infer(given, method, max_bytes=max_bytes, max_iters=_ITERATIONS, time_limit=seconds)
-    return QueryValue(result.log_z, result.bound, result.log_lower, result.log_upper)
+    found = ask(given, method, max_iters=_ITERATIONS, time_limit=seconds, max_bytes=max_bytes).marginals
+    return QueryValue(found.log_z, found.bound, found.lower, found.upper)

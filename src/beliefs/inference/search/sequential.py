@@ -14,10 +14,10 @@ import math
 
 import numpy as np
 
-from beliefs.deadline import now
+from beliefs.deadline import Allowance, OutOfTime
 from beliefs.errors import BeliefsError
 from beliefs.inference.base import Method
-from beliefs.inference.quiet import quietly
+from beliefs.inference.run import ask
 from beliefs.inference.search.feasible import EFFORT, feasible_state
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
@@ -59,12 +59,12 @@ def sequential_conditioning(
     the ``seconds`` are over, None where no state of positive weight was found.
     """
     row, given, left = None, graph, query
-    deadline = now() + seconds
+    allowance = Allowance(seconds)
     for k in range(rounds):
-        left_over = deadline - now()
-        if row is not None and left_over <= 0:
+        share = allowance.share(rounds - k)
+        if row is not None and share <= 0:
             break
-        scores = log_beliefs(given, method, max_iters, max(0.0, left_over) / (rounds - k))
+        scores = log_beliefs(given, method, max_iters, share)
         found = None if scores is None else rounded(given, scores, seed + k)
         if scores is None or found is None:
             break
@@ -80,11 +80,10 @@ def sequential_conditioning(
 
 def log_beliefs(graph: FactorGraph, method: Method | str, max_iters: int, seconds: float) -> Floats | None:
     """Return the logs of the marginals by some method, ``(n_states,)``, None where it fails."""
-    from beliefs.inference.doors import infer  # late: the doors import the methods, and some of these decode
-
     try:
-        with quietly(), np.errstate(divide="ignore"):
-            logs: Floats = np.log(infer(graph, method, max_iters=max_iters, time_limit=seconds).mu_var)
-            return logs
-    except BeliefsError:
+        found = ask(graph, method, max_iters=max_iters, time_limit=seconds).marginals
+    except (BeliefsError, OutOfTime):
         return None
+    with np.errstate(divide="ignore"):
+        logs: Floats = np.log(found.mu_var)
+    return logs

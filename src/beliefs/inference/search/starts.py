@@ -17,10 +17,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from beliefs.deadline import now
+from beliefs.deadline import Allowance, OutOfTime
 from beliefs.errors import BeliefsError
 from beliefs.inference.base import Problem, Task
-from beliefs.inference.quiet import quietly
+from beliefs.inference.run import ask
 from beliefs.inference.search.feasible import EFFORT, feasible_state
 from beliefs.inference.search.icm import icm
 from beliefs.inference.search.sequential import log_beliefs, rounded, sequential_conditioning
@@ -54,24 +54,24 @@ class Starts:
 
     def next(self, seconds: float = math.inf) -> Ints:
         """Return the next joint state ``(n_vars,)``, within about a tenth of the ``seconds`` that are left."""
-        deadline = now() + _SHARE * seconds
+        allowance = Allowance(_SHARE * seconds)
         while True:
             k, self.count = self.count, self.count + 1
-            row = self._start(k, deadline)
+            row = self._start(k, allowance)
             if row is not None:
                 return row
             if k > 8:  # nothing has found a possible state; then any will do
                 return self._improved(self.random.integers(self.problem.graph.layout.card))
 
-    def _start(self, k: int, deadline: float) -> Ints | None:
+    def _start(self, k: int, allowance: Allowance) -> Ints | None:
         graph = self.problem.graph
         if k == 1:
-            return self._max_product(deadline)
+            return self._max_product(allowance)
         if k == 3:
-            return sequential_conditioning(graph, self.query, 4, self.seed, _DAMPED, self._iterations, deadline - now())
+            return sequential_conditioning(graph, self.query, 4, self.seed, _DAMPED, self._iterations, allowance.left)
         if k == 4 and self.problem.task is Task.MARGINAL_MAP:
-            return self._searched(deadline)
-        scores = self._beliefs("bp" if k % 4 == 0 else _DAMPED, deadline)
+            return self._searched(allowance)
+        scores = self._beliefs("bp" if k % 4 == 0 else _DAMPED, allowance)
         if k > 4 and scores is not None:
             scores = scores + self.random.gumbel(size=scores.size)
         if scores is None or k % 8 == 7:
@@ -80,34 +80,30 @@ class Starts:
         found = rounded(graph, scores, self.seed + k, EFFORT // 10)
         return None if found is None else self._improved(found)
 
-    def _beliefs(self, method: str, deadline: float) -> Floats | None:
+    def _beliefs(self, method: str, allowance: Allowance) -> Floats | None:
         if method not in self._scores:
-            left = max(0.0, deadline - now())
-            self._scores[method] = log_beliefs(self.problem.graph, method, self._iterations, left)
+            self._scores[method] = log_beliefs(self.problem.graph, method, self._iterations, allowance.left)
         return self._scores[method]
 
     def _improved(self, row: Ints) -> Ints:
         """Coordinate ascent on the joint score, where that is what is asked for."""
         return icm(self.problem.graph, row)[0] if self.problem.task is Task.MAXIMIZE else row
 
-    def _searched(self, deadline: float) -> Ints:
+    def _searched(self, allowance: Allowance) -> Ints:
         """Return a MAP state of the whole model after some moves of its own search."""
         from beliefs.inference.search.query_search import QuerySearch  # late: it starts from here
 
         search = QuerySearch(replace(self.problem, task=Task.MAXIMIZE, query=self.query[:0]), self.seed)
-        row = self._max_product(deadline)
+        row = self._max_product(allowance)
         if row is not None:
             search.start(row[search.query])
-        search.improve(n_moves=_MOVES, seconds=max(0.0, deadline - now()))
+        search.improve(n_moves=_MOVES, seconds=allowance.left)
         return search.decoding().assignment
 
-    def _max_product(self, deadline: float) -> Ints | None:
-        from beliefs.inference.doors import maximize  # late: the doors import the methods, and some of these search
-
+    def _max_product(self, allowance: Allowance) -> Ints | None:
+        graph = self.problem.graph
         try:
-            with quietly():
-                left = max(0.0, deadline - now())
-                found = maximize(self.problem.graph, _DAMPED, max_iters=self._iterations, time_limit=left)
-        except BeliefsError:
+            found = ask(graph, _DAMPED, Task.MAXIMIZE, max_iters=self._iterations, time_limit=allowance.left).decoding
+        except (BeliefsError, OutOfTime):
             return None
-        return None if found.log_score == -math.inf else np.array(found.assignment)
+        return None if graph.log_score(found.assignment) == -math.inf else np.array(found.assignment)

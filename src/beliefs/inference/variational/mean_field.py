@@ -33,6 +33,7 @@ largest of all runs. Cost of a step and run: cells times arity.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
@@ -40,7 +41,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from beliefs.driver import Value
-from beliefs.inference.base import Bound, Marginals, Method, Problem, Task
+from beliefs.inference.base import Bound, Derivative, Guarantee, Marginals, Method, Problem, Task
 from beliefs.inference.budget import over_budget
 from beliefs.inference.rounding import certified
 from beliefs.inference.search.feasible import EFFORT, feasible_state, hard_factors
@@ -54,6 +55,7 @@ from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["MeanField"]
 
+_SEARCH = 3.0  # seconds that the search for a state of positive weight may take
 _TRIES = 8  # possible states drawn beside the first; the start is the best of them
 
 
@@ -107,7 +109,17 @@ class MeanField(Method):
 
     name: ClassVar[str] = "mean_field"
     tasks: ClassVar[tuple[Task, ...]] = (Task.INFER,)
-    guarantee: ClassVar[str] = "lower bound"
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.LOWER)
+    derivative: ClassVar[Derivative] = Derivative.MARGINALS
+    price: ClassVar[float] = 4.0
+    warm_startable: ClassVar[bool] = True
+    variants: ClassVar[Mapping[Task, tuple[str, ...]]] = {
+        Task.INFER: (
+            "",
+            "schedule=color",
+            "structure=tree",
+        ),
+    }
     cost: ClassVar[str] = "cells x arity a sweep"
     reference: ClassVar[str] = "jordan1999, saul1996"
     iterative: ClassVar[bool] = True
@@ -156,6 +168,10 @@ class MeanField(Method):
         value = _valued(state, run, log_z)
         bound = Bound.EXACT if value.lower == value.upper else Bound.LOWER
         return Marginals(value.log_z, bound, run.mu, partial(state.field.tables, run), value.lower, value.upper)
+
+    def start_seconds(self, problem: Problem) -> float:
+        """Allow for a search for a state of positive weight, where there are hard zeros."""
+        return _SEARCH if problem.graph.theta.min(initial=0.0) == -np.inf else 0.0
 
     def kept(self, state: MeanFieldState) -> Start:
         """Return the marginals of all runs."""

@@ -6,7 +6,6 @@ Which marginals these are is said by the loss (:meth:`beliefs.learning.losses.ba
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,9 +13,7 @@ import numpy as np
 from beliefs.errors import BeliefsError, ModelError
 from beliefs.inference.base import Method, Task
 from beliefs.inference.doors import maximize
-from beliefs.inference.messages.propagation import MessagePassing
-from beliefs.inference.registry import METHODS
-from beliefs.inference.text import parse_method
+from beliefs.inference.text import named_method
 from beliefs.learning.instances import Instance
 from beliefs.learning.joined import Joined, Joiner
 from beliefs.learning.parallel import Executor
@@ -37,27 +34,14 @@ Shape: TypeAlias = tuple[int, ...]
 def method_of(inference: Any) -> Method:
     """Return the method meant by a name, a text or a method; unknown ones list the known.
 
-    Unless a schedule is given, messages are sent class by class of factors that share no variable: the strips that let
-    large models use several threads would leave seams after few sweeps, and a sequential order swings where couplings
-    are strong, so that learning through it ends elsewhere.
+    Options that were left open are chosen for learning, see :meth:`~beliefs.inference.base.Method.for_learning`.
     """
-    method = _named_method(inference)
-    if isinstance(method, MessagePassing) and method.schedule == "auto" and method.order is None:
-        return replace(method, schedule="even")
-    return method
-
-
-def _named_method(inference: Any) -> Method:
-    if isinstance(inference, Method):
-        return inference
-    if not isinstance(inference, str):
-        raise ModelError(f"inference must be a Method or its text, found {type(inference).__name__}")
-    if inference.strip() == "auto":
+    if isinstance(inference, str) and inference.strip() == "auto":
         raise ModelError(
             "inference must be one method for all graphs, in fitting and in prediction, such as trw, mean_field or "
             "junction_tree; auto would choose anew for each"
         )
-    return parse_method(inference, METHODS)
+    return named_method(inference, "inference").for_learning()
 
 
 def all_marginals(

@@ -29,10 +29,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from beliefs.errors import UnsupportedError
-from beliefs.inference.base import Method
-from beliefs.inference.messages.propagation import MessagePassing
-from beliefs.inference.variational.mean_field import MeanField
-from beliefs.learning.answers import Answer, answer
+from beliefs.inference.base import Derivative, Method
+from beliefs.inference.run import Answer, answer
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
@@ -78,12 +76,12 @@ class Implicit(Gradient):
         check_option(is_word(self.solver, ("direct", "minres")), "solver", "'direct' or 'minres'", self.solver)
         check_option(is_number(self.tol) and self.tol >= 0, "tol", "a number >= 0", self.tol)
         check_integer("max_iters", self.max_iters, 1)
-        if isinstance(self.method, MeanField):
+        if self.method.derivative is Derivative.MARGINALS:
             raise UnsupportedError(
                 "implicit differentiation needs beliefs under linear constraints, and those of mean field are "
                 "products of marginals; use truncated, convergence or perturbation"
             )
-        if not isinstance(self.method, MessagePassing):
+        if self.method.derivative is not Derivative.MESSAGES:
             raise UnsupportedError(
                 f"implicit differentiation is for bp, trw and fractional_bp, not {self.method!r}; use exact for exact "
                 "methods and perturbation for others"

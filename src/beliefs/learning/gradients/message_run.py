@@ -18,8 +18,7 @@ from beliefs.inference.messages.rho import Reweighting
 from beliefs.inference.messages.schedule import make_schedule
 from beliefs.inference.messages.sweep_spec import SweepSpec
 from beliefs.inference.messages.tiers import REFRESH, LogTier, Tier
-from beliefs.inference.messages.trw import TRW
-from beliefs.inference.variational.mean_field import MeanField
+from beliefs.inference.text import known_methods
 from beliefs.kernels.adjoints.messages import add_unary, adjoint_beliefs, adjoint_sweep_log, largest_adjoint
 from beliefs.kernels.adjoints.structures import Adjoints
 from beliefs.kernels.messages.log import log_beliefs
@@ -34,21 +33,11 @@ __all__ = ["Backward", "LogRun", "MessageRun", "check_method", "reweighting_of",
 
 def check_method(method: Method) -> None:
     """Raise if there is no way back through this method's updates."""
-    if isinstance(method, MeanField):
-        return
-    if not isinstance(method, MessagePassing):
-        raise UnsupportedError(f"there is no way back through {method!r}; use bp, trw, fractional_bp or mean_field")
-    if method.damping > 0:
-        raise UnsupportedError(
-            f"gradients through {method.name} need damping=0, found {method.damping:g}; a fixed number of sweeps "
-            "needs no damping"
-        )
-    if method.schedule in ("flooding", "chains", "residual"):
-        raise UnsupportedError(
-            f"there is no way back through schedule={method.schedule!r}; use sequential, forward, color or tree"
-        )
-    if isinstance(method, TRW) and method.optimizes_rho:
-        raise UnsupportedError("rho='optimized' moves with the potentials; give fixed counting numbers, or none")
+    if not method.derivative.reversible:
+        *names, last = (cls.name for cls in known_methods() if cls.derivative.reversible)
+        raise UnsupportedError(f"there is no way back through {method!r}; use {', '.join(names)} or {last}")
+    if reason := method.irreversible():
+        raise UnsupportedError(reason)
 
 
 def sweep_spec(method: MessagePassing, graph: FactorGraph) -> SweepSpec:

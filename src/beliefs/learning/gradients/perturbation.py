@@ -38,7 +38,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.inference.base import Bound, Method
-from beliefs.learning.answers import Answer, answer
+from beliefs.inference.run import Answer, answer
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.directions import direction
 from beliefs.learning.gradients.smooth import check_smooth, untied

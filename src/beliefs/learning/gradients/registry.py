@@ -6,13 +6,8 @@ from dataclasses import fields
 from typing import Any
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import Method
-from beliefs.inference.exact.elimination import Elimination
-from beliefs.inference.exact.enumeration import Enumeration
-from beliefs.inference.exact.junction_tree import JunctionTree
-from beliefs.inference.messages.propagation import MessagePassing
+from beliefs.inference.base import Derivative, Method
 from beliefs.inference.text import parse_named
-from beliefs.inference.variational.mean_field import MeanField
 from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.gradients.convergence import AtConvergence
 from beliefs.learning.gradients.exact import Exact
@@ -56,8 +51,8 @@ def make_gradient(
 
 
 def _fitting(method: Method, n_sweeps: int | None) -> type[Gradient]:
-    if isinstance(method, (Elimination, Enumeration, JunctionTree)):
+    if method.derivative is Derivative.EXACT:
         return Exact
-    if isinstance(method, (MessagePassing, MeanField)):
+    if method.derivative.reversible:
         return AtConvergence if n_sweeps is None else Truncated
     return Perturbation

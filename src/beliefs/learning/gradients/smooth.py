@@ -6,7 +6,6 @@ import numpy as np
 
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Method, Task
-from beliefs.inference.sampling.gibbs import Gibbs
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 
@@ -17,7 +16,7 @@ def check_smooth(method: Method, what: str) -> None:
     """Raise UnsupportedError for methods whose marginals are no smooth function of the potentials."""
     if Task.INFER not in method.tasks:
         raise UnsupportedError(f"{method!r} gives no marginals, so there is nothing for {what} to differentiate")
-    if isinstance(method, Gibbs):
+    if not method.deterministic:
         raise UnsupportedError(f"{method!r} estimates by sampling, and {what} would differentiate its noise")
 
 

@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from beliefs.inference.base import Method
-from beliefs.learning.answers import answer, exact_method
+from beliefs.inference.portfolio.auto import exact_method
+from beliefs.inference.run import answer
 from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.joined import Joined
 from beliefs.learning.losses.base import InstanceLoss, Loss, Needs

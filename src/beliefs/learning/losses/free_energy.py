@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from beliefs.inference.run import Answer
 from beliefs.kernels.messages.free_energy import NodeArrays, free_energy_counted, free_energy_literal
-from beliefs.learning.answers import Answer
 from beliefs.learning.gradients.base import Beliefs
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beliefs.inference.base import Method
-from beliefs.learning.answers import settled
+from beliefs.inference.run import settled
 from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.gradients.registry import make_gradient
 from beliefs.model.graph import FactorGraph

@@ -30,7 +30,8 @@ import numpy as np
 from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Method
 from beliefs.inference.messages.trw import TRW
-from beliefs.learning.answers import Answer, answer, exact_method, settled
+from beliefs.inference.portfolio.auto import exact_method
+from beliefs.inference.run import Answer, answer, settled
 from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.joined import common_tol
 from beliefs.learning.losses.base import InstanceLoss, Loss, Needs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from beliefs.inference.base import Method
-from beliefs.inference.text import parse_named
+from beliefs.inference.text import parse_method, parse_named
 from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.composite_likelihood import CompositeLikelihood, PatchPseudoLikelihood
@@ -91,10 +91,7 @@ def make_loss(
 
 def _methods(values: dict[str, Any]) -> dict[str, Any]:
     """Turn methods written as words (``clamped_method=mean_field``) into methods."""
-    from beliefs.inference.registry import METHODS
-    from beliefs.inference.text import parse_method
-
     return {
-        name: parse_method(value, METHODS) if name.endswith("_method") and isinstance(value, str) else value
+        name: parse_method(value) if name.endswith("_method") and isinstance(value, str) else value
         for name, value in values.items()
     }

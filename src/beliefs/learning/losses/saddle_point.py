@@ -18,11 +18,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.driver import Limits, Status, run
 from beliefs.errors import UnsupportedError
-from beliefs.inference.base import Decoding, Method, Problem, Task
-from beliefs.inference.budget import default_budget
-from beliefs.learning.answers import exact_method, settled
+from beliefs.inference.base import Method, Task
+from beliefs.inference.portfolio.auto import exact_method
+from beliefs.inference.run import best_states, settled
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import InstanceLoss, Loss, Needs
 from beliefs.learning.losses.inference import InferenceSpec, method_and_tol
@@ -86,12 +85,12 @@ class SaddlePoint(Loss):
         """Return the difference of scores and of statistics."""
         graph = instance.graph(theta)
         label_score(graph, instance)
-        state, settled = self._best(graph)
+        state, met = self._best(graph)
         best = Instance(instance.layout, None, state)
         value = float((graph.theta[best.label_cells] - graph.theta[instance.label_cells]).sum())
         if not value > 0:
-            return InstanceLoss(0.0, np.zeros(theta.size), converged=settled)
-        return InstanceLoss(value, best.statistics - instance.statistics, converged=settled)
+            return InstanceLoss(0.0, np.zeros(theta.size), converged=met)
+        return InstanceLoss(value, best.statistics - instance.statistics, converged=met)
 
     def _method(self, layout: Layout) -> Method:
         return exact_method(layout) if self.method is None else self.method
@@ -99,19 +98,5 @@ class SaddlePoint(Loss):
     def _best(self, graph: FactorGraph) -> tuple[Ints, bool]:
         """Return the best state found, and whether the method met its tolerance."""
         method = self._method(graph.layout)
-        state = method.init(Problem(graph, Task.MAXIMIZE, max_bytes=default_budget(), seed=self.seed))
-        limits = Limits(
-            tol=method.default_tol if self.tol is None else self.tol,
-            max_iters=(method.default_max_iters if self.max_iters is None else self.max_iters)
-            if method.iterative
-            else 1,
-        )
-        done = run(
-            lambda: method.step(state), lambda: method.value(state), limits, fixed_point=False,
-            verify=lambda: method.verify(state),
-        )  # fmt: skip
-        found = method.finish(state)
-        assert isinstance(found, Decoding)
-        exact = found.log_value == found.upper
-        settled = not method.fixed_point or exact or done.status is Status.CONVERGED
-        return np.array(found.assignment, np.int64), settled
+        state, met = best_states(graph, method, tol=self.tol, max_iters=self.max_iters, seed=self.seed)
+        return np.array(state, np.int64), met
