@@ -11,6 +11,7 @@ import pytest
 
 import beliefs as bl
 from beliefs.inference.base import Bound
+from beliefs.learning import losses
 from beliefs.learning.batches import RecentBatches, Share, Total
 from beliefs.learning.data import can_choose, chosen, first_ones, n_labels, read_once
 from beliefs.learning.optimizers.batches import Batches
@@ -127,3 +128,10 @@ def test_windows_read_little_ahead() -> None:
     answers: Any = Threads(2).windows(lambda k: k, source())
     assert next(answers) == 0 and taken <= 2 * 4 + 1
     answers.close()
+
+
+def test_the_old_name_of_an_instances_loss_stays_for_a_release() -> None:
+    with pytest.warns(DeprecationWarning, match="Part is called InstanceLoss now"):
+        assert losses.Part is losses.InstanceLoss
+    with pytest.raises(AttributeError, match="has no attribute 'Parts'"):
+        losses.Parts  # noqa: B018
