@@ -95,8 +95,9 @@ class TestForests:
         graph = family(name)
         forests = Forests(graph, seed=3)
         for _ in range(5):
-            free = forests.draw().copy()
-            assert induces_forest(graph, free)
+            _, is_best = forests.move(random_states(graph, 1))
+            free = forests.forest.free.copy()
+            assert induces_forest(graph, free) and is_best == (free.sum() == forests.order.size)
             for v in np.flatnonzero(~free & (graph.layout.card > 1)):
                 free[v] = True
                 assert not induces_forest(graph, free)
@@ -107,18 +108,21 @@ class TestForests:
         """Against all joint states of the free variables, violations first."""
         for seed, graph in enumerate(random_graphs(40, zeros)):
             forests = Forests(graph, seed)
-            free = forests.draw().copy()
             start = random_states(graph, seed)
             states = start.copy()
-            improved = forests.improve(states)
+            improved, _ = forests.move(states)
+            free = forests.forest.free
             assert (states == start)[~free].all()
             best = max(key(graph, row) for row in completions(graph, start, free))
             assert key(graph, states)[0] == best[0] and key(graph, states)[1] == pytest.approx(best[1], abs=1e-9)
             assert (improved > 0) == (states != start).any()
 
     def test_different_moves_free_different_variables(self) -> None:
-        forests = Forests(family("grid"), 0)
-        assert len({forests.draw().tobytes() for _ in range(10)}) > 3
+        forests, drawn = Forests(family("grid"), 0), set()
+        for _ in range(10):
+            forests.move(random_states(family("grid"), 0))
+            drawn.add(forests.forest.free.tobytes())
+        assert len(drawn) > 3
 
 
 def induces_forest(graph: bl.FactorGraph, free: np.ndarray) -> bool:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.inference.search.icm import ascended, checked_assignment
-from beliefs.kernels.search.forest_moves import Beliefs, Forest, forest_move, induced_forest
+from beliefs.kernels.search.forest_moves import Beliefs, Forest, forest_move
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
-from beliefs.typing import Bools, Ints
+from beliefs.typing import Ints
 
 __all__ = ["MOST_MOVES", "affordable_moves", "forest_moves", "locally_best"]
 
@@ -37,26 +37,25 @@ class Forests:
         self.order = np.flatnonzero(~layout.observed & (layout.card > 1))
         self.random = np.random.default_rng(seed).integers(1, 2**63, size=1, dtype=np.uint64)
         self.hard = bool((graph.theta == -np.inf).any())
-        reached, parent, self.member, axes, digit = (
-            np.empty(n, np.int64) for n in (n_vars, n_vars, layout.n_factors, widest, widest)
+        member, reached, parent, axes, digit = (
+            np.empty(n, np.int64) for n in (layout.n_factors, n_vars, n_vars, widest, widest)
         )
-        self.forest = Forest(np.zeros(n_vars, np.bool_), reached, parent)
+        self.forest = Forest(np.zeros(n_vars, np.bool_), member, reached, parent)
         n_states, most = layout.n_states, int(layout.card.max())
         beliefs, best = (np.empty(n_states), np.empty(n_states)), (np.empty(most), np.empty(most))
         self.beliefs = Beliefs(*beliefs, *best, axes, digit)
 
-    def draw(self) -> Bools:
-        """Return the variables of a new random maximal forest, ``(n_vars,)``."""
-        free, leader, seen_by = self.forest  # a move writes the scratch anew
-        induced_forest(self.graph.layout.adjacency, self.order, self.random, leader, self.member, seen_by, free)
-        return free
+    def move(self, states: Ints) -> tuple[int, bool]:
+        """Free a new random maximal forest and move its trees to their best states, in place.
 
-    def improve(self, states: Ints) -> int:
-        """Move the trees of the present forest to their best states, in place; return how many improved."""
-        lay = self.graph.layout
-        return forest_move(
-            lay.scopes, lay.adjacency, self.graph.theta, self.stride, self.hard, self.forest, self.beliefs, states
-        )
+        Returns how many trees improved, and whether nothing was clamped: then the states are the best of all.
+        """
+        layout = self.graph.layout
+        improved, n_free = forest_move(
+            layout.scopes, layout.adjacency, self.graph.theta, self.stride, self.hard, self.order, self.random,
+            self.forest, self.beliefs, states,
+        )  # fmt: skip
+        return improved, n_free == self.order.size
 
 
 def forest_moves(
@@ -86,9 +85,9 @@ def forest_moves(
     for _ in range(n_moves):
         if idle == patience:
             break
-        free = forests.draw()
-        idle = 0 if forests.improve(states) else idle + 1
-        if free.sum() == forests.order.size:  # nothing was clamped, so this is the maximum
+        improved, is_best = forests.move(states)
+        idle = 0 if improved else idle + 1
+        if is_best:
             break
     return states, float(graph.log_score(states))
 

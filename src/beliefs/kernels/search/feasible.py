@@ -36,6 +36,16 @@ class HardTables(NamedTuple):
     message_ptr: Ints  # (n_edges+1,) where the values of each edge begin
 
 
+class Cells(NamedTuple):
+    """What the cells of tables mean: no more than the innermost search reads, which is called for every value."""
+
+    card: Ints
+    state_ptr: Ints
+    scope_vars: Ints
+    stride: Ints
+    theta: Floats
+
+
 class Domains(NamedTuple):
     """The values that are still possible, and the trail by which removals are undone."""
 
@@ -56,26 +66,14 @@ class Queue(NamedTuple):
 
 # -- generalised arc consistency -------------------------------------------------------------------------------------
 @twofold_kernel
-def _is_alive(scopes: Scopes, stride: Ints, alive: Bools, f: int, cell: int) -> bool:
-    """Whether all values that meet in ``cell`` of factor ``f`` are alive."""
-    for e in range(scopes.scope_ptr[f], scopes.scope_ptr[f + 1]):
-        v = scopes.scope_vars[e]
-        if not alive[scopes.state_ptr[v] + cell // stride[e] % scopes.card[v]]:
-            return False
-    return True
-
-
-@twofold_kernel
 def _seek(
-    scopes: Scopes, tables: HardTables, alive: Bools, f: int, fixed: int, x: int, digit: Ints, effort: Ints
+    cells: Cells, alive: Bools, begin: int, end: int, first: int, fixed: int, x: int, digit: Ints, effort: Ints
 ) -> int:
-    """Return the first cell of factor ``f`` of positive weight whose values are alive, ``x`` at edge ``fixed``.
+    """Return the first cell of positive weight whose values are alive, ``x`` at edge ``fixed``; -1 if there is none.
 
-    -1 if there is none.
+    The factor has the edges ``begin..end``, and its table begins at ``first``.
     """
-    card, state_ptr, scope_vars, stride = scopes.card, scopes.state_ptr, scopes.scope_vars, tables.stride
-    begin, end = scopes.scope_ptr[f], scopes.scope_ptr[f + 1]
-    table = tables.theta[scopes.cell_ptr[f] :]
+    card, state_ptr, scope_vars, stride, theta = cells
     cell = x * stride[fixed]
     for e in range(begin, end):
         if e != fixed:
@@ -86,7 +84,7 @@ def _seek(
             cell += digit[e - begin] * stride[e]
     while True:
         effort[0] -= 1
-        if table[cell] > -np.inf:
+        if theta[first + cell] > -np.inf:
             return int(cell)
         e = end - 1
         while e >= begin:
@@ -112,11 +110,11 @@ def _seek(
 @twofold_kernel
 def _remove(v: int, value: int, domains: Domains, heap: Heap, weight: Floats) -> None:
     """Remove a value of ``v`` and note it on the trail."""
-    n_alive, n_trail = domains.n_alive, domains.n_trail
-    domains.alive[value] = False
+    alive, n_alive, trail, trail_var, n_trail = domains
+    alive[value] = False
     n_alive[v] -= 1
-    domains.trail[n_trail[0]] = value
-    domains.trail_var[n_trail[0]] = v
+    trail[n_trail[0]] = value
+    trail_var[n_trail[0]] = v
     n_trail[0] += 1
     heap.key[v] = n_alive[v] / weight[v]
     if heap.place[v] >= 0:
@@ -126,11 +124,11 @@ def _remove(v: int, value: int, domains: Domains, heap: Heap, weight: Floats) ->
 @twofold_kernel
 def _undo(mark: int, domains: Domains, heap: Heap, weight: Floats) -> None:
     """Bring back all values removed since the trail had ``mark`` entries."""
-    n_alive, n_trail = domains.n_alive, domains.n_trail
+    alive, n_alive, trail, trail_var, n_trail = domains
     while n_trail[0] > mark:
         n_trail[0] -= 1
-        v = domains.trail_var[n_trail[0]]
-        domains.alive[domains.trail[n_trail[0]]] = True
+        v = trail_var[n_trail[0]]
+        alive[trail[n_trail[0]]] = True
         n_alive[v] += 1
         heap.key[v] = n_alive[v] / weight[v]
         put(heap, v)
@@ -139,22 +137,14 @@ def _undo(mark: int, domains: Domains, heap: Heap, weight: Floats) -> None:
 @twofold_kernel
 def _enqueue(v: int, but: int, adjacency: Adjacency, hard: Bools, queue: Queue) -> None:
     """Queue the hard factors of ``v``, except ``but``."""
-    for i in range(adjacency.var_ptr[v], adjacency.var_ptr[v + 1]):
-        f = adjacency.edge_factor[adjacency.var_edges[i]]
-        if hard[f] and f != but and not queue.queued[f]:
-            queue.queued[f] = True
-            queue.factors[(queue.ends[0] + queue.ends[1]) % queue.factors.size] = f
-            queue.ends[1] += 1
-
-
-@twofold_kernel
-def _dequeue(queue: Queue) -> int:
-    """Take the first factor out of the queue."""
-    f = queue.factors[queue.ends[0]]
-    queue.queued[f] = False
-    queue.ends[0] = (queue.ends[0] + 1) % queue.factors.size
-    queue.ends[1] -= 1
-    return int(f)
+    var_ptr, var_edges, edge_factor = adjacency
+    factors, queued, ends = queue
+    for i in range(var_ptr[v], var_ptr[v + 1]):
+        f = edge_factor[var_edges[i]]
+        if hard[f] and f != but and not queued[f]:
+            queued[f] = True
+            factors[(ends[0] + ends[1]) % factors.size] = f
+            ends[1] += 1
 
 
 @twofold_kernel
@@ -168,10 +158,15 @@ def _propagate(
     """
     card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
     stride, message_ptr = tables.stride, tables.message_ptr
+    cells = Cells(card, state_ptr, scope_vars, stride, tables.theta)
     alive, n_alive = domains.alive, domains.n_alive
+    factors, queued, ends = queue
     failed = -1
-    while queue.ends[1] > 0:
-        f = _dequeue(queue)
+    while ends[1] > 0:
+        f = factors[ends[0]]
+        queued[f] = False
+        ends[0] = (ends[0] + 1) % factors.size
+        ends[1] -= 1
         if failed >= 0:
             continue
         begin, end = scopes.scope_ptr[f], scopes.scope_ptr[f + 1]
@@ -183,9 +178,16 @@ def _propagate(
                     continue
                 effort[0] -= 1
                 known = support[message_ptr[e] + x]
-                if known >= 0 and _is_alive(scopes, stride, alive, f, known):
+                supported = known >= 0
+                if supported:
+                    for d in range(begin, end):
+                        u = scope_vars[d]
+                        if not alive[state_ptr[u] + known // stride[d] % card[u]]:
+                            supported = False
+                            break
+                if supported:
                     continue
-                cell = _seek(scopes, tables, alive, f, e, x, digit, effort)
+                cell = _seek(cells, alive, begin, end, scopes.cell_ptr[f], e, x, digit, effort)
                 if cell >= 0:
                     for d in range(begin, end):
                         support[message_ptr[d] + cell // stride[d] % card[scope_vars[d]]] = cell
@@ -215,12 +217,13 @@ def _confidence(score: Floats) -> float:
 @twofold_kernel
 def _choose(v: int, state_ptr: Ints, domains: Domains, score: Floats, random: Bits) -> int:
     """Return which of the values of ``v`` that are alive to take: that of largest score, or any."""
+    alive = domains.alive
     pick = int(draw(random) * domains.n_alive[v])
     if score.size == 0 or draw(random) < _WHIM:
         return pick
     count, top = 0, -np.inf
     for value in range(state_ptr[v], state_ptr[v + 1]):
-        if domains.alive[value]:
+        if alive[value]:
             if score[value] > top:
                 top, pick = score[value], count
             count += 1
@@ -259,6 +262,7 @@ def find_feasible(
                 weight[scope_vars[e]] += 1.0
     support = np.full(tables.message_ptr[-1], -1, np.int64)
     domains = _fresh_domains(card, state_ptr[-1])
+    alive = domains.alive
     size = np.zeros(1, np.int64)
     heap = Heap(np.empty(n_vars, np.int64), np.full(n_vars, -1, np.int64), np.zeros(n_vars), size)
     queue = Queue(np.empty(max(1, n_factors), np.int64), np.zeros(n_factors, np.bool_), np.zeros(2, np.int64))
@@ -303,7 +307,7 @@ def find_feasible(
         pick = _choose(v, state_ptr, domains, score, random)
         decided[depth], marks[depth] = v, domains.n_trail[0]
         for value in range(state_ptr[v], state_ptr[v + 1]):
-            if domains.alive[value]:
+            if alive[value]:
                 if pick == 0:
                     chosen[depth] = value
                 else:
@@ -315,7 +319,7 @@ def find_feasible(
         if states[v] < 0:
             pick = _choose(v, state_ptr, domains, score, random)
             for value in range(state_ptr[v], state_ptr[v + 1]):
-                if domains.alive[value]:
+                if alive[value]:
                     if pick == 0:
                         states[v] = value - state_ptr[v]
                     pick -= 1

@@ -17,13 +17,14 @@ from beliefs.kernels.primitives.xorshift import shuffle
 from beliefs.kernels.search.icm import is_better
 from beliefs.typing import Bits, Bools, Floats, Ints
 
-__all__ = ["Beliefs", "Forest", "forest_move", "induced_forest"]
+__all__ = ["Beliefs", "Forest", "forest_move"]
 
 
 class Forest(NamedTuple):
     """An induced forest, and how it is walked from the root of one tree."""
 
     free: Bools  # (n_vars,) the variables of the forest; all others are clamped
+    member: Ints  # (n_factors,) a free variable of each factor, -1 where there is none
     reached: Ints  # (n_vars,) those of a tree, parents before children
     parent: Ints  # (n_vars,) the factor towards the root, -1 at the root, -2 where not reached
 
@@ -39,17 +40,16 @@ class Beliefs(NamedTuple):
     digit: Ints  # (largest arity,) their states
 
 
-@twofold_kernel(cost=5.0)
-def induced_forest(
-    adjacency: Adjacency, order: Ints, random: Bits, leader: Ints, member: Ints, seen_by: Ints, free: Bools
-) -> None:
-    """Mark a maximal set of the variables in ``order`` whose induced factor graph is a forest, in random order.
+@twofold_kernel
+def _grow_forest(adjacency: Adjacency, order: Ints, random: Bits, forest: Forest) -> int:
+    """Free a maximal set of the variables in ``order`` whose induced factor graph is a forest; return its size.
 
-    A variable joins if its factors with free variables lead to different trees. ``order`` is permuted, ``free
-    (n_vars,)`` written; scratch: ``leader``, ``seen_by (n_vars,)``, ``member (n_factors,)``, a free variable of each.
-    Cost: n_edges, up to the inverse of Ackermann's function.
+    Variables come in random order; one joins if its factors with free variables lead to different trees. ``order`` is
+    permuted. Cost: n_edges, up to the inverse of Ackermann's function.
     """
     var_ptr, var_edges, edge_factor = adjacency
+    free, member, leader, seen_by = forest  # the walk comes later, so its arrays are scratch here
+    size = 0
     shuffle(order, random)
     for v in range(leader.size):
         leader[v], seen_by[v], free[v] = v, -1, False
@@ -68,11 +68,13 @@ def induced_forest(
         if not alone:
             continue
         free[v] = True
+        size += 1
         for i in range(var_ptr[v], var_ptr[v + 1]):
             f = edge_factor[var_edges[i]]
             if member[f] >= 0:
                 leader[find(leader, member[f])] = v
             member[f] = v
+    return size
 
 
 @twofold_kernel
@@ -178,18 +180,20 @@ def _choose_below(
 
 @twofold_kernel(cost=5.0)
 def forest_move(
-    scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, hard: bool, forest: Forest, beliefs: Beliefs,
-    states: Ints,
-) -> int:  # fmt: skip
-    """Put each tree of the forest at its best joint state given all clamped ones; return how many improved.
+    scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, hard: bool, order: Ints, random: Bits,
+    forest: Forest, beliefs: Beliefs, states: Ints,
+) -> tuple[int, int]:  # fmt: skip
+    """Free a random forest of the variables in ``order`` and put each of its trees at its best joint state.
 
-    ``hard`` says whether any cell is ``-inf``; where none is, zeros need not be counted.
-    A tree that cannot improve by more than rounding keeps its states. ``states (n_vars,)`` changes. Scratch:
-    ``beliefs``, and of the forest all but ``free``. Cost: free cells of the factors that touch the forest, twice.
+    Best given all clamped ones; a tree that cannot improve by more than rounding keeps its states. Returns how many
+    trees improved and how many variables were free. ``hard`` says whether any cell is ``-inf``; where none is, zeros
+    need not be counted. ``states (n_vars,)`` changes, and ``order`` is permuted. Scratch: ``forest`` and ``beliefs``.
+    Cost: n_edges for the forest, and the free cells of the factors that touch it, twice.
     """
     card, state_ptr, scope_ptr, scope_vars, cell_ptr = scopes
     var_ptr, var_edges, edge_factor = adjacency
-    free, reached, parent = forest
+    n_free = _grow_forest(adjacency, order, random, forest)
+    free, _, reached, parent = forest
     zeros, scores = beliefs.zeros, beliefs.scores
     improved = 0
     for v in range(parent.size):
@@ -259,4 +263,4 @@ def forest_move(
                     alone &= scope_vars[e] == v or not free[scope_vars[e]]
                 if f != parent[v] and not alone:
                     _choose_below(scopes, theta, stride, states, free, f, v, beliefs)
-    return improved
+    return improved, n_free
