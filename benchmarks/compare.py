@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.compare_calls import rows
 from benchmarks.first_answer import QUESTIONS
 from benchmarks.frame import Options, Result, Run, Suite, say
-from benchmarks.jobs import ONE_THREAD, ROOT, processor_seconds
+from benchmarks.jobs import ONE_THREAD, ROOT, ProcessError, processor_seconds
 from benchmarks.tables import seconds, table
 
 CALLS = Path(__file__).parent / "compare_calls.py"
@@ -42,7 +42,7 @@ LIMIT, QUICK_LIMIT = 840.0, 150.0  # seconds of a run: no round begins that woul
 FEWEST = 2  # rounds
 TURNS, ENOUGH = 5, 1.0  # short processes in a round, at most; processor seconds of them that are enough
 WORST = 5  # rows
-COMPILATIONS = 3  # rounds of what is compiled: those are slow, and steadier than the rest
+COMPILATIONS = 2  # rounds of what is compiled: those are slow, and steadier than the rest
 UNLIKE = "one of the trees interprets kernels in young processes and cannot be told otherwise"
 
 PROCESSES = {
@@ -53,7 +53,7 @@ PROCESSES = {
 COMPILED = {
     "compiling, bp": QUESTIONS["bp"],
     "compiling, ChainCRF.fit": QUESTIONS["chain fit"],
-    "compiling, gdd": "import beliefs as bl; bl.infer(bl.datasets.make_ising_grid(8, seed=0), 'gdd', max_iters=3)",
+    "compiling, mean_field": "import beliefs as bl; bl.infer(bl.datasets.make_ising_grid(30, seed=0), 'mean_field')",
 }
 QUICK_LARGE = (
     "bp, 100x100", "trw, 100x100", "mean_field, 100x100", "gdd, 40x40", "junction_tree, andes", "junction_tree, 12x12",
@@ -78,14 +78,20 @@ def process(tree: Path, arguments: list[str], **variables: str) -> tuple[float, 
 
 def calls(tree: Path, names: Iterable[str], each: float) -> list[Result]:
     """Time calls in one process of a tree, about ``each`` seconds a call."""
-    _, printed = process(tree, [str(CALLS), str(each), *names])
+    try:
+        _, printed = process(tree, [str(CALLS), str(each), *names])
+    except ProcessError as error:
+        raise SystemExit(f"{tree}: {error}") from None
     return [json.loads(line) for line in printed.splitlines()]
 
 
 def compiling(tree: Path, code: str) -> Result:
     """Return the processor seconds of a process with an empty cache of kernels, and how many signatures it leaves."""
     with tempfile.TemporaryDirectory() as folder:
-        spent, _ = process(tree, ["-c", code], NUMBA_CACHE_DIR=folder)
+        try:
+            spent, _ = process(tree, ["-c", code], NUMBA_CACHE_DIR=folder)
+        except ProcessError as error:
+            return {"failed": str(error)}
         return {"seconds": spent, "signatures": sum(1 for _ in Path(folder).rglob("*.nbc"))}
 
 
@@ -206,7 +212,10 @@ def _processes(trees: dict[str, Path], code: str) -> dict[str, Result]:
     """Run short processes in alternation; return the best of each tree."""
     turns: list[dict[str, float]] = []
     while len(turns) < TURNS and sum(sum(turn.values()) for turn in turns) < ENOUGH:
-        turns.append({tree: process(path, ["-c", code])[0] for tree, path in trees.items()})
+        try:
+            turns.append({tree: process(path, ["-c", code])[0] for tree, path in trees.items()})
+        except ProcessError as error:
+            return {tree: {"failed": str(error)} for tree in trees}
     return {tree: {"seconds": min(turn[tree] for turn in turns)} for tree in trees}
 
 
@@ -217,7 +226,7 @@ def page(result: Result, options: Options) -> str:
     ratios = {row["name"]: row["after"] / row["before"] for row in measured}
     shown = [
         [row["name"], *(seconds(row[tree]) for tree in TREES), f"{ratios[row['name']]:.3f}", row["answers"],
-         *(str(row["signatures"].get(tree, "")) for tree in TREES), "" if row["at_rest"] else "moving"]
+         *(str(row["signatures"].get(tree, "")) for tree in TREES), "" if row["at_rest"] else "not at rest"]
         for row in measured
     ]  # fmt: skip
     lines = [table(["row", *TREES, "after / before", "answers", "signatures", "after", ""], shown), ""]
