@@ -48,11 +48,10 @@ def _add_up(begin: int, end: int, scopes: Scopes, logs: Floats, sums: Floats) ->
 
     Each axis widens the array in place, from its end.
     """
-    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
     sums[0] = 0.0
     size = 1
     for e in range(begin, end):
-        k, m = card[scope_vars[e]], state_ptr[scope_vars[e]]
+        k, m = scopes.card[scopes.scope_vars[e]], scopes.state_ptr[scopes.scope_vars[e]]
         for row in range(size - 1, -1, -1):
             head = sums[row]
             for x in range(k):
@@ -69,17 +68,16 @@ def collect(first: int, last: int, branches: Scopes, table: Floats, sums: Floats
     ``tree = exp(S - LSE(S, axis=1)[:, None])``; rows that are all ``-inf`` give ``-inf`` and 0. Cost: one exponential
     a cell, one logarithm a row.
     """
-    card, state_ptr, scope_ptr, scope_vars, table_ptr = branches
     for i in range(last - 1, first - 1, -1):
-        begin, end, row = scope_ptr[i], scope_ptr[i + 1], np.uint64(table_ptr[i])
-        parent, child = scope_vars[begin], scope_vars[begin + 1]
+        begin, end, row = branches.scope_ptr[i], branches.scope_ptr[i + 1], np.uint64(branches.cell_ptr[i])
+        parent, child = branches.scope_vars[begin], branches.scope_vars[begin + 1]
         if end - begin == 2:
-            rest, m = np.uint64(card[child]), np.uint64(state_ptr[child])
+            rest, m = np.uint64(branches.card[child]), np.uint64(branches.state_ptr[child])
             for r in range(rest):
                 sums[r] = logs[m + r]
         else:
             rest = np.uint64(_add_up(begin + 1, end, branches, logs, sums))
-        for x in range(card[parent]):
+        for x in range(branches.card[parent]):
             top = -math.inf
             for r in range(rest):
                 score = table[row + r] + sums[r]
@@ -89,7 +87,7 @@ def collect(first: int, last: int, branches: Scopes, table: Floats, sums: Floats
             if top == -math.inf:
                 for r in range(rest):
                     tree[row + r] = 0.0
-                logs[state_ptr[parent] + x] = -math.inf
+                logs[branches.state_ptr[parent] + x] = -math.inf
             else:
                 for r in range(rest):
                     below = tree[row + r] - top
@@ -101,7 +99,7 @@ def collect(first: int, last: int, branches: Scopes, table: Floats, sums: Floats
                 scale = 1.0 / total
                 for r in range(rest):
                     tree[row + r] *= scale
-                logs[state_ptr[parent] + x] += top + fast_log(total)
+                logs[branches.state_ptr[parent] + x] += top + fast_log(total)
             row += rest
 
 
@@ -112,16 +110,20 @@ def distribute(first: int, last: int, branches: Scopes, sums: Floats, fresh: Flo
     ``fresh`` holds the root's marginal and gets those of the others: ``tree *= fresh[parent][:, None]``, and sums of it
     over all axes but a child's, normalised so that errors do not add up along the tree.
     """
-    card, state_ptr, scope_ptr, scope_vars, table_ptr = branches
     for i in range(first, last):
-        begin, end, row, rest = scope_ptr[i], scope_ptr[i + 1], np.uint64(table_ptr[i]), np.uint64(1)
+        begin, end, row, rest = (
+            branches.scope_ptr[i],
+            branches.scope_ptr[i + 1],
+            np.uint64(branches.cell_ptr[i]),
+            np.uint64(1),
+        )
         for e in range(begin + 1, end):
-            rest *= np.uint64(card[scope_vars[e]])
+            rest *= np.uint64(branches.card[branches.scope_vars[e]])
         for r in range(rest):
             sums[r] = 0.0
-        parent = scope_vars[begin]
-        for x in range(card[parent]):
-            weight = fresh[state_ptr[parent] + x]
+        parent = branches.scope_vars[begin]
+        for x in range(branches.card[parent]):
+            weight = fresh[branches.state_ptr[parent] + x]
             for r in range(rest):
                 tree[row + r] *= weight
                 sums[r] += tree[row + r]
@@ -131,7 +133,10 @@ def distribute(first: int, last: int, branches: Scopes, sums: Floats, fresh: Flo
             total += sums[r]
         scale, step = 1.0 / total, rest
         for e in range(begin + 1, end):
-            k, m = np.uint64(card[scope_vars[e]]), np.uint64(state_ptr[scope_vars[e]])
+            k, m = (
+                np.uint64(branches.card[branches.scope_vars[e]]),
+                np.uint64(branches.state_ptr[branches.scope_vars[e]]),
+            )
             step //= k
             for x in range(k):
                 fresh[m + x] = 0.0
