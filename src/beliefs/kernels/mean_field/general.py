@@ -219,10 +219,11 @@ def sweep_variables(
     Small tables of up to three variables are done here, one cell after the other: SIMD, or a call, would cost more than
     it saves. Cost: arity times cells.
     """
-    card, state_ptr, scope_ptr, scope_vars, cell_ptr = scopes
-    var_ptr, var_edges, edge_factor = adjacency
+    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
+    scope_ptr, cell_ptr = scopes.scope_ptr, scopes.cell_ptr
+    var_ptr, var_edges, edge_factor = adjacency.var_ptr, adjacency.var_edges, adjacency.edge_factor
     theta, hard, axes = potentials.theta, potentials.hard, Axes(card, state_ptr, scope_vars)
-    mu, support = product
+    mu, support = product.mu, product.support
     largest = 0
     for t in range(order.size):
         v, zeros = order[t], False

@@ -68,16 +68,18 @@ def collect(first: int, last: int, branches: Scopes, table: Floats, sums: Floats
     ``tree = exp(S - LSE(S, axis=1)[:, None])``; rows that are all ``-inf`` give ``-inf`` and 0. Cost: one exponential
     a cell, one logarithm a row.
     """
+    card, state_ptr, scope_vars = branches.card, branches.state_ptr, branches.scope_vars
+    scope_ptr, table_ptr = branches.scope_ptr, branches.cell_ptr
     for i in range(last - 1, first - 1, -1):
-        begin, end, row = branches.scope_ptr[i], branches.scope_ptr[i + 1], np.uint64(branches.cell_ptr[i])
-        parent, child = branches.scope_vars[begin], branches.scope_vars[begin + 1]
+        begin, end, row = scope_ptr[i], scope_ptr[i + 1], np.uint64(table_ptr[i])
+        parent, child = scope_vars[begin], scope_vars[begin + 1]
         if end - begin == 2:
-            rest, m = np.uint64(branches.card[child]), np.uint64(branches.state_ptr[child])
+            rest, m = np.uint64(card[child]), np.uint64(state_ptr[child])
             for r in range(rest):
                 sums[r] = logs[m + r]
         else:
             rest = np.uint64(_add_up(begin + 1, end, branches, logs, sums))
-        for x in range(branches.card[parent]):
+        for x in range(card[parent]):
             top = -math.inf
             for r in range(rest):
                 score = table[row + r] + sums[r]
@@ -87,7 +89,7 @@ def collect(first: int, last: int, branches: Scopes, table: Floats, sums: Floats
             if top == -math.inf:
                 for r in range(rest):
                     tree[row + r] = 0.0
-                logs[branches.state_ptr[parent] + x] = -math.inf
+                logs[state_ptr[parent] + x] = -math.inf
             else:
                 for r in range(rest):
                     below = tree[row + r] - top
@@ -99,7 +101,7 @@ def collect(first: int, last: int, branches: Scopes, table: Floats, sums: Floats
                 scale = 1.0 / total
                 for r in range(rest):
                     tree[row + r] *= scale
-                logs[branches.state_ptr[parent] + x] += top + fast_log(total)
+                logs[state_ptr[parent] + x] += top + fast_log(total)
             row += rest
 
 
@@ -110,20 +112,17 @@ def distribute(first: int, last: int, branches: Scopes, sums: Floats, fresh: Flo
     ``fresh`` holds the root's marginal and gets those of the others: ``tree *= fresh[parent][:, None]``, and sums of it
     over all axes but a child's, normalised so that errors do not add up along the tree.
     """
+    card, state_ptr, scope_vars = branches.card, branches.state_ptr, branches.scope_vars
+    scope_ptr, table_ptr = branches.scope_ptr, branches.cell_ptr
     for i in range(first, last):
-        begin, end, row, rest = (
-            branches.scope_ptr[i],
-            branches.scope_ptr[i + 1],
-            np.uint64(branches.cell_ptr[i]),
-            np.uint64(1),
-        )
+        begin, end, row, rest = scope_ptr[i], scope_ptr[i + 1], np.uint64(table_ptr[i]), np.uint64(1)
         for e in range(begin + 1, end):
-            rest *= np.uint64(branches.card[branches.scope_vars[e]])
+            rest *= np.uint64(card[scope_vars[e]])
         for r in range(rest):
             sums[r] = 0.0
-        parent = branches.scope_vars[begin]
-        for x in range(branches.card[parent]):
-            weight = fresh[branches.state_ptr[parent] + x]
+        parent = scope_vars[begin]
+        for x in range(card[parent]):
+            weight = fresh[state_ptr[parent] + x]
             for r in range(rest):
                 tree[row + r] *= weight
                 sums[r] += tree[row + r]
@@ -134,8 +133,8 @@ def distribute(first: int, last: int, branches: Scopes, sums: Floats, fresh: Flo
         scale, step = 1.0 / total, rest
         for e in range(begin + 1, end):
             k, m = (
-                np.uint64(branches.card[branches.scope_vars[e]]),
-                np.uint64(branches.state_ptr[branches.scope_vars[e]]),
+                np.uint64(card[scope_vars[e]]),
+                np.uint64(state_ptr[scope_vars[e]]),
             )
             step //= k
             for x in range(k):
