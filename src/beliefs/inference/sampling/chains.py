@@ -114,13 +114,10 @@ class Chains:
 
     def lower_bound(self) -> float:
         """Return the best lower bound of log Z so far, the present states included."""
-        graph, schedule = self.problem.graph, Schedule.of(self.problem.graph.layout, "color")
-        lay, stride = graph.layout, self.sweeper.stride
+        model, schedule = self.sweeper.model, Schedule.of(self.problem.graph.layout, "color")
         scores, gain = np.empty(self.states.shape[1]), np.zeros(self.states.shape[1])
-        chain_scores(lay.scopes, graph.theta, stride, self.states, scores)
-        log_conditionals(
-            lay.scopes, lay.adjacency, graph.theta, stride, schedule.order, *schedule.largest, self.states, gain
-        )  # fmt: skip
+        chain_scores(model, self.states, scores)
+        log_conditionals(model, schedule.order, *schedule.largest, self.states, gain)
         self.best = max(self.best, widened(float((scores - gain).max()), self.rounding, Bound.LOWER))
         return self.best
 

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from beliefs.inference.orders.colouring import colouring
-from beliefs.kernels.gibbs.general import States, Sweeps, count_cells, gibbs_sweeps
+from beliefs.kernels.gibbs.general import GibbsModel, States, count_cells, gibbs_sweeps
 from beliefs.kernels.gibbs.pairwise import (
     PairRows,
     count_neighbours,
@@ -112,7 +112,7 @@ class Pairs:
         rows = tables.reshape(-1, self.k)
         exponentiate_rows(rows)
         exponentiate_rows(unary)
-        return PairRows(self.in_ptr, self.other, self.rows, rows, unary)
+        return PairRows(order, self.in_ptr, self.other, self.rows, rows, unary)
 
 
 class Sweeper:
@@ -122,7 +122,8 @@ class Sweeper:
         self, graph: FactorGraph, schedule: Schedule, pairs: Pairs | None, key: np.uint64, threads: int
     ) -> None:
         self.graph, self.schedule, self.key, self.threads = graph, schedule, key, threads
-        self.stride = graph.layout.edge_stride
+        lay = graph.layout
+        self.model = GibbsModel(*lay.scopes, *lay.adjacency, graph.theta, lay.edge_stride)
         self.pairs = None if pairs is None else pairs.weights(graph, schedule.order)
 
     def sweep(self, first: int, n_sweeps: int, keep: bool, states: States, sums: Floats) -> None:
@@ -143,7 +144,7 @@ class Sweeper:
         lay = self.graph.layout
 
         def part(begin: int, end: int) -> None:
-            count_cells(lay.scopes, lay.table_ptr, self.stride, begin, end, states, counts)
+            count_cells(lay.scope_ptr, lay.scope_vars, lay.table_ptr, lay.edge_stride, begin, end, states, counts)
 
         if self.threads == 1 or lay.n_factors * states.shape[1] < _ENOUGH:
             part(0, lay.n_factors)
@@ -154,13 +155,12 @@ class Sweeper:
     def _redraw(
         self, begin: int, end: int, first: int, n_sweeps: int, keep: bool, states: States, sums: Floats
     ) -> None:
-        lay, theta = self.graph.layout, self.graph.theta
-        sweeps = Sweeps(self.schedule.order, begin, end, self.key, first, n_sweeps, keep)
         if self.pairs is None:
-            gibbs_sweeps(lay.scopes, lay.adjacency, theta, self.stride, sweeps, states, sums)
+            order = self.schedule.order
+            gibbs_sweeps(self.model, order, begin, end, self.key, first, n_sweeps, keep, states, sums)
             return
         redraw = gibbs_sweeps_binary if self.pairs.unary.shape[1] == 2 else gibbs_sweeps_pairwise
-        redraw(self.pairs, lay.scopes, lay.adjacency, theta, self.stride, sweeps, states, sums)
+        redraw(self.pairs, self.model, begin, end, self.key, first, n_sweeps, keep, states, sums)
 
 
 def _wait(pool: ThreadPoolExecutor, cuts: Ints, work: Callable[[int, int], None]) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from beliefs.kernels._jit import kernel, linear_kernel
 from beliefs.kernels.layout import Adjacency, Scopes
-from beliefs.kernels.mean_field.general import add_expectation
+from beliefs.kernels.mean_field.general import Axes, add_expectation
 from beliefs.kernels.mean_field.pairwise import Couplings, Neighbours
 from beliefs.typing import Floats, Ints
 
@@ -115,10 +115,9 @@ def add_single_tables(scopes: Scopes, totals: Floats, grad: Floats) -> None:
 
 
 @linear_kernel
-def _add_outer(f: int, scopes: Scopes, mu: Floats, buffer: Floats, grad: Floats) -> None:
-    """Add the outer product of ``mu`` over the scope of ``f``, of two variables or more, to its cells of ``grad``."""
-    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
-    begin, end, start = scopes.scope_ptr[f], scopes.scope_ptr[f + 1], scopes.cell_ptr[f]
+def _add_outer(begin: int, end: int, start: int, axes: Axes, mu: Floats, buffer: Floats, grad: Floats) -> None:
+    """Add the outer product of ``mu`` over the scope ``begin..end`` of two variables or more to ``grad[start:]``."""
+    card, state_ptr, scope_vars = axes
     size = 1
     buffer[0] = 1.0
     for e in range(begin, end - 1):  # each axis widens the product in place, from its end
@@ -137,14 +136,15 @@ def _add_outer(f: int, scopes: Scopes, mu: Floats, buffer: Floats, grad: Floats)
 
 
 @kernel
-def _adjoint_small(f: int, edge: int, held: bool, scopes: Scopes, theta: Floats, adjoint: ProductAdjoint) -> bool:
+def _adjoint_small(
+    edge: int, begin: int, end: int, held: bool, start: int, axes: Axes, theta: Floats, mu: Floats, bar: Floats,
+    grad: Floats,
+) -> bool:  # fmt: skip
     """Do for a small factor of two or three variables what calls would do: all in one pass; return whether it is one.
 
     ``mu`` holds the adjoint at the variable of ``edge``. Cost: the cells.
     """
-    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
-    mu, bar, grad = adjoint.mu, adjoint.bar, adjoint.grad
-    begin, end, start = scopes.scope_ptr[f], scopes.scope_ptr[f + 1], scopes.cell_ptr[f]
+    card, state_ptr, scope_vars = axes
     v, other = scope_vars[edge], scope_vars[begin + 1 if edge == begin else begin]
     n, own = np.uint64(card[v]), np.uint64(state_ptr[v])
     k, m, at = np.uint64(card[other]), np.uint64(state_ptr[other]), np.uint64(start)
@@ -193,7 +193,7 @@ def add_outer_products(
     Factors of one variable are left out. ``mu`` is used as scratch and put back; ``buffer`` is at least the largest
     table. Cost: cells times arity.
     """
-    mu, totals = adjoint.mu, adjoint.totals
+    mu, totals, axes = adjoint.mu, adjoint.totals, Axes(scopes.card, scopes.state_ptr, scopes.scope_vars)
     for t in range(order.size):
         v = order[t]
         own, n = scopes.state_ptr[v], scopes.card[v]
@@ -204,7 +204,9 @@ def add_outer_products(
         for i in range(adjacency.var_ptr[v], adjacency.var_ptr[v + 1]):
             f = adjacency.edge_factor[adjacency.var_edges[i]]
             if scopes.scope_ptr[f + 1] - scopes.scope_ptr[f] > 1:
-                _add_outer(f, scopes, mu, buffer, adjoint.grad)
+                _add_outer(
+                    scopes.scope_ptr[f], scopes.scope_ptr[f + 1], scopes.cell_ptr[f], axes, mu, buffer, adjoint.grad
+                )  # fmt: skip
         for x in range(n):
             mu[own + x] = kept[x]
 
@@ -224,6 +226,7 @@ def adjoint_variables(
     """
     state_ptr, scope_ptr, scope_vars = scopes.state_ptr, scopes.scope_ptr, scopes.scope_vars
     mu, bar, totals, grad = adjoint
+    axes = Axes(scopes.card, state_ptr, scope_vars)
     largest = 0.0
     for t in range(order.size):
         v = order[t]
@@ -243,13 +246,15 @@ def adjoint_variables(
             begin, end = scope_ptr[f], scope_ptr[f + 1]
             if end - begin == 1:
                 continue
-            if not _adjoint_small(f, edge, held, scopes, theta, adjoint):
+            if not _adjoint_small(edge, begin, end, held, scopes.cell_ptr[f], axes, theta, mu, bar, grad):
                 for e in range(begin, end):
                     if e != edge:
                         into = state_ptr[scope_vars[e]]
-                        add_expectation(f, e, scopes.cell_ptr[f], scopes, theta, mu, buffer, into, bar)
+                        add_expectation(
+                            begin, end, e, scopes.cell_ptr[f], axes, theta, mu, buffer, into, bar
+                        )  # fmt: skip
                 if not held:
-                    _add_outer(f, scopes, mu, buffer, grad)
+                    _add_outer(begin, end, scopes.cell_ptr[f], axes, mu, buffer, grad)
         for x in range(own, own + n):
             mu[x] = before[x]
     return largest
@@ -263,10 +268,11 @@ def add_table_adjoints(
 
     ``B_f = tables[table_ptr[f]:]`` is the gradient in the outer product of marginals. Cost: cells times arity.
     """
+    axes = Axes(scopes.card, scopes.state_ptr, scopes.scope_vars)
     for f in factors:
         begin, end = scopes.scope_ptr[f], scopes.scope_ptr[f + 1]
         if end - begin < 2:
             continue
         for e in range(begin, end):
             into = scopes.state_ptr[scopes.scope_vars[e]]
-            add_expectation(f, e, table_ptr[f], scopes, tables, mu, buffer, into, bar)
+            add_expectation(begin, end, e, table_ptr[f], axes, tables, mu, buffer, into, bar)

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.kernels.primitives.elementary import fast_exp
 from beliefs.kernels.primitives.random import stream, uniform
 from beliefs.typing import Bits, Floats, Ints
@@ -21,8 +20,8 @@ from beliefs.typing import Bits, Floats, Ints
 __all__ = [
     "PART",
     "LEAST",
+    "GibbsModel",
     "States",
-    "Sweeps",
     "add_scaled",
     "chain_scores",
     "count_cells",
@@ -43,16 +42,19 @@ States: TypeAlias = NDArray[np.int32]
 LEAST = -708.0  # nats below the most likely state at which a state counts as impossible; exp underflows there
 
 
-class Sweeps(NamedTuple):
-    """Which variables are redrawn, by which streams of random numbers, and whether it counts."""
+class GibbsModel(NamedTuple):
+    """The model as sweeps read it: scopes, edges at variables and tables, flat because each structure costs a call."""
 
-    order: Ints  # (n_hidden,) variables in the order of a sweep
-    begin: int  # the part of the order that is redrawn
-    end: int
-    key: np.uint64  # of all streams
-    first: int  # number of the first sweep
-    n_sweeps: int
-    keep: bool  # whether conditionals are added up
+    card: Ints  # (n_vars,)
+    state_ptr: Ints  # (n_vars+1,)
+    scope_ptr: Ints  # (n_factors+1,)
+    scope_vars: Ints  # (n_edges,)
+    cell_ptr: Ints  # (n_factors,)
+    var_ptr: Ints  # (n_vars+1,)
+    var_edges: Ints  # (n_edges,)
+    edge_factor: Ints  # (n_edges,)
+    theta: Floats  # (n_cells,)
+    stride: Ints  # (n_edges,) cells from one state of an edge's variable to the next
 
 
 @kernel
@@ -105,24 +107,20 @@ def add_scaled(weights: Floats, scale: float, sums: Floats) -> None:
 
 
 @kernel
-def log_weights(
-    scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, states: States, v: int, begin: int, end: int,
-    logits: Floats,
-) -> None:  # fmt: skip
+def log_weights(model: GibbsModel, states: States, v: int, begin: int, end: int, logits: Floats) -> None:
     """Write the log weights of ``v`` given all other states of the chains ``begin..end``, each with maximum 0.
 
     ``logits ((end - begin) * card[v],)``. The chains' states must have positive weight, else a maximum is ``-inf``.
     """
-    scope_ptr, scope_vars, cell_ptr = scopes.scope_ptr, scopes.scope_vars, scopes.cell_ptr
-    var_ptr, var_edges, edge_factor = adjacency
+    scope_ptr, scope_vars, stride, theta = model.scope_ptr, model.scope_vars, model.stride, model.theta
     k = logits.size // (end - begin)
     for x in range(logits.size):
         logits[x] = 0.0
-    for i in range(var_ptr[v], var_ptr[v + 1]):
-        e = var_edges[i]
-        f, step = edge_factor[e], stride[e]
+    for i in range(model.var_ptr[v], model.var_ptr[v + 1]):
+        e = model.var_edges[i]
+        f, step = model.edge_factor[e], stride[e]
         for c in range(begin, end):
-            at = cell_ptr[f]
+            at = model.cell_ptr[f]
             for d in range(scope_ptr[f], scope_ptr[f + 1]):
                 if d != e:
                     at += stride[d] * states[scope_vars[d], c]
@@ -151,16 +149,16 @@ def exponentiate(logits: Floats) -> None:
 
 @kernel
 def gibbs_sweeps(
-    scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, sweeps: Sweeps, states: States, sums: Floats
-) -> None:
+    model: GibbsModel, order: Ints, begin: int, end: int, key: np.uint64, first: int, n_sweeps: int, keep: bool,
+    states: States, sums: Floats,
+) -> None:  # fmt: skip
     """Redraw the variables ``order[begin:end]`` one after the other in every chain, ``n_sweeps`` times.
 
     Equivalent to ``states[v] ~ p(x_v | all other states)`` per variable and chain, with the numbers of the sweeps
     ``first``, ``first + 1``, ... With ``keep``, the conditionals are added to ``sums (n_states,)``. Cost of a sweep and
     chain: per edge the arity of its factor and the states of its variable.
     """
-    order, begin, end, key, first, n_sweeps, keep = sweeps
-    card, state_ptr = scopes.card, scopes.state_ptr
+    card, state_ptr = model.card, model.state_ptr
     widest = 1
     for i in range(begin, end):
         widest = max(widest, card[order[i]])
@@ -173,7 +171,7 @@ def gibbs_sweeps(
             v = order[i]
             k = card[v]
             logits = scratch[: n_chains * k]
-            log_weights(scopes, adjacency, theta, stride, states, v, 0, n_chains, logits)
+            log_weights(model, states, v, 0, n_chains, logits)
             exponentiate(logits)  # all chains at once: one loop that vectorises for small K too
             run = sums[state_ptr[v] : state_ptr[v] + k]
             for c in range(n_chains):
@@ -185,16 +183,13 @@ def gibbs_sweeps(
 
 
 @kernel
-def log_conditionals(
-    scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, order: Ints, begin: int, end: int,
-    states: States, out: Floats,
-) -> None:  # fmt: skip
+def log_conditionals(model: GibbsModel, order: Ints, begin: int, end: int, states: States, out: Floats) -> None:
     """Add ``sum over v in order[begin:end] of log p(x_v | all other states)`` of each chain to ``out (n_chains,)``.
 
     The states must have positive weight; variables are added up ``PART`` at a time. Cost: that of a sweep over these
     variables.
     """
-    card = scopes.card
+    card = model.card
     widest = 1
     for i in range(begin, end):
         widest = max(widest, card[order[i]])
@@ -203,7 +198,7 @@ def log_conditionals(
         v = order[i]
         logits = scratch[: card[v]]
         for c in range(states.shape[1]):
-            log_weights(scopes, adjacency, theta, stride, states, v, c, c + 1, logits)
+            log_weights(model, states, v, c, c + 1, logits)
             total = 0.0
             for x in range(card[v]):
                 total += math.exp(logits[x])
@@ -216,13 +211,13 @@ def log_conditionals(
 
 @kernel
 def count_cells(
-    scopes: Scopes, table_ptr: Ints, stride: Ints, begin: int, end: int, states: States, counts: Floats
-) -> None:
+    scope_ptr: Ints, scope_vars: Ints, table_ptr: Ints, stride: Ints, begin: int, end: int, states: States,
+    counts: Floats,
+) -> None:  # fmt: skip
     """Add 1 to the cell of each factor ``begin..end`` that each chain is in, ``counts (table_ptr[-1],)``.
 
     Unary factors are left out: they have the marginals of their variables. Cost: edges of these factors times chains.
     """
-    scope_ptr, scope_vars = scopes.scope_ptr, scopes.scope_vars
     for f in range(begin, end):
         if scope_ptr[f + 1] - scope_ptr[f] == 1:
             continue
@@ -234,12 +229,13 @@ def count_cells(
 
 
 @kernel
-def chain_scores(scopes: Scopes, theta: Floats, stride: Ints, states: States, out: Floats) -> None:
+def chain_scores(model: GibbsModel, states: States, out: Floats) -> None:
     """Write the log score of each chain's state, ``out (n_chains,)``; cost: n_edges times chains.
 
     Factors are added up ``PART`` at a time and then the parts, so that roundings grow with neither number alone.
     """
-    scope_ptr, scope_vars, cell_ptr = scopes.scope_ptr, scopes.scope_vars, scopes.cell_ptr
+    scope_ptr, scope_vars, cell_ptr = model.scope_ptr, model.scope_vars, model.cell_ptr
+    theta, stride = model.theta, model.stride
     part = np.empty(out.size)
     out[:] = 0.0
     for begin in range(0, cell_ptr.size, PART):

@@ -13,8 +13,8 @@ import numpy as np
 
 from beliefs.kernels._jit import inlined_kernel, kernel
 from beliefs.kernels.gibbs.general import (
+    GibbsModel,
     States,
-    Sweeps,
     add_scaled,
     cumulate,
     exponentiate,
@@ -45,6 +45,7 @@ SMALLEST = 1e-250  # far above the smallest number, so that what underflows is b
 class PairRows(NamedTuple):
     """The neighbours of each variable of a sweep, and rows of weights, the largest of each row 1."""
 
+    order: Ints  # (n_hidden,) variables in the order of a sweep
     in_ptr: Ints  # (n_hidden+1,) the entries of the i-th variable are in_ptr[i]:in_ptr[i+1]
     other: Ints  # (n_entries,) the neighbour
     rows: Ints  # (n_entries,) the row for the neighbour's first state
@@ -142,8 +143,8 @@ def prefetch_rows(i: int, c: int, pairs: PairRows, states: States) -> None:
 
 @kernel
 def gibbs_sweeps_pairwise(
-    pairs: PairRows, scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, sweeps: Sweeps, states: States,
-    sums: Floats,
+    pairs: PairRows, model: GibbsModel, begin: int, end: int, key: np.uint64, first: int, n_sweeps: int, keep: bool,
+    states: States, sums: Floats,
 ) -> None:  # fmt: skip
     """Redraw the variables ``order[begin:end]`` in every chain, ``n_sweeps`` times.
 
@@ -153,9 +154,8 @@ def gibbs_sweeps_pairwise(
     where the total of the products is below ``SMALLEST`` the weights are made again from logs; where it is not, a
     product that underflows is too small to matter.
     """
-    order, begin, end, key, first, n_sweeps, keep = sweeps
-    in_ptr, other, rows, tables, unary = pairs
-    state_ptr = scopes.state_ptr
+    order, in_ptr, other, rows, tables, unary = pairs
+    state_ptr = model.state_ptr
     n_chains, k = states.shape[1], unary.shape[1]
     weights, below = np.empty(k), np.empty(k)
     keys = np.empty(n_chains, np.uint64)
@@ -184,7 +184,7 @@ def gibbs_sweeps_pairwise(
                     j += 1
                 total = cumulate(weights, below)
                 if total < SMALLEST:
-                    log_weights(scopes, adjacency, theta, stride, states, v, c, c + 1, weights)
+                    log_weights(model, states, v, c, c + 1, weights)
                     exponentiate(weights)
                     total = cumulate(weights, below)
                 states[v, c] = pick(below, uniform(keys[c], v) * total)
@@ -194,13 +194,12 @@ def gibbs_sweeps_pairwise(
 
 @kernel
 def gibbs_sweeps_binary(
-    pairs: PairRows, scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, sweeps: Sweeps, states: States,
-    sums: Floats,
+    pairs: PairRows, model: GibbsModel, begin: int, end: int, key: np.uint64, first: int, n_sweeps: int, keep: bool,
+    states: States, sums: Floats,
 ) -> None:  # fmt: skip
     """Do what :func:`gibbs_sweeps_pairwise` does for K = 2, with the two weights in registers."""
-    order, begin, end, key, first, n_sweeps, keep = sweeps
-    in_ptr, other, rows, tables, unary = pairs
-    state_ptr = scopes.state_ptr
+    order, in_ptr, other, rows, tables, unary = pairs
+    state_ptr = model.state_ptr
     n_chains = states.shape[1]
     weights = np.empty(2)
     keys = np.empty(n_chains, np.uint64)
@@ -217,7 +216,7 @@ def gibbs_sweeps_binary(
                     one *= tables[a, 1]
                 total = zero + one
                 if total < SMALLEST:
-                    log_weights(scopes, adjacency, theta, stride, states, v, c, c + 1, weights)
+                    log_weights(model, states, v, c, c + 1, weights)
                     exponentiate(weights)
                     zero, one = weights[0], weights[1]
                     total = zero + one

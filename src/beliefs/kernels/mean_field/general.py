@@ -20,11 +20,19 @@ from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.kernels.primitives.elementary import fast_exp
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["Potentials", "Product", "Scratch", "expected_score", "product_tables", "softmax", "sweep_variables"]
+__all__ = ["Axes", "Potentials", "Product", "Scratch", "expected_score", "product_tables", "softmax", "sweep_variables"]
 
 _ONE = np.uint64(1)
 _SMALL = 80  # cells
 _LEAST = -700.0  # nats below the best state: probabilities beyond are 0, and cannot forbid anything
+
+
+class Axes(NamedTuple):
+    """What a contraction reads of the scopes; a call costs by the arrays it hands on."""
+
+    card: Ints
+    state_ptr: Ints
+    scope_vars: Ints
 
 
 class Potentials(NamedTuple):
@@ -87,17 +95,18 @@ def _contract_buffer(outer: np.uint64, k: np.uint64, rest: np.uint64, mu: Floats
 
 @linear_kernel
 def add_expectation(
-    f: int, edge: int, start: int, scopes: Scopes, table: Floats, mu: Floats, buffer: Floats, into: int, a: Floats
-) -> None:
+    begin: int, end: int, edge: int, start: int, axes: Axes, table: Floats, mu: Floats, buffer: Floats, into: int,
+    a: Floats,
+) -> None:  # fmt: skip
     """Add one factor's expected table, for each state of its variable at ``edge``, to ``a[into:]``.
 
     Equivalent to ``a[into : into + K] += np.einsum(T, scope, mu[u], [u], mu[w], [w], ..., [v])`` over the other
-    variables ``u, w, ...`` of the scope, for the table ``T`` at ``table[start:]`` of the factor ``f``. Axes before the
-    variable are contracted first, by whole rows. Shapes: ``buffer`` at least the table's size if it has three variables
-    or more. Cost: the table's cells, and a K-th part of them for each further axis.
+    variables ``u, w, ...`` of the scope, for the table ``T`` at ``table[start:]`` of the factor with edges
+    ``begin..end``. Axes before the variable are contracted first, by whole rows. Shapes: ``buffer`` at least the
+    table's size if it has three variables or more. Cost: the table's cells, and a K-th part of them for each further
+    axis.
     """
-    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
-    begin, end = scopes.scope_ptr[f], scopes.scope_ptr[f + 1]
+    card, state_ptr, scope_vars = axes
     cell, n, own = np.uint64(start), np.uint64(card[scope_vars[edge]]), np.uint64(into)
     if end - begin == 1:
         for x in range(n):
@@ -144,7 +153,7 @@ def forbid(
     logs: Floats,
 ) -> None:  # fmt: skip
     """Write ``-inf`` to ``logs[into:]`` for those states of ``v`` for which a forbidden cell would have weight."""
-    n, weight = scopes.card[v], scratch.row
+    n, weight, axes = scopes.card[v], scratch.row, Axes(scopes.card, scopes.state_ptr, scopes.scope_vars)
     for x in range(n):
         weight[x] = 0.0
     for i in range(adjacency.var_ptr[v], adjacency.var_ptr[v + 1]):
@@ -152,7 +161,8 @@ def forbid(
         f = adjacency.edge_factor[e]
         if potentials.hard[f]:
             add_expectation(
-                f, e, scopes.cell_ptr[f], scopes, potentials.forbidden, support, scratch.buffer, 0, weight
+                scopes.scope_ptr[f], scopes.scope_ptr[f + 1], e, scopes.cell_ptr[f], axes, potentials.forbidden,
+                support, scratch.buffer, 0, weight,
             )  # fmt: skip
     for x in range(n):
         if weight[x] > 0.0:
@@ -209,10 +219,11 @@ def sweep_variables(
     Small tables of up to three variables are done here, one cell after the other: SIMD, or a call, would cost more than
     it saves. Cost: arity times cells.
     """
-    card, state_ptr, scope_ptr, scope_vars, cell_ptr = scopes
-    var_ptr, var_edges, edge_factor = adjacency
-    theta, hard = potentials.theta, potentials.hard
-    mu, support = product
+    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
+    scope_ptr, cell_ptr = scopes.scope_ptr, scopes.cell_ptr
+    var_ptr, var_edges, edge_factor = adjacency.var_ptr, adjacency.var_edges, adjacency.edge_factor
+    theta, hard, axes = potentials.theta, potentials.hard, Axes(card, state_ptr, scope_vars)
+    mu, support = product.mu, product.support
     largest = 0
     for t in range(order.size):
         v, zeros = order[t], False
@@ -263,7 +274,9 @@ def sweep_variables(
                     logs[here + x] += total
                     cell += row
             else:
-                add_expectation(f, edge, cell_ptr[f], scopes, theta, mu, scratch.buffer, into, logs)
+                add_expectation(
+                    begin, begin + arity, edge, cell_ptr[f], axes, theta, mu, scratch.buffer, into, logs
+                )  # fmt: skip
         if zeros:
             forbid(v, scopes, adjacency, potentials, support, scratch, into, logs)
         if update:
@@ -275,14 +288,15 @@ def sweep_variables(
 
 
 @kernel
-def _expectation(f: int, scopes: Scopes, table: Floats, mu: Floats, scratch: Scratch) -> float:
-    """Return ``np.vdot(T, product of mu over f's scope)`` for the table ``T`` of a factor that has variables."""
-    begin, row = scopes.scope_ptr[f], scratch.row
-    v = scopes.scope_vars[begin]
-    n, own = scopes.card[v], scopes.state_ptr[v]
+def _expectation(
+    begin: int, end: int, start: int, axes: Axes, table: Floats, mu: Floats, buffer: Floats, row: Floats
+) -> float:
+    """Return ``np.vdot(T, product of mu over the scope)`` for ``T = table[start:]`` over the edges ``begin..end``."""
+    v = axes.scope_vars[begin]
+    n, own = axes.card[v], axes.state_ptr[v]
     for x in range(n):
         row[x] = 0.0
-    add_expectation(f, begin, scopes.cell_ptr[f], scopes, table, mu, scratch.buffer, 0, row)
+    add_expectation(begin, end, begin, start, axes, table, mu, buffer, 0, row)
     total = 0.0
     for x in range(n):
         total += row[x] * mu[own + x]
@@ -300,6 +314,8 @@ def expected_score(factors: Ints, scopes: Scopes, potentials: Potentials, produc
     card, state_ptr, scope_ptr, scope_vars, cell_ptr = scopes
     theta, forbidden, hard = potentials
     mu, support = product
+    buffer, row = scratch
+    axes = Axes(card, state_ptr, scope_vars)
     total_score, lost = 0.0, 0.0
     for i in range(factors.size):
         f, score = factors[i], 0.0
@@ -320,8 +336,10 @@ def expected_score(factors: Ints, scopes: Scopes, potentials: Potentials, produc
                 score += total * mu[own + x]
                 cell += k
         else:
-            score += _expectation(f, scopes, theta, mu, scratch)
-        if hard[f] and (arity == 0 or _expectation(f, scopes, forbidden, support, scratch) > 0.0):
+            score += _expectation(begin, begin + arity, cell_ptr[f], axes, theta, mu, buffer, row)
+        if hard[f] and (
+            arity == 0 or _expectation(begin, begin + arity, cell_ptr[f], axes, forbidden, support, buffer, row) > 0.0
+        ):
             return -math.inf
         larger = total_score + score
         if abs(total_score) >= abs(score):

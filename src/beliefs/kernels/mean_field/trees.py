@@ -48,11 +48,10 @@ def _add_up(begin: int, end: int, scopes: Scopes, logs: Floats, sums: Floats) ->
 
     Each axis widens the array in place, from its end.
     """
-    card, state_ptr, scope_vars = scopes.card, scopes.state_ptr, scopes.scope_vars
     sums[0] = 0.0
     size = 1
     for e in range(begin, end):
-        k, m = card[scope_vars[e]], state_ptr[scope_vars[e]]
+        k, m = scopes.card[scopes.scope_vars[e]], scopes.state_ptr[scopes.scope_vars[e]]
         for row in range(size - 1, -1, -1):
             head = sums[row]
             for x in range(k):
@@ -69,7 +68,8 @@ def collect(first: int, last: int, branches: Scopes, table: Floats, sums: Floats
     ``tree = exp(S - LSE(S, axis=1)[:, None])``; rows that are all ``-inf`` give ``-inf`` and 0. Cost: one exponential
     a cell, one logarithm a row.
     """
-    card, state_ptr, scope_ptr, scope_vars, table_ptr = branches
+    card, state_ptr, scope_vars = branches.card, branches.state_ptr, branches.scope_vars
+    scope_ptr, table_ptr = branches.scope_ptr, branches.cell_ptr
     for i in range(last - 1, first - 1, -1):
         begin, end, row = scope_ptr[i], scope_ptr[i + 1], np.uint64(table_ptr[i])
         parent, child = scope_vars[begin], scope_vars[begin + 1]
@@ -112,7 +112,8 @@ def distribute(first: int, last: int, branches: Scopes, sums: Floats, fresh: Flo
     ``fresh`` holds the root's marginal and gets those of the others: ``tree *= fresh[parent][:, None]``, and sums of it
     over all axes but a child's, normalised so that errors do not add up along the tree.
     """
-    card, state_ptr, scope_ptr, scope_vars, table_ptr = branches
+    card, state_ptr, scope_vars = branches.card, branches.state_ptr, branches.scope_vars
+    scope_ptr, table_ptr = branches.scope_ptr, branches.cell_ptr
     for i in range(first, last):
         begin, end, row, rest = scope_ptr[i], scope_ptr[i + 1], np.uint64(table_ptr[i]), np.uint64(1)
         for e in range(begin + 1, end):
@@ -131,7 +132,10 @@ def distribute(first: int, last: int, branches: Scopes, sums: Floats, fresh: Flo
             total += sums[r]
         scale, step = 1.0 / total, rest
         for e in range(begin + 1, end):
-            k, m = np.uint64(card[scope_vars[e]]), np.uint64(state_ptr[scope_vars[e]])
+            k, m = (
+                np.uint64(card[scope_vars[e]]),
+                np.uint64(state_ptr[scope_vars[e]]),
+            )
             step //= k
             for x in range(k):
                 fresh[m + x] = 0.0

@@ -157,7 +157,9 @@ def _moved(graph: FactorGraph, whole: Layout, states: States, key: np.uint64, fi
     sweeper.sweep(first + n_sweeps - 1, 1, True, states, sums)
     seen = np.flatnonzero(graph.layout.observed)
     sums[whole.state_ptr[seen] + states[seen, 0]] = states.shape[1]
-    count_cells(whole.scopes, whole.table_ptr, whole.edge_stride, 0, whole.n_factors, states, counts)
+    count_cells(
+        whole.scope_ptr, whole.scope_vars, whole.table_ptr, whole.edge_stride, 0, whole.n_factors, states, counts
+    )
     unary = whole.unary_cells
     counts[unary.table_cells] = sums[unary.states]
     return whole.in_cells(counts / states.shape[1])
