@@ -135,7 +135,7 @@ def test_tied_tables_share_one_copy_and_give_the_same(states: int) -> None:
     free = bl.FactorGraph.pairwise(fields, grid_pairs(7, 7), np.stack([table] * len(grid_pairs(7, 7))))
     one, many = (BP().init(Problem(g)).tier for g in (tied, free))
     assert isinstance(one, PairwiseTier) and isinstance(many, PairwiseTier)
-    assert one.psi.size <= states**2 + 4 * states and many.psi.size > 10 * one.psi.size
+    assert one.pairs.psi.size <= states**2 + 4 * states and many.pairs.psi.size > 10 * one.pairs.psi.size
     results = [bl.infer(g, "bp") for g in (tied, free)]
     np.testing.assert_array_equal(results[0].mu_var, results[1].mu_var)
 
