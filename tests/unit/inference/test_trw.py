@@ -78,7 +78,7 @@ def test_twenty_random_starts_have_one_value(name: str, rho: str | None) -> None
     for seed in range(20):
         state = rule.init(Problem(graph))
         start = state.logs.messages
-        state.hold(rule.tiers, state.setting, start + 2.0 * np.random.default_rng(seed).normal(size=start.size))
+        state.select_tier(rule.tiers, state.spec, start + 2.0 * np.random.default_rng(seed).normal(size=start.size))
         for _ in range(300):
             if rule.step(state) < 1e-13:
                 break
