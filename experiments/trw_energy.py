@@ -14,7 +14,6 @@ import numpy as np
 
 from beliefs.inference.base import Problem
 from beliefs.inference.messages.propagation import MessageState
-from beliefs.inference.messages.setting import message_offsets
 from beliefs.inference.messages.trw import TRW
 from beliefs.typing import Floats, Ints
 
@@ -53,12 +52,12 @@ def _resistance(ends: Ints, n: int) -> Floats:
 
 def trw_energy(state: MessageState) -> float:
     """Return the free energy at the present messages of a model of fields and pairs."""
-    problem, layout, rho = state.problem, state.setting.layout, state.setting.rho
+    problem, layout, rho = state.problem, state.spec.layout, state.spec.rho
     summed, theta = problem.tau > 0, problem.graph.theta
     beta = np.split(state.logs.beta, layout.state_ptr[1:-1])
     belief = [_normalised(beta[v], summed[v]) for v in range(layout.n_vars)]
     energy = sum(_entropy(belief[v]) for v in range(layout.n_vars) if summed[v])
-    messages, starts = state.logs.messages, message_offsets(layout)
+    messages, starts = state.logs.messages, layout.message_ptr
     for f in range(layout.n_factors):
         edges = range(layout.scope_ptr[f], layout.scope_ptr[f + 1])
         scope = layout.scope_vars[layout.scope_ptr[f] : layout.scope_ptr[f + 1]]

@@ -181,7 +181,7 @@ class TestMessages:
         lay = graph.layout
         sent, ptr = random_messages(graph)
         finite, zeros = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
-        messages.log_beliefs(lay.scopes, reweighted(graph), LogSums(sent, finite, zeros))
+        messages.log_beliefs(lay.scopes, lay.message_ptr, np.ones(lay.n_factors), sent, finite, zeros)
         for v in range(lay.n_vars):
             into = [sent[ptr[e] : ptr[e + 1]] for e in np.flatnonzero(lay.scope_vars == v)]
             stacked = np.array(into).reshape(-1, int(lay.card[v]))
@@ -210,7 +210,7 @@ class TestMessages:
         alive = plain_sweep(graph, order, damping, expected)
         finite, zeros = np.zeros(lay.n_states), np.zeros(lay.n_states, np.int64)
         model, sums, summed = reweighted(graph), LogSums(sent, finite, zeros), np.ones(lay.n_vars, np.bool_)
-        messages.log_beliefs(lay.scopes, model, sums)
+        messages.log_beliefs(lay.scopes, model.message_ptr, model.rho, *sums)
         extent = np.array(messages.widest_scope(lay.card, lay.scope_ptr, lay.scope_vars))
         got = messages.sweep_log(
             lay.scopes, model, summed, ScaledTables(lay.cell_ptr, np.zeros(0), 1.0, 0.0),
@@ -220,7 +220,7 @@ class TestMessages:
         if alive:
             np.testing.assert_allclose(sent, np.concatenate([*expected, np.zeros(0)]), rtol=1e-9, atol=1e-9)
             again, count = np.empty(lay.n_states), np.empty(lay.n_states, np.int64)
-            messages.log_beliefs(lay.scopes, model, LogSums(sent, again, count))
+            messages.log_beliefs(lay.scopes, model.message_ptr, model.rho, sent, again, count)
             np.testing.assert_allclose(finite, again, atol=1e-9)
             assert zeros.tolist() == count.tolist()
 
@@ -231,7 +231,7 @@ class TestMessages:
         sent, ptr = random_messages(graph, zeros=False)
         finite, zeros = np.zeros(lay.n_states), np.zeros(lay.n_states, np.int64)
         model, sums = reweighted(graph), LogSums(sent, finite, zeros)
-        messages.log_beliefs(lay.scopes, model, sums)
+        messages.log_beliefs(lay.scopes, model.message_ptr, model.rho, *sums)
         mu_var = np.concatenate(
             [softmax(finite[a:b]) for a, b in zip(lay.state_ptr[:-1], lay.state_ptr[1:], strict=True)]
         )

@@ -54,7 +54,7 @@ class LogMessages:
         """Add up the messages."""
         n_states = spec.layout.n_states
         sums = LogSums(messages, np.empty(n_states), np.empty(n_states, np.int64))
-        log_beliefs(spec.layout.scopes, spec.model, sums)
+        log_beliefs(spec.layout.scopes, spec.layout.message_ptr, spec.rho, *sums)
         return cls(spec, sums)
 
     @property

@@ -138,6 +138,8 @@ class LogTier(Tier):
         self.extent = np.array(widest_scope(layout.card, layout.scope_ptr, layout.scope_vars), np.int64)
         plain = bool(spec.summed[~layout.observed].all())
         self.scaled = _potentials(spec) if plain else ScaledTables(layout.cell_ptr, np.zeros(0), 1.0, 0.0)
+        self.known = (layout.scopes, spec.model, spec.summed, self.scaled, self.update, self.extent)
+        """What all sweeps read."""
         self._add_up()
 
     @classmethod
@@ -147,20 +149,18 @@ class LogTier(Tier):
         return None if sent is None else cls(spec, sent)
 
     def _add_up(self) -> None:
-        log_beliefs(self.spec.layout.scopes, self.spec.model, self.sums)
+        log_beliefs(self.spec.layout.scopes, self.spec.layout.message_ptr, self.spec.rho, *self.sums)
 
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep in logs."""
-        now = self.spec
-        possible = sweep_log(
-            now.layout.scopes, now.model, now.summed, self.scaled, self.update, self.extent,
-            *now.schedule.passes[index].piece(begin, end), self.sums, self.fresh,
-        )  # fmt: skip
+        walk = self.spec.schedule.passes[index]
+        possible = sweep_log(*self.known, *walk.piece(begin, end), self.sums, self.fresh)
         return DONE if possible else IMPOSSIBLE
 
     def refresh(self) -> int:
         """Swap the arrays of a flooding pass and add up."""
-        self.sums, self.fresh = self.sums._replace(messages=self.fresh), self.sums.messages
+        sums = self.sums
+        self.sums, self.fresh = LogSums(self.fresh, sums.finite, sums.zeros), sums.messages
         self._add_up()
         return DONE
 
@@ -184,6 +184,8 @@ class LinearTier(Tier):
         self.room = room_for(self.extent)
         self.scaled = _potentials(spec)
         self.update = Update(spec.damping, spec.in_logs, -np.inf, flooding)
+        self.known = (lay.scopes, lay.message_ptr, spec.rho, self.scaled, self.update, self.extent)
+        """What all sweeps read."""
         card = lay.card[lay.scope_vars]
         sent = np.exp(messages) * np.repeat(card, card).astype(float)
         fresh = sent.copy() if flooding else sent
@@ -201,20 +203,20 @@ class LinearTier(Tier):
         return tier if tier._multiply() == DONE else None
 
     def _multiply(self) -> int:
-        return DONE if products(self.spec.layout.scopes, self.spec.model, self.held) else OUT_OF_RANGE
+        lay, held = self.spec.layout, self.held
+        inside = products(lay.scopes, lay.message_ptr, self.spec.rho, held.messages, held.product, held.zeros)
+        return DONE if inside else OUT_OF_RANGE
 
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep with plain numbers."""
-        now = self.spec
-        code = sweep_linear(
-            now.layout.scopes, now.model, self.scaled, self.update, self.extent,
-            *now.schedule.passes[index].piece(begin, end), self.held, np.empty(self.room),
-        )  # fmt: skip
+        walk = self.spec.schedule.passes[index]
+        code = sweep_linear(*self.known, *walk.piece(begin, end), self.held, np.empty(self.room))
         return int(code)
 
     def refresh(self) -> int:
         """Swap the arrays of a flooding pass and multiply up."""
-        self.held = self.held._replace(messages=self.held.fresh, fresh=self.held.messages)
+        held = self.held
+        self.held = LinearMessages(held.fresh, held.messages, held.product, held.zeros)
         return self._multiply()
 
     def beliefs(self, mu_var: Floats) -> tuple[float, bool]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 
 from beliefs.kernels._jit import linear_kernel
-from beliefs.kernels.adjoints.structures import Adjoints
 from beliefs.kernels.messages.pairwise.structures import PairTables
 from beliefs.kernels.primitives.exponential import exp4, log4
 from beliefs.kernels.primitives.simd import fill4, first4, multiply4, pair4, second4
@@ -32,17 +31,17 @@ def binary_adjoint_sweep(
     old: Floats,
     new: Floats,
     ratio: Floats,
-    adjoints: Adjoints,
+    variable: Floats,
+    message: Floats,
     grad: Floats,
 ) -> None:
     """Go back over all edges, with ``stride`` 1 or -1: the opposite of the sweep's.
 
     ``old`` and ``new (2 m,)`` are the ratios before and after the pass, ``ratio (n,)`` becomes what it was before it,
-    adjoints ``(n,)`` and ``(2 m,)`` are those of log ratios, ``grad`` (like ``psi``) gets those of the logs of ``psi``;
-    ``rho`` may be empty: ones.
+    ``variable (n,)`` and ``message (2 m,)`` are adjoints of log ratios, ``grad`` (like ``psi``) gets those of the logs
+    of ``psi``; ``rho`` may be empty: ones.
     """
     u, v, at, psi = pairs.u, pairs.v, pairs.at, pairs.psi
-    of_variable, of_message = adjoints.variable, adjoints.message
     begin, end = (0, u.size) if stride > 0 else (u.size - 1, -1)
     for e in range(begin, end, stride):
         i, j, k = u[e], v[e], at[e] if at.size > 0 else 3 * e
@@ -57,13 +56,13 @@ def binary_adjoint_sweep(
             power = exp4(multiply4(fill4(weight), log4(pair4(before_u / after_u, before_v / after_v))))
             ru, rv = ratio[i] * first4(power) / before_u, ratio[j] * second4(power) / before_v
         ratio[i], ratio[j] = ru * before_u, rv * before_v
-        total_u, total_v = of_variable[i], of_variable[j]
-        to_u, to_v = of_message[2 * e] + weight * total_u, of_message[2 * e + 1] + weight * total_v
+        total_u, total_v = variable[i], variable[j]
+        to_u, to_v = message[2 * e] + weight * total_u, message[2 * e + 1] + weight * total_v
         s1, s0 = d * ru / (b + d * ru), c * ru / (1.0 + c * ru)
         t1, t0 = d * rv / (c + d * rv), b * rv / (1.0 + b * rv)
         back_u, back_v = to_v * (s1 - s0), to_u * (t1 - t0)
-        of_message[2 * e], of_message[2 * e + 1] = -weight * total_u - back_u, -weight * total_v - back_v
-        of_variable[i], of_variable[j] = total_u + back_u, total_v + back_v
+        message[2 * e], message[2 * e + 1] = -weight * total_u - back_u, -weight * total_v - back_v
+        variable[i], variable[j] = total_u + back_u, total_v + back_v
         grad[k] += to_v * (1.0 - s1) - to_u * t0
         grad[k + 1] += to_u * (1.0 - t1) - to_v * s0
         grad[k + 2] += to_v * s1 + to_u * t1

@@ -25,7 +25,7 @@ from functools import cache
 from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
-from beliefs.kernels.adjoints.structures import Adjoints, Ranks
+from beliefs.kernels.adjoints.structures import Ranks
 from beliefs.kernels.messages.pairwise.structures import PairTables
 from beliefs.kernels.messages.pairwise.sweep import (
     LARGEST_STATES,
@@ -133,7 +133,8 @@ def adjoint_sweep(constant: int) -> Callable[..., None]:
         old: Floats,
         new: Floats,
         product: Floats,
-        adjoints: Adjoints,
+        variable: Floats,
+        message: Floats,
         grad: Floats,
         ranks: Ranks,
     ) -> None:
@@ -159,7 +160,7 @@ def adjoint_sweep(constant: int) -> Callable[..., None]:
         for x in range(padded):
             put(ratios, x, 1.0)
         tables, beliefs, before, after = address(pairs.psi), address(product), address(old), address(new)
-        sums, own = address(adjoints.variable), address(adjoints.message)
+        sums, own = address(variable), address(message)
         out, stored = address(grad), address(ranks.vectors)
         apart, adding = u.size * 4 * width, slot == depth - 1 or depth == 0
         own_tables, plain = at.size == 0, rho.size == 0

@@ -17,7 +17,7 @@ from beliefs.kernels._jit import inlined_kernel, kernel, linear_kernel
 from beliefs.kernels.layout import Scopes
 from beliefs.kernels.messages.contraction import contract_sum, spread_sum
 from beliefs.kernels.messages.damping import relaxation, turns_of
-from beliefs.kernels.messages.structures import LinearMessages, Reweighted, ScaledTables, Update
+from beliefs.kernels.messages.structures import LinearMessages, ScaledTables, Update
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log, fast_power
 from beliefs.kernels.primitives.memory import address, get, onward, put
 from beliefs.typing import Bools, Floats, Ints
@@ -69,9 +69,8 @@ def scaled_potentials(
 
 
 @kernel
-def products(scopes: Scopes, model: Reweighted, held: LinearMessages) -> bool:
+def products(scopes: Scopes, message_ptr: Ints, rho: Floats, messages: Floats, product: Floats, zeros: Ints) -> bool:
     """Multiply up all messages into each variable; return False if a product leaves the range of a double."""
-    message_ptr, rho, product, zeros = model.message_ptr, model.rho, held.product, held.zeros
     product[:] = 1.0
     zeros[:] = 0
     inside = True
@@ -79,7 +78,7 @@ def products(scopes: Scopes, model: Reweighted, held: LinearMessages) -> bool:
         for e in range(scopes.scope_ptr[f], scopes.scope_ptr[f + 1]):
             s = scopes.state_ptr[scopes.scope_vars[e]]
             for x in range(message_ptr[e + 1] - message_ptr[e]):
-                m = held.messages[message_ptr[e] + x]
+                m = messages[message_ptr[e] + x]
                 if m == 0.0:
                     zeros[s + x] += 1
                 else:
@@ -220,7 +219,8 @@ def room_for(extent: Ints) -> int:
 @linear_kernel
 def sweep_linear(
     scopes: Scopes,
-    model: Reweighted,
+    message_ptr: Ints,
+    rho: Floats,
     scaled: ScaledTables,
     update: Update,
     extent: Ints,
@@ -236,7 +236,6 @@ def sweep_linear(
     state; where counting numbers are not 1, an exponential and a logarithm more.
     """
     card, scope_vars, state_ptr = scopes.card, scopes.scope_vars, scopes.state_ptr
-    message_ptr, rho = model.message_ptr, model.rho
     out = address(work)
     incoming = onward(out, max(extent[1], 6))
     rest = onward(incoming, extent[0] * extent[1])

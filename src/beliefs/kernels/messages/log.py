@@ -90,20 +90,19 @@ def send_unary(scopes: Scopes, model: Reweighted, summed: Bools, messages: Float
 
 
 @twofold_kernel
-def log_beliefs(scopes: Scopes, model: Reweighted, sums: LogSums) -> None:
+def log_beliefs(scopes: Scopes, message_ptr: Ints, rho: Floats, messages: Floats, finite: Floats, zeros: Ints) -> None:
     """Add up ``rho * message`` into each variable: finite ones to ``finite``, counts of ``-inf`` to ``zeros``."""
-    message_ptr, rho = model.message_ptr, model.rho
-    sums.finite[:] = 0.0
-    sums.zeros[:] = 0
+    finite[:] = 0.0
+    zeros[:] = 0
     for f in range(rho.size):
         for e in range(scopes.scope_ptr[f], scopes.scope_ptr[f + 1]):
             s = scopes.state_ptr[scopes.scope_vars[e]]
             for x in range(message_ptr[e + 1] - message_ptr[e]):
-                m = sums.messages[message_ptr[e] + x]
+                m = messages[message_ptr[e] + x]
                 if m == -math.inf:
-                    sums.zeros[s + x] += 1
+                    zeros[s + x] += 1
                 else:
-                    sums.finite[s + x] += rho[f] * m
+                    finite[s + x] += rho[f] * m
 
 
 @twofold_kernel

@@ -166,7 +166,7 @@ class LogBackward(Backward):
         """Add up the messages afresh, so that rounding does not pile up, and go back."""
         now, scopes = self.spec, self.spec.layout.scopes
         self.sums.messages[:] = new
-        log_beliefs(scopes, now.model, self.sums)
+        log_beliefs(scopes, now.layout.message_ptr, now.rho, *self.sums)
         order = now.schedule.passes[t % self.tier.n_passes].factors
         adjoint_sweep_log(
             scopes, now.model, self.tier.scaled, now.floor, self.tier.extent, order, old, self.sums, self.adjoints,

@@ -104,12 +104,13 @@ class PairwiseBackward(Backward):
             self.product[:] = tier.unary
             multiply_up(edges.u, edges.v, tier.rho, edges.width, False, new, self.product)
         stride = 1 if tier.spec.schedule.passes[t % tier.n_passes].reverse else -1
-        known = (tier.pairs, tier.rho, stride, old, new, self.product, self.adjoints, self.bar_psi)
+        known = (tier.pairs, tier.rho, stride, old, new, self.product, *self.adjoints, self.bar_psi)
         if edges.width == 1:
             binary_adjoint_sweep(*known)
             return
         adjoint_sweep(edges.width if edges.width in CONSTANT_WIDTHS else 0)(*known, self.ranks)
-        self.ranks = self.ranks._replace(slot=(self.ranks.slot + 1) % max(self.ranks.depth, 1))
+        if self.ranks.depth:
+            self.ranks = self.ranks._replace(slot=(self.ranks.slot + 1) % self.ranks.depth)
 
     def largest_adjoint(self, messages: Floats) -> float:
         """Return how much of the gradient still waits at the messages."""
