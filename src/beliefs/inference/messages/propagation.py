@@ -269,7 +269,7 @@ class MessagePassing(Method):
         state.tier.release()
         return answer
 
-    def kept(self, state: MessageState) -> Start:
+    def warm_state(self, state: MessageState) -> Start:
         """Return the messages, the potentials they rest on, and the counting numbers."""
         return Start(state.tier.log_messages, state.problem.graph.theta, state.reweighting)
 

@@ -171,9 +171,9 @@ class TRW(MessagePassing):
         state.start = messages
         state.hold(self.tiers, replace(state.setting, rho=reweighting.rho), messages)
 
-    def kept(self, state: MessageState) -> Start:
+    def warm_state(self, state: MessageState) -> Start:
         """Return messages and counting numbers, and how many steps these have taken."""
-        return replace(super().kept(state), rho_steps=self.rho_steps - max(state.memory["left"], 0))
+        return replace(super().warm_state(state), rho_steps=self.rho_steps - max(state.memory["left"], 0))
 
 
 def _information(state: MessageState, beliefs: Marginals) -> Floats:
