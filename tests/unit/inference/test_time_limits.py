@@ -22,7 +22,8 @@ from beliefs.inference.base import Problem, Task
 from beliefs.inference.buckets.bucket_run import BucketRun, uniform_weights
 from beliefs.inference.buckets.bucket_tree import bucket_tree
 from beliefs.inference.dual import state as gdd_state
-from beliefs.inference.exact import junction_tree, tree_run
+from beliefs.inference.exact import tree_run
+from beliefs.inference.orders import planned
 from beliefs.inference.orders.chosen import chosen_order
 from beliefs.inference.orders.planned import planned_order
 from beliefs.inference.quiet import quietly
@@ -30,7 +31,10 @@ from beliefs.inference.sampling import chains
 from beliefs.inference.search import cutset as cutset_module
 from beliefs.inference.search.feasible import feasible_state
 from beliefs.inference.search.query_value import bounded_value
-from beliefs.kernels import bucket_passes, tree_decode, tree_linear, tree_log
+from beliefs.kernels.buckets import passes as bucket_passes
+from beliefs.kernels.trees import decode as tree_decode
+from beliefs.kernels.trees import linear as tree_linear
+from beliefs.kernels.trees import log as tree_log
 from families import family
 
 GRID = bl.datasets.make_ising_grid(3, field=1.0, coupling=1.0, seed=0)
@@ -267,7 +271,7 @@ class TestPlanning:
 
     def test_a_question_with_no_more_time_does_not_search_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         graph, seconds = bl.datasets.make_ising_grid(7, seed=2), iter(range(1000))
-        monkeypatch.setattr(junction_tree, "now", lambda: float(next(seconds)))  # a second a look
+        monkeypatch.setattr(planned, "now", lambda: float(next(seconds)))  # a second a look
         with no_time():
             planned_order(Problem(graph), "auto")
         assert planned_order(Problem(graph, time_limit=5.0), "auto").method == "degeneracy"  # one second again
