@@ -7,6 +7,7 @@ take exactly one), ``finish`` returns raw arrays. It owns no loop, no clock, no 
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -285,9 +286,20 @@ class Method(ABC):
     def finish(self, state: Any) -> Marginals | Decoding | Samples:
         """Return the raw answer at the present iterate."""
 
-    def kept(self, state: Any) -> Any:
+    def warm_state(self, state: Any) -> Any:
         """Return what a warm start needs; None where a warm start would save nothing."""
         return None
+
+    def kept(self, state: Any) -> Any:
+        """Return :meth:`warm_state`, by its old name."""
+        warnings.warn("Method.kept is called warm_state; the old name goes in 0.2", DeprecationWarning, stacklevel=2)
+        return self.warm_state(state)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kept" in cls.__dict__ and "warm_state" not in cls.__dict__:
+            warnings.warn(f"{cls.__name__}.kept is called warm_state", DeprecationWarning, stacklevel=2)
+            cls.warm_state = cls.kept  # type: ignore[method-assign]
 
     def warm_from(self, earlier: WarmStages) -> Any:
         """Return what to start from, given what the methods of an earlier run have left."""

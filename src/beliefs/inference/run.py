@@ -120,7 +120,7 @@ def solve(
             verify=lambda: method.verify(state),
             **_turns(method, state, deadline),
         )
-    return Outcome(done, method.finish(state), state, method.kept(state))
+    return Outcome(done, method.finish(state), state, method.warm_state(state))
 
 
 def _step(method: Method, state: Any, deadline: Deadline | None) -> Any:

@@ -70,7 +70,7 @@ def test_it_goes_on_from_where_it_was_and_has_no_marginals() -> None:
     method = CutsetSearch(log2_cells=2.0)
     state = method.init(Problem(graph))
     method.step(state)
-    again = method.init(Problem(graph), method.kept(state))
+    again = method.init(Problem(graph), method.warm_state(state))
     assert again.value.value == pytest.approx(state.value.value)
     with pytest.raises(bl.UnsupportedError, match="no marginals"):
         method.finish(state)

@@ -28,7 +28,7 @@ FRUSTRATED = bl.FactorGraph.pairwise(
     [(u, v) for u in range(5) for v in range(u)],
     -3.0 * np.eye(2),
 )  # plain loopy BP does not settle here
-PLAIN = (Stage(bl.BP()), Stage(bl.MeanField()), Stage(bl.TRW()), Stage(bl.BP(damping=0.5), rescue=True))
+PLAIN = (Stage(bl.BP()), Stage(bl.MeanField()), Stage(bl.TRW()), Stage(bl.BP(damping=0.5), fallback=True))
 SLACK = 1e-9
 
 

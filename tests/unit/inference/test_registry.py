@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
 
 import beliefs as bl
 from beliefs.inference import Bound, Method, Task
-from beliefs.inference.base import zero_probability
+from beliefs.inference.base import Derivative, Guarantee, zero_probability
 from beliefs.inference.budget import available_bytes, default_budget, readable_bytes
 from families import family, sprinkler
 
@@ -18,7 +19,10 @@ from families import family, sprinkler
 def test_every_method_states_what_it_does_as_data(cls: type[Method]) -> None:
     assert cls.name.islower() and cls.name.isidentifier() and cls.tasks and set(cls.tasks) <= set(Task)
     assert cls.guarantee and cls.cost and cls.reference and cls.__doc__
-    assert any(word in cls.guarantee for word in ("exact", "upper", "lower", "estimate"))
+    assert isinstance(cls.guarantee, Guarantee) and cls.guarantee.gives(cls.guarantee.bound)
+    assert cls.warm_startable == (cls.warm_state is not Method.warm_state) and cls.price > 0
+    assert set(cls.variants) <= set(cls.tasks) and (cls.derivative is Derivative.NONE or Task.INFER in cls.tasks)
+    assert pickle.loads(pickle.dumps(cls.guarantee)).note == cls.guarantee.note
     assert dataclasses.is_dataclass(cls) and cls() == cls()
     with pytest.raises(dataclasses.FrozenInstanceError):
         cls().name = "other"  # type: ignore[misc]
@@ -41,6 +45,20 @@ def test_the_table_selects_and_prints() -> None:
     assert len(lines) == 1 + len(bl.methods(task="infer")) and lines[1].startswith("enumeration")
     with pytest.raises(bl.ModelError, match="no task 'guess'; tasks are infer, maximize, marginal_map, sample"):
         bl.methods(task="guess")
+    with pytest.raises(bl.ModelError, match="no guarantee 'true'; guarantees are exact, upper, lower, estimate"):
+        bl.methods(guarantee="true")
+
+
+def test_the_old_name_of_a_warm_state_is_understood() -> None:
+    with pytest.warns(DeprecationWarning, match="Old.kept is called warm_state"):
+
+        class Old(bl.BP):
+            def kept(self, state: object) -> object:
+                return "old"
+
+    assert Old().warm_state(None) == "old"  # type: ignore[arg-type]
+    with pytest.warns(DeprecationWarning, match="called warm_state"):
+        assert bl.Enumeration().kept(None) is None
 
 
 def test_the_sign_of_a_bound_stands_between_truth_and_value() -> None:

@@ -271,7 +271,7 @@ class WMB(Method):
         buckets = layout.plan(key, lambda: partition(layout, order, ibound))
         return _BUCKET * buckets.n_cells + _CLUSTER * buckets.n_clusters
 
-    def kept(self, state: WmbState) -> WmbStart:
+    def warm_state(self, state: WmbState) -> WmbStart:
         """Return the shifts and weights of the best bound."""
         assert state.kept is not None
         return WmbStart(state.model, *state.kept, state.step, state.heat)

@@ -216,7 +216,7 @@ class GDD(Method):
         bound = Bound.UPPER if value.upper < math.inf else Bound.ESTIMATE
         return Marginals(state.upper, bound, mu_var, mu_factor, -math.inf, value.upper)
 
-    def kept(self, state: GddState) -> Start:
+    def warm_state(self, state: GddState) -> Start:
         """Return the shifts of all tables and the weights."""
         return state.split.kept(tuple(state.recent))
 

@@ -275,7 +275,7 @@ class MessagePassing(Method):
         """Return beliefs and their value, or the decoding; neither holds on to the tables of the sweeps."""
         return self.marginals(state) if state.problem.task is Task.INFER else self.decoding(state)
 
-    def kept(self, state: MessageState) -> MessageWarmStart:
+    def warm_state(self, state: MessageState) -> MessageWarmStart:
         """Return the messages, the potentials they rest on, and the counting numbers."""
         return MessageWarmStart(state.tier.record().log_messages, state.problem.graph.theta, state.reweighting)
 

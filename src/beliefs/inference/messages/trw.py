@@ -170,9 +170,9 @@ class TRW(MessagePassing):
         state.reweighting, state.start = reweighting, messages
         state.select_tier(self.tiers, replace(state.spec, rho=reweighting.rho), messages)
 
-    def kept(self, state: MessageState) -> MessageWarmStart:
+    def warm_state(self, state: MessageState) -> MessageWarmStart:
         """Return messages and counting numbers, and how many steps these have taken."""
-        return replace(super().kept(state), frank_wolfe_steps=self.rho_steps - max(state.frank_wolfe.left, 0))
+        return replace(super().warm_state(state), frank_wolfe_steps=self.rho_steps - max(state.frank_wolfe.left, 0))
 
 
 def _information(state: MessageState) -> Floats:

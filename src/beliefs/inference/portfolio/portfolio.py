@@ -33,8 +33,8 @@ from beliefs.errors import BeliefsError, BudgetError, UnsupportedError
 from beliefs.inference.base import Bound, Decoding, Guarantee, Marginals, Method, Problem, Task, WarmStages
 from beliefs.inference.portfolio.stages import (
     STAGES,
+    ActiveMethod,
     Clock,
-    Player,
     Room,
     Stage,
     cells_valued,
@@ -48,7 +48,7 @@ _ROUNDING = 1e-6  # relative: beyond it two bounds that cross are no accident of
 _EXACT = 1e-12  # relative: what rounding may leave between two ends that are the same number
 _UNKNOWN = 2.0  # relative width of an interval that is open on one side; no other is wider
 _TRIFLE = 1_000_000  # bytes that are always there
-_HELD = 24.0  # bytes a cell that a stage at play keeps
+_HELD = 24.0  # bytes a cell that an active method keeps
 _RATE = 3e7  # cells of mini-buckets a second
 _ROOM = 6e7  # such cells where no time is measured
 _EFFORT = 4e8  # cells of work of all stages together unless the caller says otherwise: some seconds
@@ -58,21 +58,21 @@ _KEPT = 0.02, 0.25  # share of the time limit, and seconds at most, that are kep
 
 @dataclass(eq=False)
 class PortfolioState:
-    """The interval, who gave its ends, who plays, and who is still to come."""
+    """The interval, the methods that gave its ends, those that are running, and the stages still to come."""
 
     problem: Problem
     clock: Clock
     waiting: list[Stage]
     warm: WarmStages | None
     turns: int = 0
-    players: list[Player] = field(default_factory=list)
+    running: list[ActiveMethod] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     lower: float = -math.inf
     upper: float = math.inf
-    lower_by: Player | None = None
-    upper_by: Player | None = None
-    following: Player | None = None
-    playing: str = ""
+    lower_by: ActiveMethod | None = None
+    upper_by: ActiveMethod | None = None
+    next_up: ActiveMethod | None = None
+    at_work: str = ""
 
     @property
     def closed(self) -> bool:
@@ -89,17 +89,17 @@ class PortfolioState:
     @property
     def spent(self) -> float:
         """Seconds or cells of all turns."""
-        return sum(p.spent for p in self.players)
+        return sum(p.spent for p in self.running)
 
     @property
     def values(self) -> float:
         """Cells of the first value of each stage, which come on top of the effort."""
-        return sum(p.value_cells for p in self.players)
+        return sum(p.value_cells for p in self.running)
 
     @property
-    def active(self) -> list[Player]:
-        """Those for whom another turn is worth it and fits in time."""
-        return [p for p in self.players if p.ready(self.clock)]
+    def ready(self) -> list[ActiveMethod]:
+        """Those of which another turn is worth it and fits in time."""
+        return [p for p in self.running if p.ready(self.clock)]
 
     def _close(self) -> None:
         """Make one number of two ends that are the same up to rounding: the lower, of sums as it was computed."""
@@ -109,19 +109,19 @@ class PortfolioState:
                 self.lower = min(self.lower + below, self.upper)
             self.upper = self.lower
 
-    def learn(self, player: Player) -> None:
-        """Take over what a player knows; rounding never turns the interval around, and anything else is a defect."""
-        for low, high in ((player.value.lower, self.upper), (self.lower, player.value.upper)):
+    def learn(self, active: ActiveMethod) -> None:
+        """Take over what a method knows; rounding never turns the interval around, and anything else is a defect."""
+        for low, high in ((active.value.lower, self.upper), (self.lower, active.value.upper)):
             if low > high + _ROUNDING * max(1.0, abs(high)):
                 raise BeliefsError(
-                    f"{player.method}: a lower bound of {low!r} contradicts an upper bound of {high!r}; one of the "
+                    f"{active.method}: a lower bound of {low!r} contradicts an upper bound of {high!r}; one of the "
                     "methods is wrong about this model. Please report it, and name the method to run instead"
                 )
-        lower, upper = min(player.value.lower, self.upper), max(player.value.upper, self.lower)
+        lower, upper = min(active.value.lower, self.upper), max(active.value.upper, self.lower)
         if lower > self.lower or (self.lower_by is None and lower > -math.inf):
-            self.lower, self.lower_by = lower, player
+            self.lower, self.lower_by = lower, active
         if upper < self.upper:
-            self.upper, self.upper_by = upper, player
+            self.upper, self.upper_by = upper, active
         self._close()
 
 
@@ -168,44 +168,44 @@ class Portfolio(Method):
     def init(self, problem: Problem, warm: WarmStages | None = None) -> PortfolioState:
         """Start the first stage that fits; a budget too small for all of them is its BudgetError."""
         state = PortfolioState(problem, self.clock, list(self.stages), warm)
-        while state.waiting and not state.players:
+        while state.waiting and not state.running:
             _start(state, state.waiting.pop(0), self._spent(state))
-        if not state.players:
+        if not state.running:
             first = self.stages[0].sized(problem, Room(0.0, 0.0))
             assert first is not None
             first.init(problem)  # raises, unless it was time that all of them lacked
             raise OutOfTime
-        state.following = state.players[0]
+        state.next_up = state.running[0]
         return state
 
     def ended(self, state: PortfolioState) -> Status | None:
-        """Decide who plays next; the status if nobody is left or has the time."""
+        """Choose the method to run next; the status if none is left or has the time."""
         if not self.clock.limited and state.spent >= self.effort + state.values:
             return Status.MAX_ITERS
-        if state.following is None:
-            state.following = self._next(state)
-        if state.following is not None:
+        if state.next_up is None:
+            state.next_up = self._next(state)
+        if state.next_up is not None:
             return None
-        if all(p.settled for p in state.players):
+        if all(p.settled for p in state.running):
             return Status.CONVERGED
         return Status.TIME_LIMIT if self.clock.limited else Status.MAX_ITERS
 
     def step(self, state: PortfolioState) -> float:
         """Let one stage take its turn; the residual is the relative width of the interval."""
-        player = state.following or self._next(state)
-        state.following = None
-        if player is not None:
+        active = state.next_up or self._next(state)
+        state.next_up = None
+        if active is not None:
             state.turns += 1
-            state.playing = repr(player.method)
-            self._play(state, player)
+            state.at_work = repr(active.method)
+            self._advance(state, active)
         return state.width
 
     def value(self, state: PortfolioState) -> Value:
         """Return the interval so far, and in it the best single value."""
-        if state.turns == 0:  # nobody has played: what the first stage knows at its start
-            player = state.players[0]
-            player.value = player.method.value(player.state)
-            state.learn(player)
+        if state.turns == 0:  # none has run: what the first stage knows at its start
+            active = state.running[0]
+            active.value = active.method.value(active.state)
+            state.learn(active)
         if state.closed:
             return Value(state.lower, state.lower, state.upper)
         source = _source(state)
@@ -228,9 +228,9 @@ class Portfolio(Method):
         assert isinstance(beliefs, Marginals)
         return replace(beliefs, log_z=value.log_z, bound=_bound(state), lower=value.lower, upper=value.upper)
 
-    def kept(self, state: PortfolioState) -> WarmStages:
+    def warm_state(self, state: PortfolioState) -> WarmStages:
         """Return what each stage keeps."""
-        return WarmStages(tuple((p.method, p.method.kept(p.state)) for p in state.players))
+        return WarmStages(tuple((p.method, p.method.warm_state(p.state)) for p in state.running))
 
     def warm_from(self, earlier: WarmStages) -> WarmStages:
         """Return what all of them have left: each stage looks for its own."""
@@ -242,11 +242,11 @@ class Portfolio(Method):
 
     def at_work(self, state: PortfolioState) -> str:
         """Return the text of the method that had the last turn."""
-        return state.playing
+        return state.at_work
 
     def ran(self, state: PortfolioState) -> tuple[Method, str]:
         """Return the method whose value or assignment is the answer, and a sentence on what each stage gave."""
-        return _source(state).method, _told(state)
+        return _source(state).method, _summary(state)
 
     # -- whose turn it is ---------------------------------------------------------------------------------------
     def _spent(self, state: PortfolioState) -> float:
@@ -255,29 +255,29 @@ class Portfolio(Method):
             return state.spent / (_EFFORT + state.values)
         return (self.clock.now() - self.clock.started) / max(1e-9, self.clock.end - self.clock.started)
 
-    def _next(self, state: PortfolioState) -> Player | None:
-        active, spent = state.active, self._spent(state)
-        while state.waiting and (not active or state.waiting[0].begins <= spent):
+    def _next(self, state: PortfolioState) -> ActiveMethod | None:
+        ready, spent = state.ready, self._spent(state)
+        while state.waiting and (not ready or state.waiting[0].begins <= spent):
             started = _start(state, state.waiting.pop(0), spent)
             if started is not None:
                 return started
-        if not active:
+        if not ready:
             return None
-        starving = [p for p in active if p.spent < p.stage.least * state.spent]
-        return min(starving, key=lambda p: p.spent / p.stage.least) if starving else max(active, key=lambda p: p.gain)
+        starving = [p for p in ready if p.spent < p.stage.least * state.spent]
+        return min(starving, key=lambda p: p.spent / p.stage.least) if starving else max(ready, key=lambda p: p.gain)
 
-    def _play(self, state: PortfolioState, player: Player) -> None:
-        before, spent, interval = player.value, player.spent, (state.lower, state.upper)
+    def _advance(self, state: PortfolioState, active: ActiveMethod) -> None:
+        before, spent, interval = active.value, active.spent, (state.lower, state.upper)
         try:
-            player.play(self.clock)
+            active.advance(self.clock)
         except (BudgetError, UnsupportedError) as error:
-            _leave(state, player, str(error))
+            _leave(state, active, str(error))
             return
-        state.learn(player)
+        state.learn(active)
         shrunk = _fall(interval[1], state.upper) + _fall(-interval[0], -state.lower)
-        near_upper = _fall(before.upper, player.value.upper) - _fall(player.value.upper, state.upper)
-        near_lower = _fall(-before.lower, -player.value.lower) - _fall(-player.value.lower, -state.lower)
-        player.gain = max(shrunk, near_upper, near_lower, 0.0) / max(player.spent - spent, 1e-9)
+        near_upper = _fall(before.upper, active.value.upper) - _fall(active.value.upper, state.upper)
+        near_lower = _fall(-before.lower, -active.value.lower) - _fall(-active.value.lower, -state.lower)
+        active.gain = max(shrunk, near_upper, near_lower, 0.0) / max(active.spent - spent, 1e-9)
 
 
 def _fall(before: float, after: float) -> float:
@@ -285,28 +285,28 @@ def _fall(before: float, after: float) -> float:
     return before - after if math.isfinite(before) and math.isfinite(after) else 0.0
 
 
-def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
+def _start(state: PortfolioState, stage: Stage, spent: float) -> ActiveMethod | None:
     """Start a stage; one that does not fit, in memory or in time, is left out."""
     problem, clock = state.problem, state.clock
-    if stage.rescue and any(p.estimates and p.settled for p in state.players):
+    if stage.fallback and any(p.estimates and p.settled for p in state.running):
         return None
     if not clock.limited and state.width <= stage.wider:
         return None
-    held = _HELD * problem.graph.layout.table_ptr[-1] * len(state.players)
+    held = _HELD * problem.graph.layout.table_ptr[-1] * len(state.running)
     n_bytes = max(problem.max_bytes - float(held), 0.0)
     left = clock.left()
-    if state.players and left <= 0:
+    if state.running and left <= 0:
         return None
     try:
         method = stage.sized(problem, Room(n_bytes, _RATE * left if clock.limited else _ROOM))
     except OutOfTime:
         return None
-    if method is None or any(repr(p.method) == repr(method) for p in state.players):
+    if method is None or any(repr(p.method) == repr(method) for p in state.running):
         return None
-    if not method.has_marginals and not state.players:  # somebody must have marginals
+    if not method.has_marginals and not state.running:  # one must have marginals
         return None
     cells = method.step_cells(problem)
-    if state.players and start_seconds(method, problem, cells) > left:
+    if state.running and start_seconds(method, problem, cells) > left:
         state.skipped.append(f"{method} (no time)")
         return None
     limit = max(left, 0.0) if clock.limited else math.inf
@@ -318,23 +318,23 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> Player | None:
     except (BudgetError, UnsupportedError, OutOfTime) as error:
         state.skipped.append(f"{method} ({_short(error) or 'no time'})")
         return None
-    player = Player(stage, method, begun, cells, cells_valued(method, problem))
-    state.players.append(player)
-    return player
+    active = ActiveMethod(stage, method, begun, cells, cells_valued(method, problem))
+    state.running.append(active)
+    return active
 
 
 def _warm(state: PortfolioState, stage: Stage, method: Method) -> Any:
     """Return what a stage may go on from: an earlier result, or for a fallback what the same method has reached."""
     if state.warm is not None:
         return state.warm.of(method)
-    alike = [p for p in state.players if type(p.method) is type(method)] if stage.rescue else []
-    return alike[0].method.kept(alike[0].state) if alike else None
+    alike = [p for p in state.running if type(p.method) is type(method)] if stage.fallback else []
+    return alike[0].method.warm_state(alike[0].state) if alike else None
 
 
-def _leave(state: PortfolioState, player: Player, why: str) -> None:
-    """Take a player out of the game whose next step does not fit; what it has given stays."""
-    state.skipped.append(f"{player.method} ({_short(why)})")
-    player.tired = True
+def _leave(state: PortfolioState, active: ActiveMethod, why: str) -> None:
+    """Stop a method whose next step does not fit; what it has given stays."""
+    state.skipped.append(f"{active.method} ({_short(why)})")
+    active.exhausted = True
 
 
 def _short(error: object) -> str:
@@ -342,32 +342,32 @@ def _short(error: object) -> str:
     return str(error).split(";")[0].split(". ")[0]
 
 
-# -- who gives the answer -----------------------------------------------------------------------------------------
-def _source(state: PortfolioState) -> Player:
-    """Return the player of the point value: the estimate in the interval, or the best assignment."""
-    exact = [p for p in state.players if p.exact]
+# -- which method answers -----------------------------------------------------------------------------------------
+def _source(state: PortfolioState) -> ActiveMethod:
+    """Return the method of the point value: the estimate in the interval, or the best assignment."""
+    exact = [p for p in state.running if p.exact]
     if exact:
         return exact[0]
     if state.problem.task is not Task.INFER:
-        best = max(state.players, key=lambda p: p.value.log_z)
+        best = max(state.running, key=lambda p: p.value.log_z)
         return state.lower_by or best
-    estimates = [p for p in state.players if p.estimates]
+    estimates = [p for p in state.running if p.estimates]
     if estimates and not state.closed:
         return next((p for p in estimates if p.settled), estimates[0])
-    return state.upper_by or _with_marginals(state.lower_by) or state.players[0]
+    return state.upper_by or _with_marginals(state.lower_by) or state.running[0]
 
 
-def _marginals_of(state: PortfolioState) -> Player:
-    """Return the player with the best marginals: exact ones, a settled estimate, or those of the tighter bound."""
+def _marginals_of(state: PortfolioState) -> ActiveMethod:
+    """Return the method with the best marginals: exact ones, a settled estimate, or those of the tighter bound."""
     source = _source(state)
     if source.exact or (source.estimates and source.settled):
         return source
     return state.upper_by or _with_marginals(state.lower_by) or source
 
 
-def _with_marginals(player: Player | None) -> Player | None:
-    """Return the player, None if it bounds log Z and knows nothing else."""
-    return None if player is None or not player.method.has_marginals else player
+def _with_marginals(active: ActiveMethod | None) -> ActiveMethod | None:
+    """Return the method, None if it bounds log Z and knows nothing else."""
+    return None if active is None or not active.method.has_marginals else active
 
 
 def _bound(state: PortfolioState) -> Bound:
@@ -379,21 +379,21 @@ def _bound(state: PortfolioState) -> Bound:
     return Bound.UPPER if source is state.upper_by else Bound.LOWER if source is state.lower_by else Bound.ESTIMATE
 
 
-def _told(state: PortfolioState) -> str:
+def _summary(state: PortfolioState) -> str:
     """Return what each stage gave, in one sentence."""
     roles: dict[str, list[str]] = {}
     sources = [("assignment", _source(state)), ("upper bound", state.upper_by)]
     if state.problem.task is Task.INFER:
         sources = [("log Z", _source(state)), ("marginals", _marginals_of(state)), ("lower bound", state.lower_by)]
         sources.append(("upper bound", state.upper_by))
-    for what, player in sources:
-        if player is not None:
-            name = f"{player.method} ({player.steps} step{'' if player.steps == 1 else 's'})"
+    for what, active in sources:
+        if active is not None:
+            name = f"{active.method} ({active.steps} step{'' if active.steps == 1 else 's'})"
             roles.setdefault(name, []).append(what)
-    said = [f"{' and '.join(what)} by {name}" for name, what in roles.items()]
-    others = [repr(p.method) for p in state.players if p not in [player for _, player in sources]]
+    parts = [f"{' and '.join(what)} by {name}" for name, what in roles.items()]
+    others = [repr(p.method) for p in state.running if p not in [active for _, active in sources]]
     if others:
-        said.append(f"no better: {', '.join(others)}")
+        parts.append(f"no better: {', '.join(others)}")
     if state.skipped:
-        said.append(f"left out: {', '.join(state.skipped)}")
-    return "; ".join(said)
+        parts.append(f"left out: {', '.join(state.skipped)}")
+    return "; ".join(parts)

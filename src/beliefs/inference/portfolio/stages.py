@@ -1,4 +1,4 @@
-"""Stages of a portfolio: which methods share the work of one question, in which order, and one of them at play.
+"""Stages of a portfolio: which methods share the work of one question, in which order, and one of them that is running.
 
 The tuples below are all there is to say about a task; a further method is one more line. Where a method comes in
 several sizes, its line holds a function that chooses the largest one for the room there is.
@@ -28,7 +28,7 @@ from beliefs.inference.search.local_search import LocalSearch
 from beliefs.inference.search.query_value import QueryEvaluator
 from beliefs.inference.variational.mean_field import MeanField
 
-__all__ = ["STAGES", "Clock", "Player", "Room", "Stage", "cells_valued", "start_seconds"]
+__all__ = ["STAGES", "Clock", "ActiveMethod", "Room", "Stage", "cells_valued", "start_seconds"]
 
 _CELL = 1e-8  # seconds of work called a cell: reading one of a plain table
 _START = 20.0  # steps that a stage's start, first step and first value take together, at worst
@@ -87,10 +87,10 @@ class Stage:
     ----------
     method : Method, or function of a problem and its room that returns one
     begins : float
-        Share of the whole effort after which it starts; sooner if nobody else has anything to do.
+        Share of the whole effort after which it starts; sooner if no other has anything to do.
     least : float
         Share of the effort that it gets, as long as it moves, even if the interval does not shrink.
-    rescue : bool
+    fallback : bool
         Start only if no estimate has settled by then.
     wider : float
         Where no time is measured, start only if the interval is wider than this by then, relative to its larger end.
@@ -99,7 +99,7 @@ class Stage:
     method: Method | Sized
     begins: float = 0.0
     least: float = 0.05
-    rescue: bool = False
+    fallback: bool = False
     wider: float = 0.0
 
     def sized(self, problem: Problem, room: Room) -> Method | None:
@@ -152,7 +152,7 @@ STAGES: dict[Task, tuple[Stage, ...]] = {
         Stage(weighted_mini_buckets("lower", _SMALL)),
         Stage(weighted_mini_buckets("upper", _LARGE), begins=0.1),
         Stage(weighted_mini_buckets("lower", _LARGE), begins=0.1),
-        Stage(BP(damping=0.5), begins=0.15, least=0.1, rescue=True),
+        Stage(BP(damping=0.5), begins=0.15, least=0.1, fallback=True),
         Stage(heaviest_of_a_cutset, begins=0.2, wider=_WIDE),
     ),
     Task.MAXIMIZE: (
@@ -174,7 +174,7 @@ STAGES: dict[Task, tuple[Stage, ...]] = {
 
 
 @dataclass(eq=False)
-class Player:
+class ActiveMethod:
     """A stage that has started.
 
     Attributes
@@ -187,7 +187,7 @@ class Player:
         Seconds of a step and of a value, as measured last.
     gain : float
         By how much its last turn shrank the interval per second or cell; inf before the first.
-    settled, tired : bool
+    settled, exhausted : bool
         Whether nothing would move any more, and whether it takes no further turn for another reason.
     """
 
@@ -203,7 +203,7 @@ class Player:
     valued: float = 0.0
     gain: float = math.inf
     settled: bool = False
-    tired: bool = False
+    exhausted: bool = False
 
     def work(self, taken: int) -> float:
         """Cells that a turn of so many steps reads."""
@@ -221,10 +221,10 @@ class Player:
 
     def ready(self, clock: Clock) -> bool:
         """Whether it may still move, and one more step and value are predicted to be over in time."""
-        return not self.settled and not self.tired and self.pace + self.valued <= clock.left()
+        return not self.settled and not self.exhausted and self.pace + self.valued <= clock.left()
 
-    def play(self, clock: Clock) -> None:
-        """Take a turn: some steps, then the value. Out of time, the value of the last whole step stays."""
+    def advance(self, clock: Clock) -> None:
+        """Run a turn: some steps, then the value. Out of time, the value of the last whole step stays."""
         began = clock.now()
         try:
             taken = self._steps(clock)
@@ -241,7 +241,7 @@ class Player:
 
     def _give_up(self) -> None:
         """Take no further turn; what the start or the steps before have brought counts."""
-        self.tired = True
+        self.exhausted = True
         if self.method.value_is_free:
             with suppress(OutOfTime):
                 self.value = self.method.value(self.state)
@@ -255,8 +255,8 @@ class Player:
             tol = self.method.default_tol
             self.settled = residual <= tol and self.method.verify(self.state) <= tol
             long = not clock.limited and self.steps >= self.method.default_max_iters
-            self.tired = long or not residual < math.inf
-            if self.settled or self.tired or clock.now() + self.pace > until:
+            self.exhausted = long or not residual < math.inf
+            if self.settled or self.exhausted or clock.now() + self.pace > until:
                 return taken
         return most
 

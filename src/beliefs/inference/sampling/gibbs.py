@@ -176,7 +176,7 @@ class Gibbs(Method):
         bound = state.lower_bound()
         return Marginals(bound, Bound.LOWER, state.mu_var, state.factor_marginals(), bound)
 
-    def kept(self, state: Chains) -> Start:
+    def warm_state(self, state: Chains) -> Start:
         """Return the chains and their averages."""
         return Start(
             state.problem.graph, state.states, state.n_sweeps, state.sums, state.counts, state.n_kept,

@@ -155,6 +155,6 @@ class CutsetSearch(Method):
         """Refuse: the terms met say little about marginals."""
         raise UnsupportedError(f"{self.name} has no marginals")
 
-    def kept(self, state: QuerySearch) -> Any:
+    def warm_state(self, state: QuerySearch) -> Any:
         """Return the best states."""
         return state.states

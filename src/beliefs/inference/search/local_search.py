@@ -92,6 +92,6 @@ class LocalSearch(Method):
         """Return the best states."""
         return state.decoding()
 
-    def kept(self, state: QuerySearch) -> Any:
+    def warm_state(self, state: QuerySearch) -> Any:
         """Return the query and its best states."""
         return state.query, state.states

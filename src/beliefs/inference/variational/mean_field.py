@@ -173,7 +173,7 @@ class MeanField(Method):
         """Allow for a search for a state of positive weight, where there are hard zeros."""
         return _SEARCH if problem.graph.theta.min(initial=0.0) == -np.inf else 0.0
 
-    def kept(self, state: MeanFieldState) -> Start:
+    def warm_state(self, state: MeanFieldState) -> Start:
         """Return the marginals of all runs."""
         return Start(np.stack([run.mu for run in state.runs]), state.forward)
 
