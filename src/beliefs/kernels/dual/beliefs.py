@@ -15,6 +15,7 @@ from __future__ import annotations
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.dual.structure import TINY, Axes, Chain, ChainSteps
 from beliefs.kernels.dual.tables import power_chain
+from beliefs.kernels.primitives.memory import address, addresses
 from beliefs.typing import Floats, Ints
 
 __all__ = ["cluster_chains", "consensus_beliefs", "decode_chains"]
@@ -28,8 +29,10 @@ def cluster_chains(
 
     ``in_logs``: the tables themselves instead, earlier axes eliminated.
     """
+    n_clusters = clusters.ptr.size - 1
+    clusters, weight, chain = addresses(clusters), address(weight), addresses(chain)
     card, z, p = clusters.card, chain.z, chain.p
-    for c in range(clusters.ptr.size - 1):
+    for c in range(n_clusters):
         first, last, start = clusters.ptr[c], clusters.ptr[c + 1], clusters.cell[c]
         size = clusters.cell[c + 1] - start
         for k in range(size):

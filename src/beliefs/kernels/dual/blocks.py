@@ -35,6 +35,7 @@ from beliefs.kernels.dual.shifts import descend
 from beliefs.kernels.dual.structure import Axes, BlockOptions, Decomposition, Links, Workspace
 from beliefs.kernels.dual.tables import power_chain, table_index
 from beliefs.kernels.dual.weights import move_weights
+from beliefs.kernels.primitives.memory import addresses
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["update_separators"]
@@ -61,7 +62,6 @@ def gather(
     for link in range(l0, links.ptr[s + 1]):
         c, row, size = links.cluster[link], (link - l0) * width, links.size[link]
         first, last, step = links.first[link], clusters.ptr[c + 1], links.step[link]
-        table_index(clusters.card, links.stride, first, last, step, index, at)
         reduce_early(c, first, clusters, weight, state.tables, work.chain, h, at)
         for x in range(width):
             shift[row + x] = 0.0
@@ -225,8 +225,15 @@ def update_separators(
     write, and (early axes eliminated) once for each evaluation, of which there are a few more than ``local_steps``, or
     for pooled clusters one. Numerics: states that are ``-inf`` in the pool stay so, and no shift moves there.
     """
+    card, stride, cell_map = clusters.card, links.stride, work.cell_map
+    clusters, separators, links = addresses(clusters), addresses(separators), addresses(links)
+    options, state, work = addresses(options), addresses(state), addresses(work)
     for turn in range(begin, end):
         s = order[turn]
+        at = 0
+        for link in range(links.ptr[s], links.ptr[s + 1]):
+            last = clusters.ptr[links.cluster[link] + 1]
+            at += table_index(card, stride, links.first[link], last, links.step[link], cell_map, at)
         before, others = gather(s, clusters, separators, links, options.coupled, state, work)
         any_coupled = False
         for link in range(links.ptr[s], links.ptr[s + 1]):

@@ -7,6 +7,7 @@ from beliefs.kernels.dual.graph import factor_strides
 from beliefs.kernels.dual.structure import Axes, Chain
 from beliefs.kernels.dual.tables import chain_entropies, chain_marginals, power_chain, table_index
 from beliefs.kernels.layout import Scopes
+from beliefs.kernels.primitives.memory import address, addresses
 from beliefs.typing import Floats, Ints
 
 __all__ = ["best_states", "factor_marginals", "term_gradients", "term_values"]
@@ -18,6 +19,7 @@ def term_values(axes: Axes, weight: Floats, tables: Floats, chain: Chain, values
 
     Equivalent to folding ``t = w * logsumexp(t / w, axis=0)`` over the axes of each table (maxima at ``w = 0``).
     """
+    axes, weight, chain = addresses(axes), address(weight), addresses(chain)
     z = chain.z
     for c in range(values.size):
         start = axes.cell[c]
@@ -37,8 +39,10 @@ def term_gradients(
     :math:`\partial V / \partial r = \mu` and :math:`\partial V / \partial w_k = H(x_k | x_{k+1:m})` (Theorem 3.4.1
     [ping2016]). ``beliefs`` has the shape of ``tables``. To ``mu_var`` is added :math:`w_k \mu(x_k)`.
     """
+    n_tables = axes.ptr.size - 1
+    axes, weight, chain, entropies = addresses(axes), address(weight), addresses(chain), address(entropies)
     card, z, p = axes.card, chain.z, chain.p
-    for c in range(axes.ptr.size - 1):
+    for c in range(n_tables):
         first, last, start = axes.ptr[c], axes.ptr[c + 1], axes.cell[c]
         size = axes.cell[c + 1] - start
         for k in range(size):

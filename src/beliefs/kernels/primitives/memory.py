@@ -4,7 +4,9 @@ An array handed to a function is counted, in and out, and comes as seven values;
 the loop. ``address(array)`` is one value and is not counted: the array must outlive it. An argument of the kernel that
 Python calls does; an array made inside a kernel does not, it is freed after its last mention. ``stack_memory(n)`` gives
 the address of a small piece of memory that the compiler can see is nobody else's, so that loops over it need no overlap
-checks. ``prefetch`` asks for a cache line early: tables read backwards are not foreseen by the hardware. There are no
+checks. ``addresses(structure)`` is a named tuple of arrays with an address for each of them (booleans stay arrays, not
+counted), so that a kernel can hand whole structures to its parts; entries are read and written with brackets as those
+of arrays are, but there are no sizes. ``prefetch`` asks for a cache line early: tables read backwards are not foreseen by the hardware. There are no
 bounds checks. Without the compiler, arrays stand for addresses; what the compiler makes of these operations is in
 :mod:`beliefs.kernels.primitives.memory_code`.
 """
@@ -17,13 +19,19 @@ import numpy as np
 
 from beliefs.kernels._jit import operation
 
-__all__ = ["address", "get", "onward", "prefetch", "put", "stack_floats", "stack_memory"]
+__all__ = ["address", "addresses", "get", "onward", "prefetch", "put", "stack_floats", "stack_memory"]
 
 
 @operation
 def address(array: Any) -> Any:
     """Return the array."""
     return array
+
+
+@operation
+def addresses(structure: Any) -> Any:
+    """Return the structure."""
+    return structure
 
 
 @operation
