@@ -15,8 +15,8 @@ from beliefs.inference.dual.joint import JointDescent
 from beliefs.inference.dual.pair_tables import PairTables
 from beliefs.inference.dual.state import SplitTables
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.dual.pairs.terms import addresses, exponentials, scaled_value
-from beliefs.kernels.dual.structure import Pair, PairWorkspace
+from beliefs.kernels.dual.pairs.terms import exponentials, pair_workspace, scaled_value
+from beliefs.kernels.dual.structure import Pair, PairMemory, PairWorkspace
 from beliefs.kernels.primitives.memory import address
 from families import family, grid_pairs, random_model, unary
 from strategies import examples, factor_graphs, temperatures
@@ -337,9 +337,9 @@ class TestSweeps:
 
 
 @kernel
-def value_and_marginal(pair: Pair, theta: np.ndarray, shift: np.ndarray, work: PairWorkspace) -> float:
+def value_and_marginal(pair: Pair, theta: np.ndarray, shift: np.ndarray, scratch: PairMemory) -> float:
     """Return one cluster's value and write its marginal of the earlier variable, rows scaled by ``work.scale``."""
-    theta, shift, work = address(theta), address(shift), addresses(work)
+    theta, shift, work = address(theta), address(shift), pair_workspace(scratch)
     exponentials(pair, theta, shift, pair.own, 0, 0, work)
     return scaled_value(pair, 0, 0, shift, work, work.mu, 0)
 
@@ -389,15 +389,16 @@ class TestPairs:
         rng = np.random.default_rng(0)
         for rows, columns, w, v in ((2, 2, 0.5, 0.3), (3, 5, 1.0, 0.0), (8, 8, 0.1, 0.7), (4, 1, 0.0, 1.0)):
             theta, shift = rng.normal(size=rows * columns + 4), rng.normal(size=rows + columns + 4)
-            work = PairWorkspace(*np.zeros((len(PairWorkspace._fields), rows * columns + 8)))
+            room, scale, mu = rows * columns + 8, *(PairWorkspace._fields.index(name) for name in ("scale", "mu"))
+            scratch = PairMemory(np.zeros(18 * room), room * np.arange(19))
             d = 0.1 * rng.normal(size=rows)
-            work.scale[:rows] = np.exp(-d / w) if w else 1.0
-            value = value_and_marginal(Pair(0, rows, columns, 0, rows, w, v), theta, shift, work)
+            scratch.memory[scale * room :][:rows] = np.exp(-d / w) if w else 1.0
+            value = value_and_marginal(Pair(0, rows, columns, 0, rows, w, v), theta, shift, scratch)
             table = theta[: rows * columns].reshape(rows, columns) - shift[:rows, None] - shift[rows : rows + columns]
             table = table - (d[:, None] if w else 0.0)
             truth, belief = reference.power_sum(table, [0, 1], [w, v])
             assert value == pytest.approx(truth, abs=1e-12)
-            np.testing.assert_allclose(work.mu[:rows], belief.sum(axis=1), atol=1e-12)
+            np.testing.assert_allclose(scratch.memory[mu * room :][:rows], belief.sum(axis=1), atol=1e-12)
 
 
 class TestErrors:

@@ -24,6 +24,7 @@ from beliefs.kernels.dual.structure import (
     RECORD,
     TABLE,
     BlockOptions,
+    PairMemory,
     PairWorkspace,
 )
 from beliefs.model.graph import FactorGraph
@@ -32,9 +33,11 @@ from beliefs.typing import Bools, Floats, Ints
 __all__ = ["PairTables"]
 
 _SPARE = 4  # entries: kernels take four columns at a time
+_LINE = 8  # entries of a line of the cache: vectors do not cross two
+_ARRAYS = PairWorkspace._fields.index("proposed") + 1  # what follows are numbers
 
 
-def pair_workspace(graph: JunctionGraph) -> PairWorkspace:
+def pair_memory(graph: JunctionGraph) -> PairMemory:
     """Return memory for one thread's updates."""
     n_links, card = np.diff(graph.links.ptr), graph.separators.card
     owner = np.repeat(np.arange(card.size), n_links)
@@ -43,16 +46,16 @@ def pair_workspace(graph: JunctionGraph) -> PairWorkspace:
     columns = int(np.bincount(owner, other, card.size).max(initial=1))
     widest, rows = int(card.max(initial=1)), int((n_links * card).max(initial=1))
     terms = int(n_links.max(initial=0)) + 1
-
-    def room(n: int) -> Floats:
-        return np.zeros(n + _SPARE)
-
-    return PairWorkspace(
-        pooled=room(widest), g=room(rows), total=room(widest), e=room(2 * cells + 8), tops=room(2 * columns + 8),
-        scale=room(widest), z=room(widest), sums=room(widest), q=room(widest), belief=room(widest),
-        separator_term=room(widest), trial_pooled=room(widest), direction=room(rows), mu=room(rows), fresh=room(rows),
-        entropy=room(terms), held=room(terms), proposed=room(terms),
-    )  # fmt: skip
+    sizes = {
+        "e": 2 * cells + 8, "tops": 2 * columns + 8, "entropy": terms, "held": terms, "proposed": terms,
+        **dict.fromkeys(("g", "direction", "mu", "fresh"), rows),
+    }  # fmt: skip
+    room = [sizes.get(name, widest) + _SPARE for name in PairWorkspace._fields[:_ARRAYS]]
+    begin = np.concatenate([[0], np.cumsum(-(-np.array(room) // _LINE) * _LINE)])
+    memory = np.zeros(int(begin[-1]) + _LINE)
+    begin += -(memory.ctypes.data // memory.itemsize) % _LINE
+    begin.setflags(write=False)
+    return PairMemory(memory, begin)
 
 
 class PairTables(SplitTables):
@@ -64,7 +67,7 @@ class PairTables(SplitTables):
         super().__init__(model, graph, tau, floor, spread)
         self.shift = np.zeros(int(graph.link_width.sum()) + _SPARE)
         self.record = _records(graph, self.coupled)
-        self._spare_pairs: SimpleQueue[PairWorkspace] = SimpleQueue()
+        self._spare_pairs: SimpleQueue[PairMemory] = SimpleQueue()
         self._summed = bool((tau[graph.separators.var] > 0).any())
         self._none = np.zeros(int(graph.clusters.card.max(initial=1)))
         self._sums = np.empty(self._none.size + _SPARE)
@@ -111,7 +114,7 @@ class PairTables(SplitTables):
         try:
             work = self._spare_pairs.get_nowait()
         except Empty:
-            work = pair_workspace(g)
+            work = pair_memory(g)
         where = order, begin, end, g.separators, g.links.ptr, self.record
         if self._summed:
             update_pairs(*where, options, state, self.shift, work)

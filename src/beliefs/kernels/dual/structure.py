@@ -3,8 +3,9 @@ r"""What the kernels of generalised dual decomposition read and write, by name.
 A junction graph is two sets of tables, those of clusters and those of separators (:class:`Axes`), and the links between
 them (:class:`Links`). The iterate is a :class:`Decomposition`, a run's choices are :class:`BlockOptions`, and each
 thread has one :class:`Workspace`. Kernels for pairs of variables take the same graph, iterate and options; their links
-are records of integers, and inside they pass addresses (:mod:`beliefs.kernels.primitives.memory`) instead of arrays, in
-structures with the same names.
+are records of integers. Kernels that Python calls turn structures to addresses, by
+:func:`beliefs.kernels.primitives.memory.addresses`,
+before they hand them to their parts.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import NamedTuple
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = [
-    "Axes", "BlockOptions", "Chain", "ChainSteps", "Decomposition", "Links", "Pair", "PairLinks", "PairWorkspace",
-    "Pool", "Workspace",
+    "Axes", "BlockOptions", "Chain", "ChainSteps", "Decomposition", "Links", "Pair", "PairLinks", "PairMemory",
+    "PairWorkspace", "Pool", "Workspace",
 ]  # fmt: skip
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -161,12 +162,12 @@ class Pool(NamedTuple):
 
 
 class PairWorkspace(NamedTuple):
-    """One thread's scratch for pairs, all of it with four entries to spare; addresses inside kernels."""
+    """One thread's scratch for pairs, as addresses; all of it has four entries to spare."""
 
     pooled: Floats
     g: Floats  # rows: what pooled clusters say
     total: Floats
-    e: Floats  # exponentials of all clusters of a variable; the second half for trials
+    e: Floats  # exponentials of the coupled clusters of a variable, one after the other; in the second half for trials
     tops: Floats  # maxima of their columns, likewise
     scale: Floats  # factors of rows
     z: Floats
@@ -181,3 +182,12 @@ class PairWorkspace(NamedTuple):
     entropy: Floats  # term by term
     held: Floats
     proposed: Floats
+    trial_e: int  # where trials begin in e
+    trial_top: int  # and in tops
+
+
+class PairMemory(NamedTuple):
+    """The memory of one thread's scratch for pairs, as one array: a call with twenty arrays takes longer than some."""
+
+    memory: Floats
+    begin: Ints  # where the arrays of a PairWorkspace begin, and where the last one ends

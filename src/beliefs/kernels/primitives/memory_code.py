@@ -38,7 +38,7 @@ def addresses(context: Any, structure: Any) -> Any:
 
 
 def _address_type(kind: Any) -> Any:
-    if isinstance(kind, types.BaseNamedTuple):
+    if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
         return types.BaseTuple.from_types([_address_type(part) for part in kind.types], kind.instance_class)
     if isinstance(kind, types.Array) and kind.dtype != types.boolean:
         return types.CPointer(kind.dtype)
@@ -46,7 +46,7 @@ def _address_type(kind: Any) -> Any:
 
 
 def _addresses(target: Any, builder: Any, kind: Any, value: Any) -> Any:
-    if isinstance(kind, types.BaseNamedTuple):
+    if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
         parts = [_addresses(target, builder, k, builder.extract_value(value, i)) for i, k in enumerate(kind.types)]
         return target.make_tuple(builder, _address_type(kind), parts)
     if not isinstance(kind, types.Array):

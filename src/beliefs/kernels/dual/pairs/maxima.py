@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, kernel
-from beliefs.kernels.dual.pairs.terms import column_sums, column_tops, peak_of, power_of, row_maxima
+from beliefs.kernels.dual.pairs.terms import column_sums, column_tops, pair_workspace, peak_of, power_of, row_maxima
 from beliefs.kernels.dual.structure import (
     COLUMNS,
     KIND,
@@ -17,7 +17,7 @@ from beliefs.kernels.dual.structure import (
     TABLE,
     Axes,
     Decomposition,
-    PairWorkspace,
+    PairMemory,
 )
 from beliefs.kernels.primitives.memory import address, get, put
 from beliefs.kernels.primitives.simd import add4, load4, store4, subtract4
@@ -77,13 +77,14 @@ def has_zeros(pooled: Any, card: int) -> bool:
 @kernel
 def update_max_pairs(
     order: Ints, begin: int, end: int, separators: Axes, link_ptr: Ints, record: Ints, revisited: Bools,
-    state: Decomposition, shift: Floats, work: PairWorkspace,
+    state: Decomposition, shift: Floats, scratch: PairMemory,
 ) -> None:  # fmt: skip
     """Do what :func:`beliefs.kernels.dual.pairs.sums.update_pairs` does where all weights are 0. Cost: each table."""
     order, link_ptr, record, shift = address(order), address(link_ptr), address(record), address(shift)
     sep_card, sep_cell, theta = address(separators.card), address(separators.cell), address(state.tables)
     sep_tables, scores, decrease = address(state.sep_tables), address(state.scores), address(state.decrease)
-    pooled, g, total = address(work.pooled), address(work.g), address(work.total)
+    work = pair_workspace(scratch)
+    pooled, g, total = work.pooled, work.g, work.total
     for turn in range(begin, end):
         s = get(order, turn)
         card, n0, l0, l1 = get(sep_card, s), get(sep_cell, s), get(link_ptr, s), get(link_ptr, s + 1)

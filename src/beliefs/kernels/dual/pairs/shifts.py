@@ -1,7 +1,7 @@
 """Steps on the shifts of coupled pairs: :mod:`beliefs.kernels.dual.shifts` for clusters of two variables.
 
 Links and scratch are addresses. A variable with ``card`` states has the links ``l0 .. l1``. The exponentials of its
-coupled clusters lie one after the other; those of trials begin at ``far_e``, their columns' maxima at ``far_top``.
+coupled clusters lie one after the other.
 Loops that write arrays beside those they read are kernels without the freedom to reassociate.
 """
 
@@ -109,9 +109,7 @@ def find_pair_direction(
 
 
 @inlined_kernel
-def try_pair_shifts(
-    l0: int, l1: int, card: int, t: float, far_e: int, far_top: int, links: PairLinks, work: PairWorkspace
-) -> float:
+def try_pair_shifts(l0: int, l1: int, card: int, t: float, links: PairLinks, work: PairWorkspace) -> float:
     """Return the values of the coupled clusters after a step of ``t``; marginals go to ``fresh``."""
     shift, direction, scale, total = links.shift, work.direction, work.scale, work.total
     found, e_at, top_at = 0.0, 0, 0
@@ -127,7 +125,7 @@ def try_pair_shifts(
                 for x in range(0, card, 4):
                     store4(scale, x, exp4(multiply4(fill4(-t / w), load4(direction, row + x))))
             else:
-                at, base = far_e, far_top
+                at, base = work.trial_e, work.trial_top
                 add_scaled(shift, pair.own, t, direction, row, total, 0, card)
                 for x in range(card):
                     put(scale, x, 1.0)

@@ -20,11 +20,11 @@ from typing import Any
 from beliefs.kernels._jit import inlined_kernel, kernel
 from beliefs.kernels.dual.pairs.shifts import accept_pair_step, add_scaled, find_pair_direction, try_pair_shifts
 from beliefs.kernels.dual.pairs.terms import (
-    addresses,
     belief_of,
     column_sums,
     exponentials,
     pair_of,
+    pair_workspace,
     power_of,
     row_maxima,
     scaled_value,
@@ -51,10 +51,11 @@ from beliefs.kernels.dual.structure import (
     BlockOptions,
     Decomposition,
     PairLinks,
+    PairMemory,
     PairWorkspace,
     Pool,
 )
-from beliefs.kernels.primitives.memory import address, get, put
+from beliefs.kernels.primitives.memory import address, addresses, get, put
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["update_pairs"]
@@ -105,7 +106,7 @@ def share_pool(
 @kernel
 def update_pairs(
     order: Ints, begin: int, end: int, separators: Axes, link_ptr: Ints, record: Ints, options: BlockOptions,
-    state: Decomposition, shift: Floats, work: PairWorkspace,
+    state: Decomposition, shift: Floats, scratch: PairMemory,
 ) -> None:  # fmt: skip
     """Do what :func:`beliefs.kernels.dual.blocks.update_separators` does for pairs.
 
@@ -114,22 +115,18 @@ def update_pairs(
     exponential a cell for every table of an earlier variable, for those of later ones two (three where weights move),
     and some products.
     """
-    far_e, far_top = work.e.size // 2, work.tops.size // 2
+    order, link_ptr, record, shift = address(order), address(link_ptr), address(record), address(shift)
+    separators, options, state = addresses(separators), addresses(options), addresses(state)
     revisited, local_steps, moves_weights = options.revisited, options.local_steps, options.moves_weights
-    order, link_ptr = address(order), address(link_ptr)
-    sep_card, sep_cell = address(separators.card), address(separators.cell)
-    least, small, rate = address(options.least), address(options.small), address(state.rate)
-    sep_tables, sep_weight = address(state.sep_tables), address(state.sep_weight)
-    decrease, scores = address(state.decrease), address(state.scores)
-    record, theta, shift, weight = address(record), address(state.tables), address(shift), address(state.weight)
-    links, work = PairLinks(record, theta, shift, weight, address(state.step_scale)), addresses(work)
+    theta, weight, rate = state.tables, state.weight, state.rate
+    links, work = PairLinks(record, theta, shift, weight, state.step_scale), pair_workspace(scratch)
     pooled, trial_pooled, total, g, belief = work.pooled, work.trial_pooled, work.total, work.g, work.belief
     for turn in range(begin, end):
         s = get(order, turn)
-        card, n0, l0, l1 = get(sep_card, s), get(sep_cell, s), get(link_ptr, s), get(link_ptr, s + 1)
-        own_weight = get(sep_weight, s)
+        card, n0, l0, l1 = get(separators.card, s), get(separators.cell, s), get(link_ptr, s), get(link_ptr, s + 1)
+        own_weight = get(state.sep_weight, s)
         for x in range(card):
-            put(pooled, x, get(sep_tables, n0 + x))
+            put(pooled, x, get(state.sep_tables, n0 + x))
             put(work.scale, x, 1.0)
         before, others, pool_weight = power_of(pooled, 0, card, own_weight), 0.0, own_weight
         n_pool, n_revisited, n_coupled, e_at, top_at = 1, 0, 0, 0, 0
@@ -164,7 +161,7 @@ def update_pairs(
                     break
                 t, accepted, found, trial = 1.0, False, 0.0, 0.0
                 for _ in range(1 if flat else HALVINGS):
-                    found = try_pair_shifts(l0, l1, card, t, far_e, far_top, links, work)
+                    found = try_pair_shifts(l0, l1, card, t, links, work)
                     add_scaled(pooled, 0, t, work.separator_term, 0, trial_pooled, 0, card)
                     trial = belief_of(trial_pooled, card, pool_weight, belief)
                     gain = value + others - trial - found
@@ -182,18 +179,20 @@ def update_pairs(
                 value = belief_of(pooled, card, pool_weight, belief)
                 pair_entropies(l0, l1, card, value, Pool(own_weight, pool_weight, n_pool, n_revisited), links, work)
                 for _ in range(TRIES):
-                    propose_weights(l1 - l0 + 1, get(rate, s), get(least, s), work.entropy, work.held, work.proposed)
-                    found, trial = try_weights(l0, l1, card, far_e, far_top, links, work)
+                    propose_weights(
+                        l1 - l0 + 1, get(rate, s), get(options.least, s), work.entropy, work.held, work.proposed
+                    )
+                    found, trial = try_weights(l0, l1, card, links, work)
                     if power_of(pooled, 0, card, trial) + found <= value + others:
                         others, pool_weight, own_weight = found, trial, get(work.proposed, 0)
                         put(rate, s, min(FASTER * get(rate, s), FASTEST))
-                        put(sep_weight, s, own_weight)
+                        put(state.sep_weight, s, own_weight)
                         for link in range(l0, l1):
                             put(weight, get(record, RECORD * link + OWN_WEIGHT), get(work.proposed, link - l0 + 1))
                         break
                     put(rate, s, max(SLOWER * get(rate, s), SLOWEST))
         pool = Pool(own_weight, pool_weight, n_pool, n_revisited)
-        after = share_pool(l0, l1, card, before - others, get(small, s), pool, links, revisited, work)
+        after = share_pool(l0, l1, card, before - others, get(options.small, s), pool, links, revisited, work)
         for link in range(l0, l1):
             r, row = RECORD * link, (link - l0) * card
             if get(record, r + KIND) != COUPLED:
@@ -201,6 +200,6 @@ def update_pairs(
                     if get(pooled, x) > -math.inf:
                         put(shift, get(record, r + OWN_SHIFT) + x, get(g, row + x) - get(work.fresh, row + x))
         for x in range(card):
-            put(scores, n0 + x, get(pooled, x))
-            put(sep_tables, n0 + x, get(work.separator_term, x))
-        put(decrease, s, before - others - after)
+            put(state.scores, n0 + x, get(pooled, x))
+            put(state.sep_tables, n0 + x, get(work.separator_term, x))
+        put(state.decrease, s, before - others - after)

@@ -30,11 +30,12 @@ from beliefs.kernels.dual.structure import (
     TINY,
     Pair,
     PairLinks,
+    PairMemory,
     PairWorkspace,
 )
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.kernels.primitives.exponential import exp4, log4
-from beliefs.kernels.primitives.memory import address, get, put
+from beliefs.kernels.primitives.memory import address, get, onward, put
 from beliefs.kernels.primitives.simd import (
     add4,
     divide4,
@@ -50,13 +51,13 @@ from beliefs.kernels.primitives.simd import (
 )
 
 __all__ = [
-    "addresses",
     "belief_of",
     "column_sums",
     "column_tops",
     "conditional_entropy",
     "exponentials",
     "pair_of",
+    "pair_workspace",
     "peak_of",
     "power_of",
     "reweighted",
@@ -66,13 +67,15 @@ __all__ = [
 
 
 @inlined_kernel
-def addresses(work: PairWorkspace) -> PairWorkspace:
-    """Return the same scratch as addresses."""
+def pair_workspace(scratch: PairMemory) -> PairWorkspace:
+    """Return the scratch cut up, as addresses."""
+    m, at = address(scratch.memory), address(scratch.begin)
     return PairWorkspace(
-        address(work.pooled), address(work.g), address(work.total), address(work.e), address(work.tops),
-        address(work.scale), address(work.z), address(work.sums), address(work.q), address(work.belief),
-        address(work.separator_term), address(work.trial_pooled), address(work.direction), address(work.mu),
-        address(work.fresh), address(work.entropy), address(work.held), address(work.proposed),
+        onward(m, get(at, 0)), onward(m, get(at, 1)), onward(m, get(at, 2)), onward(m, get(at, 3)),
+        onward(m, get(at, 4)), onward(m, get(at, 5)), onward(m, get(at, 6)), onward(m, get(at, 7)),
+        onward(m, get(at, 8)), onward(m, get(at, 9)), onward(m, get(at, 10)), onward(m, get(at, 11)),
+        onward(m, get(at, 12)), onward(m, get(at, 13)), onward(m, get(at, 14)), onward(m, get(at, 15)),
+        onward(m, get(at, 16)), onward(m, get(at, 17)), (get(at, 4) - get(at, 3)) // 2, (get(at, 5) - get(at, 4)) // 2,
     )  # fmt: skip
 
 

@@ -78,17 +78,15 @@ def propose_weights(n_terms: int, rate: float, least: float, entropy: Any, held:
 
 
 @inlined_kernel
-def try_weights(
-    l0: int, l1: int, card: int, far_e: int, far_top: int, links: PairLinks, work: PairWorkspace
-) -> tuple[float, float]:
+def try_weights(l0: int, l1: int, card: int, links: PairLinks, work: PairWorkspace) -> tuple[float, float]:
     """Return the values of the coupled clusters and the weight of the pool, as proposed."""
     found, trial = 0.0, get(work.proposed, 0)
     for link in range(l0, l1):
         w = get(work.proposed, link - l0 + 1)
         if get(links.record, RECORD * link + KIND) == COUPLED:
             pair = reweighted(pair_of(link, card, links), w)
-            exponentials(pair, links.theta, links.shift, pair.own, far_e, far_top, work)
-            found += scaled_value(pair, far_e, far_top, links.shift, work, work.fresh, 0)
+            exponentials(pair, links.theta, links.shift, pair.own, work.trial_e, work.trial_top, work)
+            found += scaled_value(pair, work.trial_e, work.trial_top, links.shift, work, work.fresh, 0)
         else:
             trial += w
     return found, trial
