@@ -22,6 +22,7 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.dual.structure import Axes, Links
 from beliefs.kernels.trees.blocks import Tree
 from beliefs.typing import Floats, Ints
 
@@ -128,8 +129,8 @@ def split_roundings(tree: Tree, shift_at: Ints, weight: Floats, heat: Floats, ta
 
 @twofold_kernel
 def junction_roundings(
-    axis_ptr: Ints, card: Ints, cell_ptr: Ints, weight: Floats, tables: Floats, sep_ptr: Ints, sep_card: Ints,
-    sep_cell: Ints, sep_weight: Floats, nodes: Floats, link_ptr: Ints, link_cluster: Ints, largest: Floats,
+    clusters: Axes, weight: Floats, tables: Floats, separators: Axes, sep_weight: Floats, sep_tables: Floats,
+    links: Links, largest: Floats,
 ) -> tuple[float, float]:  # fmt: skip
     """Return the errors of a bound on a junction graph, in units of 2^-53: of computing it, and of moving its tables.
 
@@ -138,6 +139,9 @@ def junction_roundings(
     eight operations a part, and subtracts the parts; all of them are no larger than the tables before and after.
     ``largest (n_clusters,)`` is scratch. Cost: one read of all tables.
     """
+    axis_ptr, card, cell_ptr = clusters.ptr, clusters.card, clusters.cell
+    sep_ptr, sep_card, sep_cell = separators.ptr, separators.card, separators.cell
+    link_ptr, link_cluster = links.ptr, links.cluster
     here, moved = 0.0, 0.0
     for c in range(largest.size):
         largest[c] = _largest(tables[cell_ptr[c] : cell_ptr[c + 1]])
@@ -145,7 +149,7 @@ def junction_roundings(
         for a in range(axis_ptr[c], axis_ptr[c + 1]):
             here += weight[a] * (3.0 * card[a] + 10.0)
     for s in range(link_ptr.size - 1):
-        together = _largest(nodes[sep_cell[s] : sep_cell[s + 1]])
+        together = _largest(sep_tables[sep_cell[s] : sep_cell[s + 1]])
         here += 3.0 * (sep_ptr[s + 1] - sep_ptr[s] + 1) * together
         for a in range(sep_ptr[s], sep_ptr[s + 1]):
             here += sep_weight[a] * (3.0 * sep_card[a] + 10.0)

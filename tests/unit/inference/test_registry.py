@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,7 +57,8 @@ def test_the_old_name_of_a_warm_state_is_understood() -> None:
             def kept(self, state: object) -> object:
                 return "old"
 
-    assert Old().warm_state(None) == "old"  # type: ignore[arg-type]
+    old: Any = Old()
+    assert old.warm_state(None) == "old"
     with pytest.warns(DeprecationWarning, match="called warm_state"):
         assert bl.Enumeration().kept(None) is None
 

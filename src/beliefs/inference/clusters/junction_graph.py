@@ -9,13 +9,14 @@ variable's own separator; variables of one state are left out of clusters. Secti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from beliefs.inference.clusters.partition import MiniBuckets
 from beliefs.kernels.dual.graph import link_axes, separator_levels
+from beliefs.kernels.dual.structure import Axes, ChainSteps, Links
 from beliefs.model.layout import Layout, frozen_ints
 from beliefs.typing import Bools, Floats, Ints
 
@@ -24,19 +25,20 @@ __all__ = ["JunctionGraph"]
 
 @dataclass(frozen=True, eq=False)
 class JunctionGraph:
-    """Clusters and separators as flat arrays, read-only.
+    """Clusters and separators as flat arrays, as kernels read them.
 
     Attributes
     ----------
     order : ndarray
         All unobserved variables, first eliminated first.
-    axis_ptr, axis_var, card : ndarray
-        Cluster ``c`` has the variables ``axis_var[axis_ptr[c]:axis_ptr[c+1]]``, with their cardinalities.
+    clusters : Axes
+        Cluster ``c`` has the variables ``var[ptr[c]:ptr[c+1]]``, with their cardinalities; its table begins at
+        ``cell[c]``.
     own : ndarray (n_axes,)
         Whether the cluster takes part in its variable's weight at the start.
-    sep_ptr, sep_var, sep_card : ndarray
+    separators : Axes
         The same for separators, in the order in which they are swept.
-    link_ptr, link_cluster : ndarray
+    links : Links
         The clusters of each separator.
     home : ndarray (n_factors,)
         The cluster of each factor of several variables, else -1.
@@ -45,19 +47,10 @@ class JunctionGraph:
     """
 
     order: Ints
-    axis_ptr: Ints
-    axis_var: Ints
-    card: Ints
+    clusters: Axes
     own: Bools
-    sep_ptr: Ints
-    sep_var: Ints
-    sep_card: Ints
-    link_ptr: Ints
-    link_cluster: Ints
-    link_first: Ints
-    link_step: Ints
-    link_size: Ints
-    stride: Ints
+    separators: Axes
+    links: Links
     home: Ints
     node: Ints
 
@@ -127,102 +120,88 @@ class JunctionGraph:
         link_cluster: Ints, home: Ints, node: Ints,
     ) -> JunctionGraph:  # fmt: skip
         axis_ptr, axis_var, own = clusters
-        alone = sep_ptr[:-1][np.diff(sep_ptr) == 1]
-        arrays = [axis_ptr, axis_var, layout.card[axis_var], sep_ptr, sep_var, layout.card[sep_var], link_ptr]
-        axis_ptr, axis_var, card, sep_ptr, sep_var, sep_card, link_ptr = (frozen_ints(a, "axes") for a in arrays)
-        link_cluster = frozen_ints(link_cluster, "links")
-        room = np.concatenate([[0], np.cumsum(np.diff(axis_ptr)[link_cluster])]).astype(np.int64)
-        step, first, size = room[:-1].copy(), np.empty_like(room[:-1]), np.empty_like(room[:-1])
-        stride = np.empty(int(room[-1]), np.int64)
-        link_axes(
-            sep_ptr, sep_var, sep_card, link_ptr, link_cluster, axis_ptr, axis_var, card, step, first, size, stride
-        )
         own.setflags(write=False)
-        order = frozen_ints(sep_var[alone], "order")
-        derived = [frozen_ints(a, "links") for a in (first, step, size, stride, home, node)]
-        return cls(order, axis_ptr, axis_var, card, own, sep_ptr, sep_var, sep_card, link_ptr, link_cluster, *derived)
+        order = frozen_ints(sep_var[sep_ptr[:-1][np.diff(sep_ptr) == 1]], "order")
+        of_clusters, of_separators = _axes(layout, axis_ptr, axis_var), _axes(layout, sep_ptr, sep_var)
+        links = _links(of_clusters, of_separators, frozen_ints(link_ptr, "links"), frozen_ints(link_cluster, "links"))
+        home, node = frozen_ints(home, "links"), frozen_ints(node, "links")
+        return cls(order, of_clusters, own, of_separators, links, home, node)
 
     # -- derived --------------------------------------------------------------------------------------------------
     @property
     def n_clusters(self) -> int:
         """Number of clusters."""
-        return int(self.axis_ptr.size - 1)
+        return int(self.clusters.ptr.size - 1)
 
     @property
     def n_separators(self) -> int:
         """Number of separators."""
-        return int(self.sep_ptr.size - 1)
+        return int(self.separators.ptr.size - 1)
+
+    @property
+    def n_cells(self) -> int:
+        """Cells of all clusters."""
+        return int(self.clusters.cell[-1])
 
     @property
     def n_bytes(self) -> int:
         """Memory of all arrays, those derived included."""
-        given = sum(getattr(self, f.name).nbytes for f in fields(self))
-        derived = 3 * self.axis_var.size + self.link_cluster.size + self.node.size
-        return int(given + 8 * (derived + self.n_clusters + self.n_separators))
+        whole = (self.order, self.own, self.home, self.node, *self.clusters, *self.separators, *self.links)
+        derived = 3 * self.clusters.var.size + self.links.cluster.size + self.node.size
+        return int(sum(array.nbytes for array in whole) + 8 * derived)
 
     @cached_property
-    def cell_ptr(self) -> Ints:
-        """Offsets of the clusters' tables, (n_clusters+1,)."""
-        return _table_ptr(self.axis_ptr, self.card)
-
-    @cached_property
-    def sep_cell(self) -> Ints:
-        """Offsets of the separators' tables, (n_separators+1,)."""
-        return _table_ptr(self.sep_ptr, self.sep_card)
-
-    @cached_property
-    def axis_cluster(self) -> Ints:
-        """The cluster of each axis, (n_axes,)."""
-        return frozen_ints(np.repeat(np.arange(self.n_clusters), np.diff(self.axis_ptr)), "axes")
-
-    @cached_property
-    def chains(self) -> tuple[Ints, Ints, Ints]:
+    def steps(self) -> ChainSteps:
         """Where the cells over each axis and its later ones begin, laid side by side; and the axes of each variable."""
-        after, end = self.card.copy(), self.axis_ptr[self.axis_cluster + 1]
-        for further in range(1, int(np.diff(self.axis_ptr).max(initial=1))):
+        ptr, var, card, _ = self.clusters
+        cluster = np.repeat(np.arange(self.n_clusters), np.diff(ptr))
+        after, end = card.copy(), ptr[cluster + 1]
+        for further in range(1, int(np.diff(ptr).max(initial=1))):
             axes = np.flatnonzero(np.arange(after.size) + further < end)
-            after[axes] *= self.card[axes + further]
-        level = np.concatenate([[0], np.cumsum(after)])
-        n_vars = self.node.size
-        var_ptr = np.concatenate([[0], np.cumsum(np.bincount(self.axis_var, minlength=n_vars))])
-        axes = np.argsort(self.axis_var, kind="stable")
-        return frozen_ints(level, "levels"), frozen_ints(var_ptr, "variables"), frozen_ints(axes, "axes")
+            after[axes] *= card[axes + further]
+        begin = np.concatenate([[0], np.cumsum(after)])
+        var_ptr = np.concatenate([[0], np.cumsum(np.bincount(var, minlength=self.node.size))])
+        var_axes = np.argsort(var, kind="stable")
+        return ChainSteps(*(frozen_ints(array, "steps") for array in (begin, cluster, var_ptr, var_axes)))
 
     @cached_property
     def link_width(self) -> Ints:
         """Cells of each link's separator, (n_links,)."""
-        return np.repeat(np.diff(self.sep_cell), np.diff(self.link_ptr))
+        return np.repeat(np.diff(self.separators.cell), np.diff(self.links.ptr))
 
-    def apart(self, tau: Floats) -> Bools:
+    def coupled(self, tau: Floats) -> Bools:
         """Return which links cannot be pooled: other axes follow the first common one, and not all are maximised."""
-        hot = np.concatenate([[0], np.cumsum(tau[self.axis_var] > 0)])
-        summed = hot[self.axis_ptr[self.link_cluster + 1]] > hot[self.link_first]
-        apart: Bools = (self.link_size != self.link_width) & summed
-        return apart
+        hot = np.concatenate([[0], np.cumsum(tau[self.clusters.var] > 0)])
+        summed = hot[self.clusters.ptr[self.links.cluster + 1]] > hot[self.links.first]
+        coupled: Bools = (self.links.size != self.link_width) & summed
+        return coupled
 
     def levels(self, *, backward: bool) -> tuple[Ints, Ints]:
         """Return the separators level by level, those of one level independent, and where each level begins."""
         order = np.arange(self.n_separators)[:: -1 if backward else 1].copy()
         level = np.empty(self.n_separators, np.int64)
         n_levels = separator_levels(
-            order, self.link_ptr, self.link_cluster, np.full(self.n_clusters, -1, np.int64), level
+            order, self.links.ptr, self.links.cluster, np.full(self.n_clusters, -1, np.int64), level
         )
         sizes = np.bincount(level, minlength=n_levels)
         return np.argsort(level, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
 
-    def ahead(self, *, backward: bool) -> Bools:
-        """Return which links lead to a cluster that a sweep will meet again."""
-        owner = np.repeat(np.arange(self.n_separators), np.diff(self.link_ptr))
+    def revisited(self, *, backward: bool) -> Bools:
+        """Return which links lead to a cluster that a sweep will meet again, read-only."""
+        owner = np.repeat(np.arange(self.n_separators), np.diff(self.links.ptr))
         turn = -owner if backward else owner
         latest = np.full(self.n_clusters, -self.n_separators)
-        np.maximum.at(latest, self.link_cluster, turn)
-        met: Bools = latest[self.link_cluster] > turn
-        return met
+        np.maximum.at(latest, self.links.cluster, turn)
+        again: Bools = latest[self.links.cluster] > turn
+        again.setflags(write=False)
+        return again
 
     def equals(self, other: JunctionGraph) -> bool:
         """Whether clusters, separators and links are the same."""
-        names = ("axis_ptr", "axis_var", "sep_ptr", "sep_var", "link_ptr", "link_cluster")
-        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in names)
+        mine, theirs = (
+            (*g.clusters[:2], *g.separators[:2], g.links.ptr, g.links.cluster) for g in (self, other)
+        )  # fmt: skip
+        return all(np.array_equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
 def positions(layout: Layout, order: Ints) -> Ints:
@@ -232,7 +211,20 @@ def positions(layout: Layout, order: Ints) -> Ints:
     return position
 
 
-def _table_ptr(ptr: Ints, card: Ints) -> Ints:
+def _axes(layout: Layout, ptr: Ints, var: Ints) -> Axes:
+    """Return tables over the given variables, with their cardinalities and offsets."""
+    card = layout.card[var]
     padded = np.concatenate([card, [1]])
     sizes = np.where(np.diff(ptr) > 0, np.multiply.reduceat(padded, ptr[:-1]) if ptr.size > 1 else 1, 1)
-    return frozen_ints(np.concatenate([[0], np.cumsum(sizes)]), "tables")
+    cell = np.concatenate([[0], np.cumsum(sizes)])
+    return Axes(*(frozen_ints(array, "axes") for array in (ptr, var, card, cell)))
+
+
+def _links(clusters: Axes, separators: Axes, ptr: Ints, cluster: Ints) -> Links:
+    """Return the links with the first common axis, the cells from there on, and the strides of each."""
+    room = np.concatenate([[0], np.cumsum(np.diff(clusters.ptr)[cluster])]).astype(np.int64)
+    step, first, size = room[:-1].copy(), np.empty_like(room[:-1]), np.empty_like(room[:-1])
+    stride = np.empty(int(room[-1]), np.int64)
+    link_axes(clusters, separators, ptr, cluster, first, size, step, stride)
+    first, size, step = (frozen_ints(array, "links") for array in (first, size, step))
+    return Links(ptr, cluster, first, size, step, stride)

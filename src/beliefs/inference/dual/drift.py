@@ -76,21 +76,22 @@ class Drift:
     def _measure(self) -> None:
         split, g, before = self._split, self._split.graph, self._sweep
         split.absorb()
+        state = split.state
         here, self._sweep = junction_roundings(
-            g.axis_ptr, g.card, g.cell_ptr, split.weight, split.tables, g.sep_ptr, g.sep_card, g.sep_cell,
-            split.sep_weight, split.nodes, g.link_ptr, g.link_cluster, np.empty(g.n_clusters),
+            g.clusters, state.weight, split.tables, g.separators, state.sep_weight, state.sep_tables, g.links,
+            np.empty(g.n_clusters),
         )  # fmt: skip
         self._here = float(here) * (1.0 + pairwise(g.n_clusters + g.n_separators) / 3.0) + abs(split.constant)
         self.moved += self._since * max(before, self._sweep)
         self._since = 0
-        self._unbalanced = self._weights_apart()
+        self._unbalanced = self._imbalance()
 
-    def _weights_apart(self) -> float:
+    def _imbalance(self) -> float:
         """Return what temperatures that the weights miss may cost."""
-        split, g = self._split, self._split.graph
-        n = split.tau.size
-        sums = np.bincount(g.axis_var, split.weight, n) + np.bincount(g.sep_var, split.sep_weight, n)
-        terms = np.bincount(g.axis_var, minlength=n) + np.bincount(g.sep_var, minlength=n)
-        apart = np.abs(sums - split.tau) / UNIT + terms * sums
+        split, g, state = self._split, self._split.graph, self._split.state
+        n, axis_var, sep_var = split.tau.size, g.clusters.var, g.separators.var
+        sums = np.bincount(axis_var, state.weight, n) + np.bincount(sep_var, state.sep_weight, n)
+        terms = np.bincount(axis_var, minlength=n) + np.bincount(sep_var, minlength=n)
+        missed = np.abs(sums - split.tau) / UNIT + terms * sums
         hidden = g.node >= 0
-        return float(apart[hidden] @ np.log(split.model.layout.card[hidden]))
+        return float(missed[hidden] @ np.log(split.model.layout.card[hidden]))

@@ -186,12 +186,12 @@ class GDD(Method):
             state.bound = min(before, state.joint.step())
             self._certify(state, split.drift.rebuilt())
         else:
-            drop = split.sweep(self.local_steps, self.weights, state.problem.threads)
+            decrease = split.sweep(self.local_steps, self.weights, state.problem.threads)
             if state.n_steps % _REFRESH == 0 or split.drift.due:
                 state.bound = split.value()
                 self._certify(state, split.drift.fresh())
             else:
-                state.bound = min(before, before - drop)
+                state.bound = min(before, before - decrease)
                 self._certify(state, split.drift.running())
         self._offer(state)
         state.recent.append((before - state.bound) / max(1.0, abs(state.bound)))
@@ -301,7 +301,7 @@ class GDD(Method):
         """Offer the variables' own maximisers and, now and then on large models, states chosen one given the others."""
         if state.incumbent is not None:
             state.incumbent.offer(state.split.rounded())
-            small = int(state.split.graph.cell_ptr[-1]) <= _DECODE_CELLS
+            small = int(state.split.graph.n_cells) <= _DECODE_CELLS
             if small or state.n_steps & (state.n_steps - 1) == 0:
                 state.incumbent.offer(state.split.decoded())
 
@@ -329,7 +329,5 @@ def _few_later_factors(problem: Problem) -> Ints:
     stage[problem.query] = 1
     stage[layout.observed | (np.diff(layout.var_ptr) == 0)] = -1
     order = np.empty(layout.n_vars, np.int64)
-    n = fewest_factors_order(
-        layout.scope_ptr, layout.scope_vars, layout.var_ptr, layout.var_edges, layout.edge_factor, stage, order
-    )
+    n = fewest_factors_order(layout.scopes, layout.adjacency, stage, order)
     return order[:n].copy()

@@ -23,57 +23,55 @@ _LEAST_SHARE = 1e-6  # of a weight at the start: none is so small that it cannot
 
 
 class JointDescent:
-    """A minimisation of the bound in all shifts and, if ``moving``, all weights; the tables hold its iterate."""
+    """A minimisation of the bound in all shifts and, if it ``moves_weights``, those; the tables hold its iterate."""
 
-    def __init__(self, split: SplitTables, floor: float, moving: bool) -> None:
-        g, tau = split.graph, split.tau
-        self.split, self.moving = split, moving
-        self._loaded = split.tables.copy(), split.nodes.copy()
+    def __init__(self, split: SplitTables, floor: float, moves_weights: bool) -> None:
+        g, tau, state = split.graph, split.tau, split.state
+        self.split, self.moves_weights = split, moves_weights
+        self._loaded = split.tables.copy(), state.sep_tables.copy()
         self._n_shifts = int(g.link_width.sum())
-        self._variable = np.concatenate([g.axis_var, g.sep_var])
+        self._variable = np.concatenate([g.clusters.var, g.separators.var])
         least = least_weights(g, tau, floor)
         n_terms = np.bincount(self._variable, minlength=tau.size)
         self._least, self._room = least[self._variable], (tau - n_terms * least)[self._variable]
-        weight = np.concatenate([split.weight, split.sep_weight])
+        weight = np.concatenate([state.weight, state.sep_weight])
         part = (weight - self._least) / np.where(self._room > 0, self._room, 1.0)
-        logits = np.log(np.maximum(part, _LEAST_SHARE)) if moving else np.zeros(0)
+        logits = np.log(np.maximum(part, _LEAST_SHARE)) if moves_weights else np.zeros(0)
         self.search = QuasiNewton(self.value_and_gradient, np.concatenate([np.zeros(self._n_shifts), logits]))
 
     def step(self) -> float:
         """Take one quasi-Newton step; return the bound."""
         self.search.step()
-        self.split.marks[:] = self.split.nodes
+        self.split.state.scores[:] = self.split.state.sep_tables
         return self.search.value
 
     def value_and_gradient(self, x: Floats) -> tuple[float, Floats]:
         """Set tables and weights to those of ``x``; return the bound and its gradient."""
         split, g = self.split, self.split.graph
-        where = (
-            g.axis_ptr, g.card, g.cell_ptr, g.sep_cell, g.link_ptr, g.link_cluster, g.link_step, split.stride,
-            split.scratch.index,
-        )  # fmt: skip
-        split.tables[:], split.nodes[:] = self._loaded
-        add_shifts(*where, x[: self._n_shifts].copy(), split.tables, split.nodes)
-        parts = self._shares(x[self._n_shifts :]) if self.moving else np.zeros(0)
+        index, sep_tables = split.work.cell_map, split.state.sep_tables
+        split.tables[:], sep_tables[:] = self._loaded
+        moved = x[: self._n_shifts].copy()
+        add_shifts(g.clusters, g.separators, g.links, index, moved, split.tables, sep_tables)
+        parts = self._shares(x[self._n_shifts :]) if self.moves_weights else np.zeros(0)
         value = split.value()
-        beliefs, entropies, sep_beliefs, sep_entropies, _ = split.gradients()
+        found = split.gradients()
         gradient = np.zeros(x.size)
         shifts = np.empty(self._n_shifts)
-        shift_gradients(*where, beliefs, sep_beliefs, shifts)
+        shift_gradients(g.clusters, g.separators, g.links, index, found.beliefs, found.sep_beliefs, shifts)
         gradient[: self._n_shifts] = shifts
-        if self.moving:
-            slope = self._room * np.concatenate([entropies, sep_entropies])
+        if self.moves_weights:
+            slope = self._room * np.concatenate([found.entropies, found.sep_entropies])
             mean = np.bincount(self._variable, parts * slope, split.tau.size)
             gradient[self._n_shifts :] = parts * (slope - mean[self._variable])
         return value, gradient
 
     def _shares(self, logits: Floats) -> Floats:
         """Set the weights to the softmax of the logits, variable by variable; return the shares."""
-        n, split = self.split.tau.size, self.split
+        n, state = self.split.tau.size, self.split.state
         top = np.full(n, -np.inf)
         np.maximum.at(top, self._variable, logits)
         parts: Floats = np.exp(logits - top[self._variable])
         parts /= np.bincount(self._variable, parts, n)[self._variable]
         weight = self._least + self._room * parts
-        split.weight[:], split.sep_weight[:] = weight[: split.weight.size], weight[split.weight.size :]
+        state.weight[:], state.sep_weight[:] = weight[: state.weight.size], weight[state.weight.size :]
         return parts

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,12 +24,13 @@ from beliefs.inference.parallel import in_chunks, parallel_chunks
 from beliefs.kernels.dual.beliefs import cluster_chains, consensus_beliefs, decode_chains
 from beliefs.kernels.dual.blocks import update_separators
 from beliefs.kernels.dual.graph import load_tables, prune_states
-from beliefs.kernels.dual.terms import best_states, cluster_gradients, factor_marginals, term_values
+from beliefs.kernels.dual.structure import BlockOptions, Chain, Decomposition, Workspace
+from beliefs.kernels.dual.terms import best_states, factor_marginals, term_gradients, term_values
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["Scratch", "SplitTables", "Start", "answer_bytes", "bucket_bytes", "split_bytes"]
+__all__ = ["SplitTables", "Start", "answer_bytes", "bucket_bytes", "split_bytes"]
 
 _WORTH_THREADS = 20_000  # cells of a level: a smaller one is over before a second thread has begun
 _CHUNKS = 16
@@ -44,14 +45,32 @@ class Start:
     graph: JunctionGraph
     tau: Floats
     tables: Floats
-    nodes: Floats
+    sep_tables: Floats
     weight: Floats
     sep_weight: Floats
-    metric: Floats
+    step_scale: Floats
     rate: Floats
     n_sweeps: int
     recent: tuple[float, ...]
     moved: float
+
+
+class Gradients(NamedTuple):
+    """Gradients of the bound: beliefs in tables, conditional entropies in weights."""
+
+    beliefs: Floats
+    entropies: Floats
+    sep_beliefs: Floats
+    sep_entropies: Floats
+    mu_var: Floats  # weights times beliefs, added up for each variable
+
+
+class SweepPlan(NamedTuple):
+    """One direction of a sweep."""
+
+    order: Ints  # the separators in turn
+    ends: Ints  # of levels to do side by side; none: one after the other
+    revisited: Bools  # (n_links,) whether the sweep meets the cluster again
 
 
 def split_bytes(graph: JunctionGraph, *, pairs: bool, joint: bool) -> float:
@@ -59,22 +78,23 @@ def split_bytes(graph: JunctionGraph, *, pairs: bool, joint: bool) -> float:
 
     ``pairs`` adds shifts and records of :class:`PairTables`, ``joint`` the memory of a quasi-Newton method.
     """
-    cells, widest = float(graph.cell_ptr[-1]), float(np.diff(graph.cell_ptr).max(initial=1))
-    links, axes, seps = graph.link_cluster.size, graph.axis_var.size, graph.sep_var.size
-    shifts = float((np.diff(graph.sep_cell) * np.diff(graph.link_ptr)).sum())
-    numbers = cells + 2.0 * float(graph.sep_cell[-1]) + graph.stride.size + axes + 1.4 * links + 6.0 * seps
+    clusters, separators, links = graph.clusters, graph.separators, graph.links
+    cells, widest = float(graph.n_cells), float(np.diff(clusters.cell).max(initial=1))
+    n_links, axes, seps = links.cluster.size, clusters.var.size, separators.var.size
+    shifts = float((np.diff(separators.cell) * np.diff(links.ptr)).sum())
+    numbers = cells + 2.0 * float(separators.cell[-1]) + axes + 1.4 * n_links + 6.0 * seps
     numbers += 3.0 * graph.n_clusters + 6.0 * graph.n_separators + 12.0 * widest
-    numbers += shifts + 8.0 * links if pairs else 0.0
+    numbers += shifts + 8.0 * n_links if pairs else 0.0
     numbers += 2.0 * cells + 30.0 * (shifts + axes + seps) if joint else 0.0
     return 8.0 * numbers
 
 
 def answer_bytes(graph: JunctionGraph, layout: Layout, *, marginals: bool) -> float:
     """Predict the memory of the answer: marginals and the steps they are read off, and what a warm start keeps."""
-    kept = 1.2 * float(graph.cell_ptr[-1]) + graph.axis_var.size + graph.link_cluster.size
+    kept = 1.2 * float(graph.n_cells) + graph.clusters.var.size + graph.links.cluster.size
     if not marginals:
         return 8.0 * kept
-    steps = float(graph.chains[0][-1])
+    steps = float(graph.steps.begin[-1])
     return 8.0 * (float(layout.table_ptr[-1]) + max(kept, steps) + 3.0 * layout.n_states)
 
 
@@ -89,210 +109,188 @@ def bucket_bytes(buckets: MiniBuckets) -> float:
     return 8.8 * buckets.n_cells * (1.0 + max(1.2, min(steps, 2.0)) + 2.0 / states)
 
 
-class Scratch:
-    """Memory of one thread's block updates, allocated once."""
-
-    def __init__(self, graph: JunctionGraph) -> None:
-        width = np.diff(graph.sep_cell)
-        n_links, n_axes = np.diff(graph.link_ptr), np.diff(graph.sep_ptr)
-        largest = int(max(np.diff(graph.cell_ptr).max(initial=1), width.max(initial=1)))
-        reduced = np.bincount(np.repeat(np.arange(width.size), n_links), graph.link_size, width.size)
-        rows, heads = int((n_links * width).max(initial=1)), int(((n_links + 1) * n_axes).max(initial=1))
-        widest = int(np.diff(graph.axis_ptr).max(initial=1))
-        room, wide = int(max(reduced.max(initial=1), largest)), int(width.max(initial=1))
-        self.index = np.empty(room, np.int64)
-        self.axes, self.strides = np.empty(heads, np.int64), np.empty(widest, np.int64)
-        self.h = np.empty(room)
-        self.z, self.p, self.total = np.empty(2 * largest + 1), np.empty(2 * largest + 1), np.empty(largest)
-        self.belief, self.pooled = np.empty(2 * wide), np.empty(wide)
-        self.trial_pooled, self.push = np.empty(wide), np.empty(wide)
-        self.rows = [np.empty(rows) for _ in range(5)]
-        self.heads = [np.empty(heads + widest) for _ in range(3)]
-
-    @property
-    def arrays(self) -> tuple[Any, ...]:
-        """The arrays in the order in which the kernel takes them."""
-        return (
-            self.index, self.axes, self.h, self.z, self.p, self.total, self.belief, self.pooled, self.trial_pooled,
-            self.push, *self.rows, *self.heads,
-        )  # fmt: skip
+def workspace(graph: JunctionGraph) -> Workspace:
+    """Return memory for one thread's block updates."""
+    width, n_links, n_axes = np.diff(graph.separators.cell), np.diff(graph.links.ptr), np.diff(graph.separators.ptr)
+    largest = int(max(np.diff(graph.clusters.cell).max(initial=1), width.max(initial=1)))
+    reduced = np.bincount(np.repeat(np.arange(width.size), n_links), graph.links.size, width.size)
+    rows, heads = int((n_links * width).max(initial=1)), int(((n_links + 1) * n_axes).max(initial=1))
+    deepest = int(np.diff(graph.clusters.ptr).max(initial=1))
+    room, wide = int(max(reduced.max(initial=1), largest)), int(width.max(initial=1))
+    return Workspace(
+        cell_map=np.empty(room, np.int64), axes=np.empty(heads, np.int64), h=np.empty(room),
+        chain=Chain(np.empty(2 * largest + 1), np.empty(2 * largest + 1), np.empty(largest)),
+        belief=np.empty(2 * wide), pooled=np.empty(wide), trial_pooled=np.empty(wide), separator_term=np.empty(wide),
+        shift=np.empty(rows), trial=np.empty(rows), direction=np.empty(rows), mu=np.empty(rows), fresh=np.empty(rows),
+        entropy=np.empty(heads + deepest), held=np.empty(heads + deepest), proposed=np.empty(heads + deepest),
+    )  # fmt: skip
 
 
 class SplitTables:
-    """Cluster and separator tables with their weights, and the block updates on them."""
+    """Cluster and separator tables with their weights (``state``), and the block updates on them."""
 
     def __init__(
         self, model: FactorGraph, graph: JunctionGraph, tau: Floats, floor: float, spread: float | None = None
     ) -> None:
         self.model, self.graph, self.tau = model, graph, tau
-        self.stride = graph.stride.copy()  # writeable, as the kernels' own strides are
-        n_cells = int(graph.cell_ptr[-1])
-        self.table_room = np.zeros(n_cells + _SPARE)  # some kernels read four cells at a time
-        self.tables = self.table_room[:n_cells]
-        self.nodes = np.zeros(int(graph.sep_cell[-1]))
-        self.scratch = Scratch(graph)
+        self.work = workspace(graph)
+        self.coupled, self.small = graph.coupled(tau), 0.1 * tau[graph.separators.var]
         least = least_weights(graph, tau, floor)
-        self.weight, self.sep_weight = initial_weights(graph, tau, least, spread)
-        self.least, self.apart = least[graph.sep_var], graph.apart(tau)
-        self.small = 0.1 * tau[graph.sep_var]
-        self.small.setflags(write=False)
-        self.least.setflags(write=False)
-        self.apart.setflags(write=False)
-        self.pool_weight, self.matched = np.zeros(self.sep_weight.size), np.zeros(self.sep_weight.size)
-        several = np.repeat(np.diff(graph.sep_ptr) > 1, np.diff(graph.link_ptr))
-        self.metric = np.where(several, 0.5, np.maximum(0.5 * self.weight[graph.link_first], 1e-3))
-        self.rate, self.drop = np.ones(graph.n_separators), np.zeros(graph.n_separators)
-        self.values = np.empty(graph.n_clusters), np.empty(graph.n_separators)
-        self.constant = self._load(self.tables, self.nodes)
-        self._spare: SimpleQueue[Scratch] = SimpleQueue()
-        self._spare.put(self.scratch)
-        self._orders: dict[bool, tuple[Ints, Ints, Bools]] = {}
+        self.least = least[graph.separators.var]
+        for array in (self.coupled, self.small, self.least):
+            array.setflags(write=False)
+        room = np.zeros(graph.n_cells + _SPARE)  # some kernels read four cells at a time
+        self.tables, sep_tables = room[: graph.n_cells], np.zeros(int(graph.separators.cell[-1]))
+        self.constant = self._load(self.tables, sep_tables)
+        weight, sep_weight = initial_weights(graph, tau, least, spread)
+        several = np.repeat(np.diff(graph.separators.ptr) > 1, np.diff(graph.links.ptr))
+        self.state = Decomposition(
+            room, weight, sep_tables, sep_weight, np.zeros(sep_weight.size), np.zeros(sep_weight.size),
+            step_scale=np.where(several, 0.5, np.maximum(0.5 * weight[graph.links.first], 1e-3)),
+            rate=np.ones(graph.n_separators), decrease=np.zeros(graph.n_separators), scores=sep_tables.copy(),
+        )  # fmt: skip
+        self.values, self.sep_values = np.empty(graph.n_clusters), np.empty(graph.n_separators)
+        self._spare: SimpleQueue[Workspace] = SimpleQueue()
+        self._spare.put(self.work)
+        self._plans: dict[bool, SweepPlan] = {}  # backward or not
         self.n_sweeps = 0
-        self.marks = self.nodes.copy()
         self.drift = Drift(self)
 
     def absorb(self) -> None:
         """Bring the tables up to date: here they always are."""
 
-    def _load(self, tables: Floats, nodes: Floats) -> float:
+    def _load(self, tables: Floats, sep_tables: Floats) -> float:
         """Lay the model's potentials out and remove states that cannot be; return the constant factors."""
-        lay, g, work = self.model.layout, self.graph, self.scratch
+        model, g, index = self.model, self.graph, self.work.cell_map
+        strides = np.empty(int(np.diff(g.clusters.ptr).max(initial=1)), np.int64)
         constant = float(load_tables(
-            lay.scope_ptr, lay.scope_vars, lay.card, lay.cell_ptr, self.model.theta, g.home, g.node, g.axis_ptr,
-            g.axis_var, g.card, g.cell_ptr, g.sep_cell, work.index, work.strides, tables, nodes,
+            model.layout.scopes, model.theta, g.home, g.node, g.clusters, g.separators, index, strides, tables,
+            sep_tables,
         ))  # fmt: skip
         possible = constant > -np.inf
-        if possible and (self.model.theta == -np.inf).any():
-            wide = int(np.diff(g.sep_cell).max(initial=1))
-            possible = prune_states(
-                g.axis_ptr, g.card, g.cell_ptr, g.sep_cell, g.link_ptr, g.link_cluster, g.link_step, self.stride,
-                work.index, np.empty(wide, np.bool_), np.empty(wide, np.bool_), tables, nodes,
-            )  # fmt: skip
+        if possible and (model.theta == -np.inf).any():
+            flags = np.empty((2, int(np.diff(g.separators.cell).max(initial=1))), np.bool_)
+            possible = prune_states(g.clusters, g.separators, g.links, index, flags, tables, sep_tables)
         if not possible:
-            raise zero_probability(self.model)
+            raise zero_probability(model)
         return constant
 
     # -- warm starts ------------------------------------------------------------------------------------------------
     def kept(self, recent: tuple[float, ...]) -> Start:
         """Return the shifts of all tables (``-inf`` at zeros), and the weights."""
-        tables, nodes = np.zeros(self.tables.size), np.zeros(self.nodes.size)
-        self._load(tables, nodes)
-        for now, loaded in ((self.tables, tables), (self.nodes, nodes)):
+        state = self.state
+        tables, sep_tables = np.zeros(self.tables.size), np.zeros(state.sep_tables.size)
+        self._load(tables, sep_tables)
+        for now, loaded in ((self.tables, tables), (state.sep_tables, sep_tables)):
             np.subtract(now, loaded, out=loaded, where=loaded > -np.inf)
         return Start(
-            self.graph, self.tau, tables, nodes, self.weight.copy(), self.sep_weight.copy(), self.metric.copy(),
-            self.rate.copy(), self.n_sweeps, recent, self.drift.moved,
+            self.graph, self.tau, tables, sep_tables, state.weight.copy(), state.sep_weight.copy(),
+            state.step_scale.copy(), state.rate.copy(), self.n_sweeps, recent, self.drift.moved,
         )  # fmt: skip
 
     def resume(self, warm: Start) -> bool:
         """Go on from earlier shifts and weights; return whether they fit this graph and its zeros."""
+        state = self.state
         same = warm.graph is self.graph or warm.graph.equals(self.graph)
         if not (same and np.array_equal(warm.tau, self.tau)):
             return False
-        for now, before in ((self.tables, warm.tables), (self.nodes, warm.nodes)):
-            if not np.array_equal(now == -np.inf, before == -np.inf):
-                return False
-        for now, before in ((self.tables, warm.tables), (self.nodes, warm.nodes)):
+        tables = (self.tables, warm.tables), (state.sep_tables, warm.sep_tables)
+        if not all(np.array_equal(now == -np.inf, before == -np.inf) for now, before in tables):
+            return False
+        for now, before in tables:
             now += np.where(before == -np.inf, 0.0, before)
-        self.weight[:], self.sep_weight[:] = warm.weight, warm.sep_weight
-        self.metric[:], self.rate[:], self.n_sweeps = warm.metric, warm.rate, warm.n_sweeps
+        state.weight[:], state.sep_weight[:] = warm.weight, warm.sep_weight
+        state.step_scale[:], state.rate[:], self.n_sweeps = warm.step_scale, warm.rate, warm.n_sweeps
         self.drift.moved += warm.moved
         return True
 
+    # -- decoding ---------------------------------------------------------------------------------------------------
     def rounded(self) -> Ints:
         """Return the maximiser of each variable's pooled table at its last update; ties go to the first."""
         states = np.maximum(self.model.evidence_states, 0)
-        best_states(self.graph.node, self.graph.sep_cell, self.marks, states)
+        best_states(self.graph.node, self.graph.separators.cell, self.state.scores, states)
+        return states
+
+    def decoded(self) -> Ints:
+        """Return a joint state, variable after variable from the last eliminated to the first, each given those."""
+        g = self.graph
+        states = np.maximum(self.model.evidence_states, 0)
+        decode_chains(
+            g.order, g.clusters, g.steps, g.node, g.separators, self._chains(in_logs=True), self.state.sep_tables,
+            np.empty(int(self.model.layout.card.max(initial=1))), states,
+        )  # fmt: skip
         return states
 
     # -- the bound --------------------------------------------------------------------------------------------------
     def value(self) -> float:
         """Return the bound at the present iterate."""
-        g, work = self.graph, self.scratch
-        scratch = (work.z, work.p, work.total)
-        term_values(g.axis_ptr, g.card, g.cell_ptr, self.weight, self.tables, *scratch, self.values[0])
-        return self.constant + float(self.values[0].sum()) + self.separator_values()
+        term_values(self.graph.clusters, self.state.weight, self.tables, self.work.chain, self.values)
+        return self.constant + float(self.values.sum()) + self.separator_values()
 
     def separator_values(self) -> float:
         """Return the separators' terms of the bound."""
-        g, work = self.graph, self.scratch
-        scratch = (work.z, work.p, work.total)
-        term_values(g.sep_ptr, g.sep_card, g.sep_cell, self.sep_weight, self.nodes, *scratch, self.values[1])
-        return float(self.values[1].sum())
+        state = self.state
+        term_values(self.graph.separators, state.sep_weight, state.sep_tables, self.work.chain, self.sep_values)
+        return float(self.sep_values.sum())
 
-    def gradients(self, *, of_clusters: bool = True) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    def gradients(self, *, of_clusters: bool = True) -> Gradients:
         """Return beliefs and entropies of clusters, of separators, and weights times beliefs for each variable."""
-        g, work, lay = self.graph, self.scratch, self.model.layout
-        scratch = (work.z, work.p, work.total)
-        beliefs, entropies = np.empty_like(self.tables), np.empty_like(self.weight)
-        of_seps, sep_entropies = np.empty_like(self.nodes), np.empty_like(self.sep_weight)
-        mu_var = np.zeros(lay.n_states)
-        if of_clusters:
-            cluster_gradients(
-                g.axis_ptr, g.axis_var, g.card, g.cell_ptr, self.weight, lay.state_ptr, self.tables, *scratch,
-                beliefs, entropies, mu_var,
-            )  # fmt: skip
-        cluster_gradients(
-            g.sep_ptr, g.sep_var, g.sep_card, g.sep_cell, self.sep_weight, lay.state_ptr, self.nodes, *scratch,
-            of_seps, sep_entropies, mu_var,
+        g, state, chain, state_ptr = self.graph, self.state, self.work.chain, self.model.layout.state_ptr
+        found = Gradients(
+            np.empty_like(self.tables), np.empty_like(state.weight), np.empty_like(state.sep_tables),
+            np.empty_like(state.sep_weight), np.zeros(self.model.layout.n_states),
         )  # fmt: skip
-        return beliefs, entropies, of_seps, sep_entropies, mu_var
+        if of_clusters:
+            term_gradients(
+                g.clusters, state.weight, self.tables, state_ptr, chain, found.beliefs, found.entropies, found.mu_var
+            )
+        term_gradients(
+            g.separators, state.sep_weight, state.sep_tables, state_ptr, chain, found.sep_beliefs, found.sep_entropies,
+            found.mu_var,
+        )  # fmt: skip
+        return found
 
     def marginals(self) -> tuple[Floats, Floats]:
         """Return the beliefs of variables and of factors, normalised; observed variables have zeros."""
-        lay, g, work = self.model.layout, self.graph, self.scratch
-        mu_var = self.gradients(of_clusters=False)[4]
-        level, var_ptr, var_axes = g.chains
+        lay, g = self.model.layout, self.graph
+        mu_var = self.gradients(of_clusters=False).mu_var
         chains = self._chains(in_logs=False)
-        consensus_beliefs(
-            g.order, g.axis_ptr, g.axis_cluster, g.card, self.weight, var_ptr, var_axes, level, lay.state_ptr,
-            np.empty(int(lay.card.max(initial=1))), chains, mu_var,
-        )  # fmt: skip
+        own = np.empty(int(lay.card.max(initial=1)))
+        consensus_beliefs(g.order, g.clusters, g.steps, self.state.weight, lay.state_ptr, own, chains, mu_var)
         mu_factor = np.empty(int(lay.table_ptr[-1]))
-        begin = np.append(level[:-1], 0)[g.axis_ptr[:-1]]
+        begin = np.append(g.steps.begin[:-1], 0)[g.clusters.ptr[:-1]]
+        strides = np.empty(int(np.diff(g.clusters.ptr).max(initial=1)), np.int64)
         factor_marginals(
-            lay.scope_ptr, lay.scope_vars, lay.card, lay.table_ptr, g.home, lay.state_ptr, g.axis_ptr, g.axis_var,
-            g.card, begin, chains, mu_var, work.index, work.strides, mu_factor,
-        )  # fmt: skip
+            lay.scopes, lay.table_ptr, g.home, g.clusters, begin, chains, mu_var, self.work.cell_map, strides, mu_factor
+        )
         return mu_var, mu_factor
-
-    def decoded(self) -> Ints:
-        """Return a joint state, variable after variable from the last eliminated to the first, each given those."""
-        g = self.graph
-        level, var_ptr, var_axes = g.chains
-        states = np.maximum(self.model.evidence_states, 0)
-        decode_chains(
-            g.order, g.axis_ptr, g.axis_var, g.axis_cluster, g.card, var_ptr, var_axes, level, g.node, g.sep_cell,
-            self._chains(in_logs=True), self.nodes, np.empty(int(self.model.layout.card.max(initial=1))), states,
-        )  # fmt: skip
-        return states
 
     def _chains(self, *, in_logs: bool) -> Floats:
         """Return the steps of all clusters' power sums: conditionals, or in logs the tables they come from."""
-        g, work = self.graph, self.scratch
-        chains = np.empty(int(g.chains[0][-1]))
-        scratch = (work.z, work.p, work.total)
-        cluster_chains(g.axis_ptr, g.card, g.cell_ptr, self.weight, self.tables, *scratch, g.chains[0], in_logs, chains)
+        begin = self.graph.steps.begin
+        chains = np.empty(int(begin[-1]))
+        cluster_chains(
+            self.graph.clusters, self.state.weight, self.tables, self.work.chain, begin, in_logs, chains
+        )  # fmt: skip
         return chains
 
     # -- block updates ----------------------------------------------------------------------------------------------
-    def update(self, order: Ints, ahead: Bools, begin: int, end: int, local_steps: int, moving: bool) -> int:
+    def options(self, revisited: Bools, local_steps: int, moves_weights: bool) -> BlockOptions:
+        """Return what updates are to do, as kernels take it."""
+        return BlockOptions(self.coupled, revisited, self.least, self.small, local_steps, moves_weights)
+
+    def update(self, order: Ints, begin: int, end: int, options: BlockOptions) -> int:
         """Update the separators ``order[begin:end]`` in turn."""
         g = self.graph
         try:
             work = self._spare.get_nowait()
         except Empty:
-            work = Scratch(g)
-        update_separators(
-            order, begin, end, g.axis_ptr, g.card, g.cell_ptr, g.sep_ptr, g.sep_card, g.sep_cell, g.link_ptr,
-            g.link_cluster, g.link_first, g.link_step, g.link_size, self.apart, ahead, self.stride, self.least,
-            self.small, local_steps, moving, self.tables, self.weight, self.nodes, self.sep_weight, self.pool_weight,
-            self.matched, self.metric, self.rate, self.drop, self.marks, *work.arrays,
-        )  # fmt: skip
+            work = workspace(g)
+        update_separators(order, begin, end, g.clusters, g.separators, g.links, options, self.state, work)
         self._spare.put(work)
         return 0
 
-    def sweep(self, local_steps: int, moving: bool, threads: int) -> float:
+    def sweep(self, local_steps: int, moves_weights: bool, threads: int) -> float:
         """Update every separator once, along the order and then, the next time, against it; return the decrease.
 
         Out of time it ends between separators: the tables are still a split of the model.
@@ -300,33 +298,33 @@ class SplitTables:
         backward = self.n_sweeps % 2 == 1
         self.drift.sweep()
         self.n_sweeps += 1
-        if backward not in self._orders:
-            self._orders[backward] = self._order(backward, threads)
-        order, ends, ahead = self._orders[backward]
+        if backward not in self._plans:
+            self._plans[backward] = self._plan(backward, threads)
+        order, ends, revisited = self._plans[backward]
+        options = self.options(revisited, local_steps, moves_weights)
 
         def task(begin: int, end: int) -> int:
-            return self.update(order, ahead, begin, end, local_steps, moving)
+            return self.update(order, begin, end, options)
 
         if ends.size == 0:
-            parts = in_chunks(order.size, 1 + int(self.graph.cell_ptr[-1] // _CELLS_UNWATCHED))
+            parts = in_chunks(order.size, 1 + self.graph.n_cells // _CELLS_UNWATCHED)
             for a, b in zip(parts[:-1].tolist(), parts[1:].tolist(), strict=True):
                 task(a, b)
                 check_time()
         for a, b in zip(ends[:-1], ends[1:], strict=False):
             parallel_chunks(task, int(a) + in_chunks(int(b - a), _CHUNKS), threads)
             check_time()
-        return float(self.drop.sum())
+        return float(self.state.decrease.sum())
 
-    def _order(self, backward: bool, threads: int) -> tuple[Ints, Ints, Bools]:
-        """Return the separators in turn, the ends of levels to do side by side (none: one after the other), and ahead.
+    def _plan(self, backward: bool, threads: int) -> SweepPlan:
+        """Return the separators in turn; levels are diagonals of a grid, so without threads memory's order is faster.
 
-        Levels are diagonals of a grid, so without threads the order in memory is faster; the results are the same.
+        The results are the same.
         """
-        ahead = self.graph.ahead(backward=backward)
-        ahead.setflags(write=False)
+        revisited = self.graph.revisited(backward=backward)
         if threads > 1:
             order, ends = self.graph.levels(backward=backward)
-            if int(self.graph.cell_ptr[-1]) >= _WORTH_THREADS * (ends.size - 1):
-                return order, ends, ahead
+            if self.graph.n_cells >= _WORTH_THREADS * (ends.size - 1):
+                return SweepPlan(order, ends, revisited)
         order = np.arange(self.graph.n_separators)[:: -1 if backward else 1].copy()
-        return order, np.zeros(0, np.int64), ahead
+        return SweepPlan(order, np.zeros(0, np.int64), revisited)

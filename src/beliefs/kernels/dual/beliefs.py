@@ -13,60 +13,63 @@ and this is the gradient of the bound; on pairwise forests with orders of width 
 from __future__ import annotations
 
 from beliefs.kernels._jit import kernel
+from beliefs.kernels.dual.structure import TINY, Axes, Chain, ChainSteps
 from beliefs.kernels.dual.tables import power_chain
+from beliefs.kernels.primitives.memory import address, addresses
 from beliefs.typing import Floats, Ints
 
 __all__ = ["cluster_chains", "consensus_beliefs", "decode_chains"]
 
-_LEAST = 1e-300
-
 
 @kernel
 def cluster_chains(
-    axis_ptr: Ints, card: Ints, cell_ptr: Ints, weight: Floats, tables: Floats, z: Floats, p: Floats, total: Floats,
-    level: Ints, in_logs: bool, chains: Floats,
-) -> None:  # fmt: skip
-    """Write the conditionals of every cluster, axis by axis, to ``chains``; those of axis ``a`` at ``level[a]``.
+    clusters: Axes, weight: Floats, tables: Floats, chain: Chain, begin: Ints, in_logs: bool, chains: Floats
+) -> None:
+    """Write the conditionals of every cluster, axis by axis, to ``chains``; those of axis ``a`` at ``begin[a]``.
 
     ``in_logs``: the tables themselves instead, earlier axes eliminated.
     """
-    for c in range(cell_ptr.size - 1):
-        first, last, start = axis_ptr[c], axis_ptr[c + 1], cell_ptr[c]
-        size = cell_ptr[c + 1] - start
+    n_clusters = clusters.ptr.size - 1
+    clusters, weight, chain = addresses(clusters), address(weight), addresses(chain)
+    card, z, p = clusters.card, chain.z, chain.p
+    for c in range(n_clusters):
+        first, last, start = clusters.ptr[c], clusters.ptr[c + 1], clusters.cell[c]
+        size = clusters.cell[c + 1] - start
         for k in range(size):
             z[k] = tables[start + k]
-        power_chain(z, p, size, card, weight, first, last, total)
+        power_chain(size, card, weight, first, last, chain)
         at = 0
         for a in range(first, last):
             for k in range(size):
-                chains[level[a] + k] = z[at + k] if in_logs else p[at + k]
+                chains[begin[a] + k] = z[at + k] if in_logs else p[at + k]
             at += size
             size //= card[a]
 
 
 @kernel
-def scale_axis(a: int, size: int, is_last: bool, card: int, level: Ints, chains: Floats, own: Floats) -> None:
+def scale_axis(a: int, size: int, is_last: bool, card: int, begin: Ints, chains: Floats, own: Floats) -> None:
     """Turn the conditional of axis ``a`` to a joint belief, and write its marginal to ``own``."""
-    inner, at = size // card, level[a]
+    inner, at = size // card, begin[a]
     for x in range(card):
         own[x] = 0.0
         for y in range(inner):
             if not is_last:
-                chains[at + x * inner + y] *= chains[level[a + 1] + y]
+                chains[at + x * inner + y] *= chains[begin[a + 1] + y]
             own[x] += chains[at + x * inner + y]
 
 
 @kernel
 def consensus_beliefs(
-    order: Ints, axis_ptr: Ints, axis_cluster: Ints, card: Ints, weight: Floats, var_ptr: Ints, var_axes: Ints,
-    level: Ints, state_ptr: Ints, own: Floats, chains: Floats, mu_var: Floats,
+    order: Ints, clusters: Axes, steps: ChainSteps, weight: Floats, state_ptr: Ints, own: Floats, chains: Floats,
+    mu_var: Floats,
 ) -> None:  # fmt: skip
     """Write the belief of each variable of ``order``, from the last to the first, and make all chains joint beliefs.
 
-    ``mu_var`` holds the separators' shares on entry, weight times belief. Axes of variable ``v`` are
-    ``var_axes[var_ptr[v]:var_ptr[v+1]]``. Afterwards the belief of cluster ``c`` begins at ``level[axis_ptr[c]]``.
-    Cost: the cells of all clusters, a few times.
+    ``mu_var`` holds the separators' shares on entry, weight times belief; ``own`` is scratch. Afterwards the belief of
+    cluster ``c`` begins where the steps of its first axis do. Cost: the cells of all clusters, a few times.
     """
+    level, axis_cluster, var_ptr, var_axes = steps.begin, steps.cluster, steps.var_ptr, steps.var_axes
+    axis_ptr, card = clusters.ptr, clusters.card
     for turn in range(order.size - 1, -1, -1):
         v = order[turn]
         begin, states = state_ptr[v], state_ptr[v + 1] - state_ptr[v]
@@ -77,7 +80,7 @@ def consensus_beliefs(
                 size *= card[b]
             scale_axis(a, size, a + 1 == axis_ptr[axis_cluster[a] + 1], states, level, chains, own)
             for x in range(states):
-                mu_var[begin + x] += max(weight[a], _LEAST) * own[x]
+                mu_var[begin + x] += max(weight[a], TINY) * own[x]
         mass = 0.0
         for x in range(states):
             mass += mu_var[begin + x]
@@ -101,20 +104,22 @@ def consensus_beliefs(
 
 @kernel
 def decode_chains(
-    order: Ints, axis_ptr: Ints, axis_var: Ints, axis_cluster: Ints, card: Ints, var_ptr: Ints, var_axes: Ints,
-    level: Ints, node: Ints, sep_cell: Ints, chains: Floats, nodes: Floats, score: Floats, states: Ints,
+    order: Ints, clusters: Axes, steps: ChainSteps, node: Ints, separators: Axes, chains: Floats, sep_tables: Floats,
+    score: Floats, states: Ints,
 ) -> None:  # fmt: skip
     r"""Choose the states of ``order``, from the last to the first, each given the later ones in its clusters.
 
     Equivalent to :math:`\hat x_i = \arg\max_{x_i} n_i(x_i) + \sum_{c \ni i} Z_c(x_i, \hat x_{later})`, ties to the
     first. ``chains`` are those of :func:`cluster_chains` in logs; ``score`` is scratch.
     """
+    level, axis_cluster, var_ptr, var_axes = steps.begin, steps.cluster, steps.var_ptr, steps.var_axes
+    axis_ptr, axis_var, card, sep_cell = clusters.ptr, clusters.var, clusters.card, separators.cell
     for turn in range(order.size - 1, -1, -1):
         v = order[turn]
         begin = sep_cell[node[v]]
         n_states = sep_cell[node[v] + 1] - begin
         for x in range(n_states):
-            score[x] = nodes[begin + x]
+            score[x] = sep_tables[begin + x]
         for i in range(var_ptr[v], var_ptr[v + 1]):
             a = var_axes[i]
             cell, inner = 0, 1

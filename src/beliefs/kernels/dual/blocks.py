@@ -14,7 +14,7 @@ Hölder's inequality is tight for all pooled terms at once,
           \text{term } t \leftarrow \sum_k \tfrac{w_k^t}{W_k} (Z_{k-1} - Z_k) + \text{const},
 
 (equal shares where :math:`W_k = 0`). With maxima only, later axes are maximised out too, so every cluster is pooled:
-the closed form of max nodes, Eq. (3.10) [ping2016]. For the other clusters a few steps along
+the closed form of max nodes, Eq. (3.10) [ping2016]. The other clusters are *coupled* to it: a few steps along
 
 .. math:: \Delta_c = v_c (\log \mu_c(x_s) - \bar\ell(x_s)), \qquad
           \bar\ell = \frac{B - V_W(B) + \sum_c v_c \log \mu_c}{W + \sum_c v_c}
@@ -32,8 +32,10 @@ import math
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.dual.local import marginal_onto, power_value, reduce_early, shifted_term
 from beliefs.kernels.dual.shifts import descend
+from beliefs.kernels.dual.structure import Axes, BlockOptions, Decomposition, Links, Workspace
 from beliefs.kernels.dual.tables import power_chain, table_index
 from beliefs.kernels.dual.weights import move_weights
+from beliefs.kernels.primitives.memory import addresses
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["update_separators"]
@@ -41,36 +43,32 @@ __all__ = ["update_separators"]
 
 @kernel
 def gather(
-    s: int, axis_ptr: Ints, card: Ints, cell_ptr: Ints, sep_ptr: Ints, sep_card: Ints, sep_cell: Ints, link_ptr: Ints,
-    link_cluster: Ints, link_first: Ints, link_step: Ints, link_size: Ints, apart: Bools, stride: Ints, tables: Floats,
-    weight: Floats, nodes: Floats, sep_weight: Floats, pool_weight: Floats, index: Ints, h: Floats, z: Floats,
-    p: Floats, total: Floats, pooled: Floats, shift: Floats, mu: Floats, axes: Ints,
-) -> tuple[float, float]:  # fmt: skip
-    """Read what each cluster says about separator ``s``; return the values of all terms, and of those apart.
+    s: int, clusters: Axes, separators: Axes, links: Links, coupled: Bools, state: Decomposition, work: Workspace
+) -> tuple[float, float]:
+    """Marginalise each cluster onto separator ``s``; return the values of all terms, and of the coupled ones.
 
     Pooled clusters leave ``g`` in their row of ``mu``, the others their marginal; ``pooled`` is ``B``; ``axes`` gets
     the places of each cluster's weights of the separator's variables.
     """
-    s0, s1, n0 = sep_ptr[s], sep_ptr[s + 1], sep_cell[s]
-    width = sep_cell[s + 1] - n0
+    weight, sep_weight, pool_weight = state.weight, state.sep_weight, state.pool_weight
+    index, axes, h, pooled, shift, mu = work.cell_map, work.axes, work.h, work.pooled, work.shift, work.mu
+    s0, s1, n0, l0 = separators.ptr[s], separators.ptr[s + 1], separators.cell[s], links.ptr[s]
+    width = separators.cell[s + 1] - n0
     for x in range(width):
-        pooled[x] = nodes[n0 + x]
+        pooled[x] = state.sep_tables[n0 + x]
     for a in range(s0, s1):
         pool_weight[a] = sep_weight[a]
-    before, others, at = power_value(pooled, width, sep_card, sep_weight, s0, s1, z, p, total), 0.0, 0
-    for link in range(link_ptr[s], link_ptr[s + 1]):
-        c, row, size = link_cluster[link], (link - link_ptr[s]) * width, link_size[link]
-        first, last, step = link_first[link], axis_ptr[c + 1], link_step[link]
-        table_index(card, stride, first, last, step, index, at)
-        reduce_early(
-            tables, cell_ptr[c], cell_ptr[c + 1] - cell_ptr[c], card, weight, axis_ptr[c], first, z, total, h, at
-        )
+    before, others, at = power_value(pooled, width, separators.card, sep_weight, s0, s1, work.chain), 0.0, 0
+    for link in range(l0, links.ptr[s + 1]):
+        c, row, size = links.cluster[link], (link - l0) * width, links.size[link]
+        first, last, step = links.first[link], clusters.ptr[c + 1], links.step[link]
+        reduce_early(c, first, clusters, weight, state.tables, work.chain, h, at)
         for x in range(width):
             shift[row + x] = 0.0
-        value = shifted_term(h, at, size, index, shift, row, card, weight, first, last, z, p, total)
-        if apart[link]:
+        value = shifted_term(link, at, clusters, links, weight, shift, row, work)
+        if coupled[link]:
             others += value
-            marginal_onto(p, size, index, at, card, first, last, mu, row, width)
+            marginal_onto(link, at, clusters, links, work, mu, row, width)
         else:
             before += value
             for x in range(width):
@@ -82,32 +80,37 @@ def gather(
                 pooled[x] += mu[row + x]
         own = 0
         for a in range(first, last):
-            if stride[step + a] > 0:
-                axes[(link - link_ptr[s]) * (s1 - s0) + own] = a
-                pool_weight[s0 + own] += 0.0 if apart[link] else weight[a]
+            if links.stride[step + a] > 0:
+                axes[(link - l0) * (s1 - s0) + own] = a
+                pool_weight[s0 + own] += 0.0 if coupled[link] else weight[a]
                 own += 1
         at += size
     return before + others, others
 
 
 @kernel
-def write_parts(
-    width: int, value: float, n_pool: int, even: float, sep_card: Ints, s0: int, s1: int, weight: Floats, axes: Ints,
-    own: int, pool_weight: Floats, small: Floats, hand_on: bool, z: Floats, pooled: Floats, out: Floats, row: int,
+def write_part(
+    s: int, place: int, constant: float, even: float, hand_on: bool, separators: Axes, small: Floats,
+    state: Decomposition, work: Workspace,
 ) -> None:  # fmt: skip
-    """Write one pooled term: its share of each step of the chain in ``z``, and of the value.
+    """Write one pooled term: its share of each step of the chain, and of the value (``constant``).
 
-    The share is that of its weight; where the pool has none (or, to ``hand_on``, hardly any), ``even``. Its weights
-    are at ``axes[own:]`` in ``weight``, with ``own < 0`` at ``s0:s1``.
+    It is that of the separator's link number ``place``, in ``fresh``; the separator's own, -1, in ``separator_term``.
+    The share is that of its weight; where the pool has none (or, to ``hand_on``, hardly any), ``even``.
     """
+    pool_weight, sep_card, axes, z, pooled = state.pool_weight, separators.card, work.axes, work.chain.z, work.pooled
+    s0, s1, width = separators.ptr[s], separators.ptr[s + 1], separators.cell[s + 1] - separators.cell[s]
+    out = work.separator_term if place < 0 else work.fresh
+    row = 0 if place < 0 else place * width
     for x in range(width):
-        part, at, size = value / n_pool, 0, width
+        part, at, size = constant, 0, width
         if pooled[x] > -math.inf:
             for k in range(s0, s1):
                 inner = size // sep_card[k]
                 ratio = even
                 if pool_weight[k] > (small[k] if hand_on else 0.0):
-                    ratio = (weight[k] if own < 0 else weight[axes[own + k - s0]]) / pool_weight[k]
+                    own = state.sep_weight[k] if place < 0 else state.weight[axes[place * (s1 - s0) + k - s0]]
+                    ratio = own / pool_weight[k]
                 part += ratio * (z[at + x % size] - z[at + size + x % inner])
                 at += size
                 size = inner
@@ -117,145 +120,127 @@ def write_parts(
 
 
 @kernel
-def share_out(
-    s: int, value: float, hand_on: bool, sep_ptr: Ints, sep_card: Ints, sep_cell: Ints, link_ptr: Ints, apart: Bools,
-    ahead: Bools, weight: Floats, sep_weight: Floats, pool_weight: Floats, small: Floats, axes: Ints, z: Floats,
-    pooled: Floats, parts: Floats, node: Floats,
+def write_parts(
+    s: int, value: float, hand_on: bool, separators: Axes, links: Links, options: BlockOptions, state: Decomposition,
+    work: Workspace,
 ) -> None:  # fmt: skip
-    """Write all pooled terms: link by link to ``parts``, the separator's own to ``node``."""
-    s0, s1, l0, l1 = sep_ptr[s], sep_ptr[s + 1], link_ptr[s], link_ptr[s + 1]
-    width, n_pool, n_ahead = sep_cell[s + 1] - sep_cell[s], 1, 0
+    """Write all pooled terms: link by link to ``fresh``, the separator's own to ``separator_term``."""
+    coupled, revisited, small, l0, l1 = (
+        options.coupled,
+        options.revisited,
+        options.small,
+        links.ptr[s],
+        links.ptr[s + 1],
+    )
+    n_pool, n_revisited = 1, 0
     for link in range(l0, l1):
-        n_pool += 0 if apart[link] else 1
-        n_ahead += 1 if ahead[link] and not apart[link] else 0
+        n_pool += 0 if coupled[link] else 1
+        n_revisited += 1 if revisited[link] and not coupled[link] else 0
+    constant = value / n_pool
     for link in range(l0, l1):
-        if not apart[link]:
-            even = 1.0 / n_pool if n_ahead == 0 else (1.0 / n_ahead if ahead[link] else 0.0)
-            write_parts(
-                width, value, n_pool, even, sep_card, s0, s1, weight, axes, (link - l0) * (s1 - s0), pool_weight,
-                small, hand_on, z, pooled, parts, (link - l0) * width,
-            )  # fmt: skip
-    even = 1.0 / n_pool if n_ahead == 0 else 0.0
-    write_parts(
-        width, value, n_pool, even, sep_card, s0, s1, sep_weight, axes, -1, pool_weight, small, hand_on, z, pooled,
-        node, 0,
-    )  # fmt: skip
+        if not coupled[link]:
+            even = 1.0 / n_pool if n_revisited == 0 else (1.0 / n_revisited if revisited[link] else 0.0)
+            write_part(s, link - l0, constant, even, hand_on, separators, small, state, work)
+    even = 1.0 / n_pool if n_revisited == 0 else 0.0
+    write_part(s, -1, constant, even, hand_on, separators, small, state, work)
 
 
 @kernel
 def parts_value(
-    s: int, sep_ptr: Ints, sep_card: Ints, sep_cell: Ints, link_ptr: Ints, apart: Bools, weight: Floats,
-    sep_weight: Floats, matched: Floats, axes: Ints, z: Floats, p: Floats, total: Floats, parts: Floats, node: Floats,
+    s: int, separators: Axes, links: Links, coupled: Bools, state: Decomposition, work: Workspace
 ) -> float:  # fmt: skip
     """Return the values of all pooled terms as written."""
-    s0, s1, l0, l1 = sep_ptr[s], sep_ptr[s + 1], link_ptr[s], link_ptr[s + 1]
-    width = sep_cell[s + 1] - sep_cell[s]
-    value = power_value(node, width, sep_card, sep_weight, s0, s1, z, p, total)
+    z, own_weight, sep_card = work.chain.z, state.group_weight, separators.card
+    s0, s1, l0, l1 = separators.ptr[s], separators.ptr[s + 1], links.ptr[s], links.ptr[s + 1]
+    width = separators.cell[s + 1] - separators.cell[s]
+    value = power_value(work.separator_term, width, sep_card, state.sep_weight, s0, s1, work.chain)
     for link in range(l0, l1):
-        if not apart[link]:
+        if not coupled[link]:
             for k in range(s0, s1):
-                matched[k] = weight[axes[(link - l0) * (s1 - s0) + k - s0]]
+                own_weight[k] = state.weight[work.axes[(link - l0) * (s1 - s0) + k - s0]]
             for x in range(width):
-                z[x] = parts[(link - l0) * width + x]
-            value += power_chain(z, p, width, sep_card, matched, s0, s1, total)
+                z[x] = work.fresh[(link - l0) * width + x]
+            value += power_chain(width, sep_card, own_weight, s0, s1, work.chain)
     return value
 
 
 @kernel
-def settle(
-    s: int, budget: float, cell_ptr: Ints, sep_ptr: Ints, sep_card: Ints, sep_cell: Ints, link_ptr: Ints,
-    link_cluster: Ints, link_size: Ints, apart: Bools, ahead: Bools, weight: Floats, sep_weight: Floats,
-    pool_weight: Floats, matched: Floats, small: Floats, index: Ints, axes: Ints, z: Floats, p: Floats, total: Floats,
-    pooled: Floats, push: Floats, shift: Floats, fresh: Floats, mu: Floats, tables: Floats, nodes: Floats,
-    marks: Floats,
-) -> float:  # fmt: skip
-    """Share ``B`` out to the pooled terms and shift all tables; return the value of the pool.
-
-    Where the pool has hardly any weight, all of it is handed on to the clusters ahead, if that leaves half of what
-    the block has gained on ``budget``.
-    """
-    s0, s1, l0, l1 = sep_ptr[s], sep_ptr[s + 1], link_ptr[s], link_ptr[s + 1]
-    width, at, slight = sep_cell[s + 1] - sep_cell[s], 0, False
-    for k in range(s0, s1):
-        slight |= 0.0 < pool_weight[k] <= small[k]
-    value = power_value(pooled, width, sep_card, pool_weight, s0, s1, z, p, total)
-    share_out(
-        s, value, slight, sep_ptr, sep_card, sep_cell, link_ptr, apart, ahead, weight, sep_weight, pool_weight, small,
-        axes, z, pooled, fresh, push,
-    )  # fmt: skip
-    if slight:
-        found = parts_value(
-            s, sep_ptr, sep_card, sep_cell, link_ptr, apart, weight, sep_weight, matched, axes, z, p, total, fresh,
-            push,
-        )  # fmt: skip
-        if found <= 0.5 * (budget + value):
-            value = found
-        else:
-            power_value(pooled, width, sep_card, pool_weight, s0, s1, z, p, total)
-            share_out(
-                s, value, False, sep_ptr, sep_card, sep_cell, link_ptr, apart, ahead, weight, sep_weight, pool_weight,
-                small, axes, z, pooled, fresh, push,
-            )  # fmt: skip
-    for link in range(l0, l1):
-        c, row, size = link_cluster[link], (link - l0) * width, link_size[link]
-        if not apart[link]:
+def shift_tables(
+    s: int, clusters: Axes, separators: Axes, links: Links, coupled: Bools, state: Decomposition, work: Workspace
+) -> None:
+    """Subtract the shifts from the tables of all clusters of a separator, and renew its own table and its scores."""
+    index, pooled, shift, tables = work.cell_map, work.pooled, work.shift, state.tables
+    l0, n0, at = links.ptr[s], separators.cell[s], 0
+    width = separators.cell[s + 1] - n0
+    for link in range(l0, links.ptr[s + 1]):
+        c, row, size = links.cluster[link], (link - l0) * width, links.size[link]
+        if not coupled[link]:
             for x in range(width):
-                shift[row + x] = mu[row + x] - fresh[row + x] if pooled[x] > -math.inf else 0.0
-        for begin in range(cell_ptr[c], cell_ptr[c + 1], size):
+                shift[row + x] = work.mu[row + x] - work.fresh[row + x] if pooled[x] > -math.inf else 0.0
+        for begin in range(clusters.cell[c], clusters.cell[c + 1], size):
             for k in range(size):
                 tables[begin + k] -= shift[row + index[at + k]]
         at += size
     for x in range(width):
-        marks[sep_cell[s] + x] = pooled[x]
-        nodes[sep_cell[s] + x] = push[x]
+        state.scores[n0 + x] = pooled[x]
+        state.sep_tables[n0 + x] = work.separator_term[x]
+
+
+@kernel
+def distribute_pool(
+    s: int, budget: float, clusters: Axes, separators: Axes, links: Links, options: BlockOptions, state: Decomposition,
+    work: Workspace,
+) -> float:  # fmt: skip
+    """Share ``B`` out to the pooled terms and shift all tables; return the value of the pool.
+
+    Where the pool has hardly any weight, all of it is handed on to the clusters that are revisited, if that leaves half
+    of what the block has gained on ``budget``.
+    """
+    pool_weight, pooled, chain, sep_card = state.pool_weight, work.pooled, work.chain, separators.card
+    s0, s1, width = separators.ptr[s], separators.ptr[s + 1], separators.cell[s + 1] - separators.cell[s]
+    slight = False
+    for k in range(s0, s1):
+        slight |= 0.0 < pool_weight[k] <= options.small[k]
+    value = power_value(pooled, width, sep_card, pool_weight, s0, s1, chain)
+    write_parts(s, value, slight, separators, links, options, state, work)
+    if slight:
+        found = parts_value(s, separators, links, options.coupled, state, work)
+        if found <= 0.5 * (budget + value):
+            value = found
+        else:
+            power_value(pooled, width, sep_card, pool_weight, s0, s1, chain)
+            write_parts(s, value, False, separators, links, options, state, work)
+    shift_tables(s, clusters, separators, links, options.coupled, state, work)
     return value
 
 
 @kernel
 def update_separators(
-    order: Ints, begin: int, end: int, axis_ptr: Ints, card: Ints, cell_ptr: Ints, sep_ptr: Ints, sep_card: Ints,
-    sep_cell: Ints, link_ptr: Ints, link_cluster: Ints, link_first: Ints, link_step: Ints, link_size: Ints,
-    apart: Bools, ahead: Bools, stride: Ints, least: Floats, small: Floats, local_steps: int, moving: bool,
-    tables: Floats, weight: Floats, nodes: Floats, sep_weight: Floats, pool_weight: Floats, matched: Floats,
-    metric: Floats, rate: Floats, drop: Floats, marks: Floats, index: Ints, axes: Ints, h: Floats, z: Floats,
-    p: Floats, total: Floats, belief: Floats, pooled: Floats, trial_pooled: Floats, push: Floats, shift: Floats,
-    trial: Floats, direction: Floats, mu: Floats, fresh: Floats, entropy: Floats, held: Floats, proposed: Floats,
+    order: Ints, begin: int, end: int, clusters: Axes, separators: Axes, links: Links, options: BlockOptions,
+    state: Decomposition, work: Workspace,
 ) -> None:  # fmt: skip
-    """Update the separators ``order[begin:end]`` one after the other; ``drop[s]`` is what each took off the bound.
+    """Update the separators ``order[begin:end]`` one after the other; ``decrease[s]`` is what each takes off the bound.
 
-    Shapes: axes of cluster ``c`` are ``axis_ptr[c]:axis_ptr[c+1]`` with ``card`` and ``weight``; its table begins at
-    ``cell_ptr[c]``. Axes of separator ``s`` are ``sep_ptr[s]:sep_ptr[s+1]`` with ``sep_card``, ``sep_weight`` and the
-    least weight ``least``; its table begins at ``sep_cell[s]``. Its links name clusters; ``link_first`` is the first
-    axis of the cluster that is in the separator, ``link_size`` the cells from there on, ``stride[link_step + a]`` the
-    stride of axis ``a`` in the separator (0 outside), ``apart`` whether the cluster cannot be pooled. From ``tables``
-    to ``drop`` it is state, the rest scratch (:class:`beliefs.inference.dual.state.Scratch`). Cost: the cells of the
-    separator's clusters once to read and write, and (early axes eliminated) once for each evaluation, of which there
-    are a few more than ``local_steps``, or for pooled clusters one.
+    Shapes: see :mod:`beliefs.kernels.dual.structure`. Cost: the cells of the separator's clusters once to read and
+    write, and (early axes eliminated) once for each evaluation, of which there are a few more than ``local_steps``, or
+    for pooled clusters one. Numerics: states that are ``-inf`` in the pool stay so, and no shift moves there.
     """
+    card, stride, cell_map = clusters.card, links.stride, work.cell_map
+    clusters, separators, links = addresses(clusters), addresses(separators), addresses(links)
+    options, state, work = addresses(options), addresses(state), addresses(work)
     for turn in range(begin, end):
         s = order[turn]
-        before, others = gather(
-            s, axis_ptr, card, cell_ptr, sep_ptr, sep_card, sep_cell, link_ptr, link_cluster, link_first, link_step,
-            link_size, apart, stride, tables, weight, nodes, sep_weight, pool_weight, index, h, z, p, total, pooled,
-            shift, mu, axes,
-        )  # fmt: skip
-        any_apart = False
-        for link in range(link_ptr[s], link_ptr[s + 1]):
-            any_apart |= apart[link]
-        if any_apart:
-            others = descend(
-                s, others, local_steps, axis_ptr, card, sep_ptr, sep_card, sep_cell, link_ptr, link_cluster,
-                link_first, link_size, apart, weight, pool_weight, metric, matched, small, ahead, index, axes, h, z, p,
-                total, belief, pooled, trial_pooled, push, shift, trial, direction, mu, fresh,
-            )  # fmt: skip
-            if moving:
-                others = move_weights(
-                    s, others, axis_ptr, card, sep_ptr, sep_card, sep_cell, link_ptr, link_cluster, link_first,
-                    link_size, apart, least, weight, sep_weight, pool_weight, rate, index, axes, h, z, p, total,
-                    pooled, shift, direction, trial, fresh, entropy, held, proposed,
-                )  # fmt: skip
-        drop[s] = before - others - settle(
-            s, before - others, cell_ptr, sep_ptr, sep_card, sep_cell, link_ptr, link_cluster, link_size, apart, ahead,
-            weight, sep_weight, pool_weight, matched, small, index, axes, z, p, total, pooled, push, shift, fresh, mu,
-            tables, nodes, marks,
-        )  # fmt: skip
+        at = 0
+        for link in range(links.ptr[s], links.ptr[s + 1]):
+            last = clusters.ptr[links.cluster[link] + 1]
+            at += table_index(card, stride, links.first[link], last, links.step[link], cell_map, at)
+        before, others = gather(s, clusters, separators, links, options.coupled, state, work)
+        any_coupled = False
+        for link in range(links.ptr[s], links.ptr[s + 1]):
+            any_coupled |= options.coupled[link]
+        if any_coupled:
+            others = descend(s, others, clusters, separators, links, options, state, work)
+            if options.moves_weights:
+                others = move_weights(s, others, clusters, separators, links, options, state, work)
+        pool = distribute_pool(s, before - others, clusters, separators, links, options, state, work)
+        state.decrease[s] = before - others - pool

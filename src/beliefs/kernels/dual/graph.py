@@ -7,7 +7,9 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.dual.structure import Axes, Links
 from beliefs.kernels.dual.tables import table_index
+from beliefs.kernels.layout import Scopes
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["link_axes", "load_tables", "prune_states", "separator_levels"]
@@ -15,14 +17,16 @@ __all__ = ["link_axes", "load_tables", "prune_states", "separator_levels"]
 
 @twofold_kernel
 def link_axes(
-    sep_ptr: Ints, sep_var: Ints, sep_card: Ints, link_ptr: Ints, link_cluster: Ints, axis_ptr: Ints, axis_var: Ints,
-    card: Ints, link_step: Ints, link_first: Ints, link_size: Ints, stride: Ints,
+    clusters: Axes, separators: Axes, link_ptr: Ints, link_cluster: Ints, link_first: Ints, link_size: Ints,
+    link_step: Ints, stride: Ints,
 ) -> None:  # fmt: skip
     """Write, for each link, the first common axis, the cells from there on, and the strides of the cluster's axes.
 
     ``stride[link_step[l] + a]`` is that of axis ``a`` in the separator, 0 where the separator lacks it; ``link_step``
     holds the room of the links before on entry, and on return that less the cluster's first axis.
     """
+    axis_ptr, axis_var, card = clusters.ptr, clusters.var, clusters.card
+    sep_ptr, sep_var, sep_card = separators.ptr, separators.var, separators.card
     for s in range(sep_ptr.size - 1):
         for link in range(link_ptr[s], link_ptr[s + 1]):
             c = link_cluster[link]
@@ -80,15 +84,15 @@ def factor_strides(
 
 @twofold_kernel
 def load_tables(
-    scope_ptr: Ints, scope_vars: Ints, var_card: Ints, factor_cell: Ints, theta: Floats, home: Ints, node: Ints,
-    axis_ptr: Ints, axis_var: Ints, card: Ints, cell_ptr: Ints, sep_cell: Ints, index: Ints, stride: Ints,
-    tables: Floats, nodes: Floats,
+    scopes: Scopes, theta: Floats, home: Ints, node: Ints, clusters: Axes, separators: Axes, index: Ints, stride: Ints,
+    tables: Floats, sep_tables: Floats,
 ) -> float:  # fmt: skip
     """Add every factor to its cluster or, with one variable, to that variable's separator; return the constants.
 
     Equivalent to ``tables[c] += theta_f`` broadcast over the cluster's axes. ``home[f]`` is the cluster, ``node[v]``
-    the separator of variable ``v`` alone.
+    the separator of variable ``v`` alone; ``index`` and ``stride`` are scratch.
     """
+    scope_ptr, scope_vars, var_card, factor_cell = scopes.scope_ptr, scopes.scope_vars, scopes.card, scopes.cell_ptr
     constant = 0.0
     for f in range(factor_cell.size):
         arity, start = scope_ptr[f + 1] - scope_ptr[f], factor_cell[f]
@@ -97,34 +101,35 @@ def load_tables(
         elif arity == 1:
             v = scope_vars[scope_ptr[f]]
             for x in range(var_card[v]):
-                nodes[sep_cell[node[v]] + x] += theta[start + x]
+                sep_tables[separators.cell[node[v]] + x] += theta[start + x]
         else:
             c = home[f]
-            first, last = axis_ptr[c], axis_ptr[c + 1]
-            factor_strides(f, scope_ptr, scope_vars, var_card, axis_var, first, last, stride)
-            size = table_index(card, stride, first, last, -first, index, 0)
+            first, last, begin = clusters.ptr[c], clusters.ptr[c + 1], clusters.cell[c]
+            factor_strides(f, scope_ptr, scope_vars, var_card, clusters.var, first, last, stride)
+            size = table_index(clusters.card, stride, first, last, -first, index, 0)
             for k in range(size):
-                tables[cell_ptr[c] + k] += theta[start + index[k]]
+                tables[begin + k] += theta[start + index[k]]
     return constant
 
 
 @twofold_kernel
 def prune_separator(
-    s: int, axis_ptr: Ints, card: Ints, cell_ptr: Ints, sep_cell: Ints, link_ptr: Ints, link_cluster: Ints,
-    link_step: Ints, stride: Ints, index: Ints, possible: Bools, seen: Bools, now: int, changed: Ints, tables: Floats,
-    nodes: Floats,
+    s: int, now: int, clusters: Axes, separators: Axes, links: Links, index: Ints, flags: Bools, changed: Ints,
+    tables: Floats, sep_tables: Floats,
 ) -> bool:  # fmt: skip
     """Make the states of separator ``s`` that one of its terms forbids impossible in all; return whether one is left.
 
-    Clusters that lost a cell are noted in ``changed`` with the time ``now``.
+    Clusters that lost a cell are noted in ``changed`` with the time ``now``; ``flags (2, largest separator)`` is
+    scratch.
     """
-    n0, width = sep_cell[s], sep_cell[s + 1] - sep_cell[s]
-    left = False
+    possible, seen, card, cell_ptr, stride = flags[0], flags[1], clusters.card, clusters.cell, links.stride
+    n0, width = separators.cell[s], separators.cell[s + 1] - separators.cell[s]
+    l0, l1, left = links.ptr[s], links.ptr[s + 1], False
     for x in range(width):
-        possible[x] = nodes[n0 + x] > -math.inf
-    for link in range(link_ptr[s], link_ptr[s + 1]):
-        c = link_cluster[link]
-        size = table_index(card, stride, axis_ptr[c], axis_ptr[c + 1], link_step[link], index, 0)
+        possible[x] = sep_tables[n0 + x] > -math.inf
+    for link in range(l0, l1):
+        c = links.cluster[link]
+        size = table_index(card, stride, clusters.ptr[c], clusters.ptr[c + 1], links.step[link], index, 0)
         for x in range(width):
             seen[x] = False
         for k in range(size):
@@ -134,10 +139,10 @@ def prune_separator(
             possible[x] &= seen[x]
     for x in range(width):
         left |= possible[x]
-        nodes[n0 + x] = nodes[n0 + x] if possible[x] else -math.inf
-    for link in range(link_ptr[s], link_ptr[s + 1]):
-        c = link_cluster[link]
-        size = table_index(card, stride, axis_ptr[c], axis_ptr[c + 1], link_step[link], index, 0)
+        sep_tables[n0 + x] = sep_tables[n0 + x] if possible[x] else -math.inf
+    for link in range(l0, l1):
+        c = links.cluster[link]
+        size = table_index(card, stride, clusters.ptr[c], clusters.ptr[c + 1], links.step[link], index, 0)
         for k in range(size):
             cell = cell_ptr[c] + k
             if not possible[index[k]] and tables[cell] > -math.inf:
@@ -148,16 +153,15 @@ def prune_separator(
 
 @twofold_kernel
 def prune_states(
-    axis_ptr: Ints, card: Ints, cell_ptr: Ints, sep_cell: Ints, link_ptr: Ints, link_cluster: Ints, link_step: Ints,
-    stride: Ints, index: Ints, possible: Bools, seen: Bools, tables: Floats, nodes: Floats,
-) -> bool:  # fmt: skip
+    clusters: Axes, separators: Axes, links: Links, index: Ints, flags: Bools, tables: Floats, sep_tables: Floats
+) -> bool:
     """Remove impossible states until separators and clusters agree on them; return whether all have one left.
 
     Arc consistency: afterwards, wherever a separator's table is finite, each of its clusters has a finite cell there.
     Cost: the tables, as often as the removals need to travel against the order of the separators.
     """
-    n_seps = sep_cell.size - 1
-    changed, visited = np.zeros(cell_ptr.size - 1, np.int64), np.full(n_seps, -1, np.int64)
+    link_ptr, link_cluster, n_seps = links.ptr, links.cluster, links.ptr.size - 1
+    changed, visited = np.zeros(clusters.ptr.size - 1, np.int64), np.full(n_seps, -1, np.int64)
     now, busy = 0, True
     while busy:
         busy = False
@@ -169,9 +173,6 @@ def prune_states(
                 now += 1
                 busy = True
                 visited[s] = now
-                if not prune_separator(
-                    s, axis_ptr, card, cell_ptr, sep_cell, link_ptr, link_cluster, link_step, stride, index, possible,
-                    seen, now, changed, tables, nodes,
-                ):  # fmt: skip
+                if not prune_separator(s, now, clusters, separators, links, index, flags, changed, tables, sep_tables):
                     return False
     return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from beliefs.kernels._jit import kernel
+from beliefs.kernels.dual.structure import Axes, Chain, Links, Workspace
 from beliefs.kernels.dual.tables import chain_marginals, power_chain, power_sum
 from beliefs.typing import Bools, Floats, Ints
 
@@ -11,15 +12,16 @@ __all__ = ["marginal_onto", "power_value", "reduce_early", "shifted_term", "try_
 
 @kernel
 def reduce_early(
-    tables: Floats, begin: int, size: int, card: Ints, weight: Floats, first: int, until: int, z: Floats,
-    total: Floats, h: Floats, at: int,
-) -> None:  # fmt: skip
-    """Eliminate the axes ``first..until`` of ``tables[begin : begin + size]`` to ``h[at:]``; the others stay."""
+    c: int, until: int, clusters: Axes, weight: Floats, tables: Floats, chain: Chain, h: Floats, at: int
+) -> None:
+    """Eliminate the axes of cluster ``c`` before ``until`` and write the table to ``h[at:]``; the others stay."""
+    z, total, card = chain.z, chain.total, clusters.card
+    first, begin = clusters.ptr[c], clusters.cell[c]
+    size, place = clusters.cell[c + 1] - begin, 0
     if first == until:
         for k in range(size):
             h[at + k] = tables[begin + k]
         return
-    place = 0
     for a in range(first, until):
         inner = size // card[a]
         if a == first and a == until - 1:
@@ -36,21 +38,23 @@ def reduce_early(
 
 @kernel
 def shifted_term(
-    h: Floats, at: int, size: int, index: Ints, shift: Floats, row: int, card: Ints, weight: Floats, first: int,
-    last: int, z: Floats, p: Floats, total: Floats,
-) -> float:  # fmt: skip
-    """Return the power sum of ``h[at:] - shift[row + index]`` along its axes, steps kept in ``z`` and ``p``."""
+    link: int, at: int, clusters: Axes, links: Links, weight: Floats, shift: Floats, row: int, work: Workspace
+) -> float:
+    """Return the power sum of a link's ``h[at:] - shift[row + index]`` along its axes, steps kept in the chain."""
+    h, index, z, size = work.h, work.cell_map, work.chain.z, links.size[link]
     for k in range(size):
         z[k] = h[at + k] - shift[row + index[at + k]]
-    return power_chain(z, p, size, card, weight, first, last, total)
+    last = clusters.ptr[links.cluster[link] + 1]
+    return power_chain(size, clusters.card, weight, links.first[link], last, work.chain)
 
 
 @kernel
 def marginal_onto(
-    p: Floats, size: int, index: Ints, at: int, card: Ints, first: int, last: int, out: Floats, row: int, width: int
+    link: int, at: int, clusters: Axes, links: Links, work: Workspace, out: Floats, row: int, width: int
 ) -> None:
-    """Write the marginal over the separator of the chain in ``p``."""
-    chain_marginals(p, size, card, first, last)
+    """Write the marginal over the separator of the chain that :func:`shifted_term` left."""
+    p, index, size = work.chain.p, work.cell_map, links.size[link]
+    chain_marginals(p, size, clusters.card, links.first[link], clusters.ptr[links.cluster[link] + 1])
     for x in range(width):
         out[row + x] = 0.0
     for k in range(size):
@@ -58,30 +62,30 @@ def marginal_onto(
 
 
 @kernel
-def power_value(values: Floats, size: int, card: Ints, weight: Floats, first: int, last: int, z: Floats, p: Floats,
-                total: Floats) -> float:  # fmt: skip
-    """Return the power sum of ``values[:size]``, steps kept in ``z`` and ``p``."""
+def power_value(
+    values: Floats, size: int, card: Ints, weight: Floats, first: int, last: int, chain: Chain
+) -> float:  # fmt: skip
+    """Return the power sum of ``values[:size]``, steps kept in the chain."""
+    z = chain.z
     for k in range(size):
         z[k] = values[k]
-    return power_chain(z, p, size, card, weight, first, last, total)
+    return power_chain(size, card, weight, first, last, chain)
 
 
 @kernel
 def try_shifts(
-    s: int, t: float, axis_ptr: Ints, card: Ints, sep_cell: Ints, link_ptr: Ints, link_cluster: Ints, link_first: Ints,
-    link_size: Ints, apart: Bools, weight: Floats, index: Ints, h: Floats, z: Floats, p: Floats, total: Floats,
-    shift: Floats, direction: Floats, trial: Floats, fresh: Floats,
-) -> float:  # fmt: skip
-    """Return the values of the clusters apart at ``trial = shift + t direction``; marginals go to ``fresh``."""
-    width = sep_cell[s + 1] - sep_cell[s]
+    s: int, t: float, clusters: Axes, separators: Axes, links: Links, coupled: Bools, weight: Floats, work: Workspace
+) -> float:
+    """Return the values of the coupled clusters at ``trial = shift + t direction``; marginals go to ``fresh``."""
+    shift, direction, trial = work.shift, work.direction, work.trial
+    l0, l1, width = links.ptr[s], links.ptr[s + 1], separators.cell[s + 1] - separators.cell[s]
     value, at = 0.0, 0
-    for link in range(link_ptr[s], link_ptr[s + 1]):
-        c, row, size = link_cluster[link], (link - link_ptr[s]) * width, link_size[link]
-        if apart[link]:
-            first, last = link_first[link], axis_ptr[c + 1]
+    for link in range(l0, l1):
+        row = (link - l0) * width
+        if coupled[link]:
             for x in range(row, row + width):
                 trial[x] = shift[x] + t * direction[x]
-            value += shifted_term(h, at, size, index, trial, row, card, weight, first, last, z, p, total)
-            marginal_onto(p, size, index, at, card, first, last, fresh, row, width)
-        at += size
+            value += shifted_term(link, at, clusters, links, weight, trial, row, work)
+            marginal_onto(link, at, clusters, links, work, work.fresh, row, width)
+        at += links.size[link]
     return value

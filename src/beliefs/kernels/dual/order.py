@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.kernels.primitives.heap import Heap, pop, put
 from beliefs.typing import Ints
 
@@ -12,17 +13,19 @@ __all__ = ["fewest_factors_order"]
 
 
 @twofold_kernel
-def fewest_factors_order(
-    scope_ptr: Ints, scope_vars: Ints, var_ptr: Ints, var_edges: Ints, edge_factor: Ints, stage: Ints, order: Ints
-) -> int:
+def fewest_factors_order(scopes: Scopes, adjacency: Adjacency, stage: Ints, order: Ints) -> int:
     """Write the variables, each time the one in the fewest factors that have another variable left.
 
     Smaller stages come first, ties go to the smaller index; variables with a negative stage are left out. On a forest
     leaves come first, on a grid the order is row by row. Returns how many were written. Cost: edges times arity, and a
     heap.
     """
+    scope_ptr, scope_vars = scopes.scope_ptr, scopes.scope_vars
+    var_ptr, var_edges, edge_factor = adjacency.var_ptr, adjacency.var_edges, adjacency.edge_factor
     n_vars, most = var_ptr.size - 1, float(edge_factor.size + 1)
-    left, done = np.diff(scope_ptr), np.zeros(n_vars, np.bool_)
+    left, done = np.empty(scope_ptr.size - 1, np.int64), np.zeros(n_vars, np.bool_)
+    for f in range(left.size):
+        left[f] = scope_ptr[f + 1] - scope_ptr[f]
     key, size = np.zeros(n_vars), np.zeros(1, np.int64)
     heap = Heap(np.empty(n_vars, np.int64), np.full(n_vars, -1, np.int64), key, size)
     for v in range(n_vars):

@@ -15,12 +15,11 @@ from __future__ import annotations
 import math
 
 from beliefs.kernels._jit import kernel, twofold_kernel
+from beliefs.kernels.dual.structure import LOWEST, TINY, Chain
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.typing import Floats, Ints
 
 __all__ = ["chain_entropies", "chain_marginals", "conditionals", "power_chain", "power_sum", "table_index"]
-
-LOWEST = -1e308  # stands in for the maximum of a column of -inf, so that inf - inf does not arise
 
 
 @kernel
@@ -93,7 +92,7 @@ def conditionals(z: Floats, at: int, card: int, inner: int, weight: float, p: Fl
             p[row + y] = share
             total[y] += share
     for y in range(inner):
-        total[y] = max(total[y], 1e-300)
+        total[y] = max(total[y], TINY)
     if weight > 0.0:
         for y in range(inner):
             z[to + y] += weight * fast_log(total[y])
@@ -104,14 +103,12 @@ def conditionals(z: Floats, at: int, card: int, inner: int, weight: float, p: Fl
 
 
 @kernel
-def power_chain(
-    z: Floats, p: Floats, size: int, card: Ints, weight: Floats, first: int, last: int, total: Floats
-) -> float:
+def power_chain(size: int, card: Ints, weight: Floats, first: int, last: int, chain: Chain) -> float:
     """Eliminate the axes ``first..last`` of ``z[:size]`` and return the value; all steps stay in ``z`` and ``p``.
 
     Step ``k`` begins where the table before it ends; ``z`` has room for twice the table.
     """
-    at = 0
+    z, p, total, at = chain.z, chain.p, chain.total, 0
     for a in range(first, last):
         inner = size // card[a]
         conditionals(z, at, card[a], inner, weight[a], p, total)
@@ -142,13 +139,13 @@ def chain_marginals(p: Floats, size: int, card: Ints, first: int, last: int) -> 
 
 @kernel
 def chain_entropies(
-    z: Floats, p: Floats, size: int, card: Ints, weight: Floats, first: int, last: int, out: Floats, to: int
+    size: int, card: Ints, weight: Floats, first: int, last: int, chain: Chain, out: Floats, to: int
 ) -> None:
     r"""Write :math:`H(x_k | x_{k+1:m}) = -\sum \mu \log \mu(x_k | x_{k+1:m})` for each axis; 0 at weight 0.
 
     ``p`` holds the marginals of :func:`chain_marginals`.
     """
-    at = 0
+    z, p, at = chain.z, chain.p, 0
     for a in range(first, last):
         inner = size // card[a]
         value = 0.0

@@ -4,53 +4,58 @@ from __future__ import annotations
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.dual.graph import factor_strides
+from beliefs.kernels.dual.structure import Axes, Chain
 from beliefs.kernels.dual.tables import chain_entropies, chain_marginals, power_chain, table_index
+from beliefs.kernels.layout import Scopes
+from beliefs.kernels.primitives.memory import address, addresses
 from beliefs.typing import Floats, Ints
 
-__all__ = ["best_states", "cluster_gradients", "factor_marginals", "term_values"]
+__all__ = ["best_states", "factor_marginals", "term_gradients", "term_values"]
 
 
 @kernel
-def term_values(
-    ptr: Ints, card: Ints, cell_ptr: Ints, weight: Floats, tables: Floats, z: Floats, p: Floats, total: Floats,
-    values: Floats,
-) -> None:  # fmt: skip
+def term_values(axes: Axes, weight: Floats, tables: Floats, chain: Chain, values: Floats) -> None:
     """Write the power sum of each table along its axes; for clusters, and likewise for separators.
 
     Equivalent to folding ``t = w * logsumexp(t / w, axis=0)`` over the axes of each table (maxima at ``w = 0``).
     """
+    axes, weight, chain = addresses(axes), address(weight), addresses(chain)
+    z = chain.z
     for c in range(values.size):
-        first, last, start = ptr[c], ptr[c + 1], cell_ptr[c]
-        size = cell_ptr[c + 1] - start
+        start = axes.cell[c]
+        size = axes.cell[c + 1] - start
         for k in range(size):
             z[k] = tables[start + k]
-        values[c] = power_chain(z, p, size, card, weight, first, last, total)
+        values[c] = power_chain(size, axes.card, weight, axes.ptr[c], axes.ptr[c + 1], chain)
 
 
 @kernel
-def cluster_gradients(
-    ptr: Ints, axis_var: Ints, card: Ints, cell_ptr: Ints, weight: Floats, state_ptr: Ints, tables: Floats, z: Floats,
-    p: Floats, total: Floats, beliefs: Floats, entropies: Floats, mu_var: Floats,
+def term_gradients(
+    axes: Axes, weight: Floats, tables: Floats, state_ptr: Ints, chain: Chain, beliefs: Floats, entropies: Floats,
+    mu_var: Floats,
 ) -> None:  # fmt: skip
     r"""Write the gradients of every term: beliefs for its table and conditional entropies for its weights.
 
     :math:`\partial V / \partial r = \mu` and :math:`\partial V / \partial w_k = H(x_k | x_{k+1:m})` (Theorem 3.4.1
     [ping2016]). ``beliefs`` has the shape of ``tables``. To ``mu_var`` is added :math:`w_k \mu(x_k)`.
     """
-    for c in range(ptr.size - 1):
-        first, last, start = ptr[c], ptr[c + 1], cell_ptr[c]
-        size = cell_ptr[c + 1] - start
+    n_tables = axes.ptr.size - 1
+    axes, weight, chain, entropies = addresses(axes), address(weight), addresses(chain), address(entropies)
+    card, z, p = axes.card, chain.z, chain.p
+    for c in range(n_tables):
+        first, last, start = axes.ptr[c], axes.ptr[c + 1], axes.cell[c]
+        size = axes.cell[c + 1] - start
         for k in range(size):
             z[k] = tables[start + k]
-        power_chain(z, p, size, card, weight, first, last, total)
+        power_chain(size, card, weight, first, last, chain)
         chain_marginals(p, size, card, first, last)
-        chain_entropies(z, p, size, card, weight, first, last, entropies, first)
+        chain_entropies(size, card, weight, first, last, chain, entropies, first)
         for k in range(size):
             beliefs[start + k] = p[k]
         at = 0
         for a in range(first, last):  # the chain holds the marginal over x_a and all later axes
             inner = size // card[a]
-            to = state_ptr[axis_var[a]]
+            to = state_ptr[axes.var[a]]
             for x in range(card[a]):
                 mass = 0.0
                 for y in range(inner):
@@ -62,11 +67,14 @@ def cluster_gradients(
 
 @kernel
 def factor_marginals(
-    scope_ptr: Ints, scope_vars: Ints, var_card: Ints, table_ptr: Ints, home: Ints, state_ptr: Ints, axis_ptr: Ints,
-    axis_var: Ints, card: Ints, cell_ptr: Ints, beliefs: Floats, mu_var: Floats, index: Ints, stride: Ints,
-    mu_factor: Floats,
+    scopes: Scopes, table_ptr: Ints, home: Ints, clusters: Axes, begin: Ints, beliefs: Floats, mu_var: Floats,
+    index: Ints, stride: Ints, mu_factor: Floats,
 ) -> None:  # fmt: skip
-    """Write each factor's normalised marginal from its cluster's belief, of one variable from ``mu_var``."""
+    """Write each factor's normalised marginal from its cluster's belief, of one variable from ``mu_var``.
+
+    The belief of cluster ``c`` begins at ``begin[c]``; ``index`` and ``stride`` are scratch.
+    """
+    scope_ptr, scope_vars, var_card, state_ptr = scopes.scope_ptr, scopes.scope_vars, scopes.card, scopes.state_ptr
     for f in range(home.size):
         start, end = table_ptr[f], table_ptr[f + 1]
         arity = scope_ptr[f + 1] - scope_ptr[f]
@@ -78,11 +86,11 @@ def factor_marginals(
                 mu_factor[start + x] = mu_var[state_ptr[v] + x]
         elif end - start > 1:  # a cluster of single states alone has no belief to read
             c = home[f]
-            first, last = axis_ptr[c], axis_ptr[c + 1]
-            factor_strides(f, scope_ptr, scope_vars, var_card, axis_var, first, last, stride)
-            size = table_index(card, stride, first, last, -first, index, 0)
+            first, last = clusters.ptr[c], clusters.ptr[c + 1]
+            factor_strides(f, scope_ptr, scope_vars, var_card, clusters.var, first, last, stride)
+            size = table_index(clusters.card, stride, first, last, -first, index, 0)
             for k in range(size):
-                mu_factor[start + index[k]] += beliefs[cell_ptr[c] + k]
+                mu_factor[start + index[k]] += beliefs[begin[c] + k]
         total = 0.0
         for k in range(start, end):
             total += mu_factor[k]
@@ -101,11 +109,11 @@ def factor_marginals(
 
 
 @kernel
-def best_states(node: Ints, sep_cell: Ints, marks: Floats, states: Ints) -> None:
-    """Write the first maximiser of each variable's table in ``marks``; variables without a separator are left."""
+def best_states(node: Ints, sep_cell: Ints, scores: Floats, states: Ints) -> None:
+    """Write the first maximiser of each variable's table in ``scores``; variables without a separator are left."""
     for v in range(node.size):
         if node[v] >= 0:
             begin, best = sep_cell[node[v]], 0
             for x in range(1, sep_cell[node[v] + 1] - begin):
-                best = x if marks[begin + x] > marks[begin + best] else best
+                best = x if scores[begin + x] > scores[begin + best] else best
             states[v] = best

@@ -4,38 +4,50 @@ from __future__ import annotations
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.dual.local import power_value, shifted_term, try_shifts
+from beliefs.kernels.dual.structure import (
+    FASTER,
+    FASTEST,
+    LARGEST_MOVE,
+    LEAST_FREE,
+    SLOWER,
+    SLOWEST,
+    SNAP,
+    TRIES,
+    Axes,
+    BlockOptions,
+    Decomposition,
+    Links,
+    Workspace,
+)
 from beliefs.kernels.dual.tables import chain_entropies, chain_marginals
 from beliefs.kernels.primitives.elementary import fast_exp
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["move_weights"]
 
-_RATES = (1e-3, 1e3)
-_TRIES = 4
-_SNAP = 1e-7  # share of a weight that becomes 0 where no floor keeps it
-
 
 @kernel
 def local_entropies(
-    s: int, axis_ptr: Ints, card: Ints, sep_ptr: Ints, sep_card: Ints, sep_cell: Ints, link_ptr: Ints,
-    link_cluster: Ints, link_first: Ints, link_size: Ints, apart: Bools, weight: Floats, pool_weight: Floats,
-    index: Ints, axes: Ints, h: Floats, z: Floats, p: Floats, total: Floats, pooled: Floats, shift: Floats,
-    entropy: Floats,
-) -> float:  # fmt: skip
-    """Write the conditional entropies of the separator's variables, first in the pool, then link by link."""
-    s0, s1, l0, l1 = sep_ptr[s], sep_ptr[s + 1], link_ptr[s], link_ptr[s + 1]
-    width, n_axes, at = sep_cell[s + 1] - sep_cell[s], s1 - s0, 0
+    s: int, clusters: Axes, separators: Axes, links: Links, coupled: Bools, state: Decomposition, work: Workspace
+) -> float:
+    """Write the conditional entropies of the separator's variables, first in the pool, then link by link.
+
+    Returns the value of the pool.
+    """
+    entropy, axes, chain, sep_card = work.entropy, work.axes, work.chain, separators.card
+    s0, s1, l0, l1 = separators.ptr[s], separators.ptr[s + 1], links.ptr[s], links.ptr[s + 1]
+    width, n_axes, at = separators.cell[s + 1] - separators.cell[s], s1 - s0, 0
     spare = (l1 - l0 + 1) * n_axes
-    value = power_value(pooled, width, sep_card, pool_weight, s0, s1, z, p, total)
-    chain_marginals(p, width, sep_card, s0, s1)
-    chain_entropies(z, p, width, sep_card, pool_weight, s0, s1, entropy, 0)
+    value = power_value(work.pooled, width, sep_card, state.pool_weight, s0, s1, chain)
+    chain_marginals(chain.p, width, sep_card, s0, s1)
+    chain_entropies(width, sep_card, state.pool_weight, s0, s1, chain, entropy, 0)
     for link in range(l0, l1):
-        c, row, size, to = link_cluster[link], (link - l0) * width, link_size[link], (link - l0) * n_axes
-        if apart[link]:
-            first, last = link_first[link], axis_ptr[c + 1]
-            shifted_term(h, at, size, index, shift, row, card, weight, first, last, z, p, total)
-            chain_marginals(p, size, card, first, last)
-            chain_entropies(z, p, size, card, weight, first, last, entropy, spare)
+        size, to = links.size[link], (link - l0) * n_axes
+        if coupled[link]:
+            first, last = links.first[link], clusters.ptr[links.cluster[link] + 1]
+            shifted_term(link, at, clusters, links, state.weight, work.shift, (link - l0) * width, work)
+            chain_marginals(chain.p, size, clusters.card, first, last)
+            chain_entropies(size, clusters.card, state.weight, first, last, chain, entropy, spare)
             for k in range(n_axes):
                 entropy[to + n_axes + k] = entropy[spare + axes[to + k] - first]
         else:
@@ -46,14 +58,15 @@ def local_entropies(
 
 
 @kernel
-def propose(n_terms: int, n_axes: int, k: int, rate: float, least: float, entropy: Floats, held: Floats,
-            proposed: Floats) -> None:  # fmt: skip
+def propose(
+    n_terms: int, n_axes: int, k: int, rate: float, least: float, entropy: Floats, held: Floats, proposed: Floats
+) -> None:
     r"""Write new weights :math:`w_t = \epsilon + S s_t` of a variable: an exponentiated-gradient step on :math:`s`."""
     total = 0.0
     for t in range(n_terms):
         total += held[t * n_axes + k]
     scale = total - n_terms * least
-    if scale <= 1e-9:
+    if scale <= LEAST_FREE:
         for t in range(n_terms):
             proposed[t * n_axes + k] = held[t * n_axes + k]
         return
@@ -63,8 +76,9 @@ def propose(n_terms: int, n_axes: int, k: int, rate: float, least: float, entrop
     norm = 0.0
     for t in range(n_terms):
         part = max(held[t * n_axes + k] - least, 0.0) / scale
-        part *= fast_exp(-min(max(rate * scale * part * (entropy[t * n_axes + k] - mean), -3.0), 3.0))
-        if least == 0.0 and part < _SNAP:
+        move = rate * scale * part * (entropy[t * n_axes + k] - mean)
+        part *= fast_exp(-min(max(move, -LARGEST_MOVE), LARGEST_MOVE))
+        if least == 0.0 and part < SNAP:
             part = 0.0
         proposed[t * n_axes + k] = part
         norm += part
@@ -74,51 +88,43 @@ def propose(n_terms: int, n_axes: int, k: int, rate: float, least: float, entrop
 
 @kernel
 def put_weights(
-    s: int, sep_ptr: Ints, link_ptr: Ints, apart: Bools, axes: Ints, new: Floats, weight: Floats, sep_weight: Floats,
-    pool_weight: Floats,
-) -> None:  # fmt: skip
+    s: int, separators: Axes, links: Links, coupled: Bools, axes: Ints, new: Floats, state: Decomposition
+) -> None:
     """Set the weights of the separator's variables in all its terms, and those of the pool."""
-    s0, n_axes = sep_ptr[s], sep_ptr[s + 1] - sep_ptr[s]
+    weight, sep_weight, pool_weight = state.weight, state.sep_weight, state.pool_weight
+    s0, n_axes = separators.ptr[s], separators.ptr[s + 1] - separators.ptr[s]
     for k in range(n_axes):
         sep_weight[s0 + k] = new[k]
         pool_weight[s0 + k] = new[k]
-        for link in range(link_ptr[s], link_ptr[s + 1]):
-            own = (link - link_ptr[s]) * n_axes + k
+        for link in range(links.ptr[s], links.ptr[s + 1]):
+            own = (link - links.ptr[s]) * n_axes + k
             weight[axes[own]] = new[own + n_axes]
-            pool_weight[s0 + k] += 0.0 if apart[link] else new[own + n_axes]
+            pool_weight[s0 + k] += 0.0 if coupled[link] else new[own + n_axes]
 
 
 @kernel
 def move_weights(
-    s: int, others: float, axis_ptr: Ints, card: Ints, sep_ptr: Ints, sep_card: Ints, sep_cell: Ints, link_ptr: Ints,
-    link_cluster: Ints, link_first: Ints, link_size: Ints, apart: Bools, least: Floats, weight: Floats,
-    sep_weight: Floats, pool_weight: Floats, rate: Floats, index: Ints, axes: Ints, h: Floats, z: Floats, p: Floats,
-    total: Floats, pooled: Floats, shift: Floats, direction: Floats, trial: Floats, fresh: Floats, entropy: Floats,
-    held: Floats, proposed: Floats,
+    s: int, others: float, clusters: Axes, separators: Axes, links: Links, options: BlockOptions, state: Decomposition,
+    work: Workspace,
 ) -> float:  # fmt: skip
-    """Move weight between the copies of each variable of the separator; return the values of the clusters apart."""
-    s0, s1, l0, l1 = sep_ptr[s], sep_ptr[s + 1], link_ptr[s], link_ptr[s + 1]
-    width, n_axes, n_terms = sep_cell[s + 1] - sep_cell[s], s1 - s0, l1 - l0 + 1
-    value = local_entropies(
-        s, axis_ptr, card, sep_ptr, sep_card, sep_cell, link_ptr, link_cluster, link_first, link_size, apart, weight,
-        pool_weight, index, axes, h, z, p, total, pooled, shift, entropy,
-    )  # fmt: skip
+    """Move weight between the copies of each variable of the separator; return the values of the coupled clusters."""
+    coupled, axes, held, rate = options.coupled, work.axes, work.held, state.rate
+    s0, s1, l0, l1 = separators.ptr[s], separators.ptr[s + 1], links.ptr[s], links.ptr[s + 1]
+    width, n_axes, n_terms = separators.cell[s + 1] - separators.cell[s], s1 - s0, l1 - l0 + 1
+    value = local_entropies(s, clusters, separators, links, coupled, state, work)
     for k in range(n_axes):
-        held[k] = sep_weight[s0 + k]
+        held[k] = state.sep_weight[s0 + k]
         for link in range(l0, l1):
-            held[(link - l0 + 1) * n_axes + k] = weight[axes[(link - l0) * n_axes + k]]
-    for _ in range(_TRIES):
+            held[(link - l0 + 1) * n_axes + k] = state.weight[axes[(link - l0) * n_axes + k]]
+    for _ in range(TRIES):
         for k in range(n_axes):
-            propose(n_terms, n_axes, k, rate[s], least[s0 + k], entropy, held, proposed)
-        put_weights(s, sep_ptr, link_ptr, apart, axes, proposed, weight, sep_weight, pool_weight)
-        found = try_shifts(
-            s, 0.0, axis_ptr, card, sep_cell, link_ptr, link_cluster, link_first, link_size, apart, weight, index, h, z,
-            p, total, shift, direction, trial, fresh,
-        )  # fmt: skip
-        pool = power_value(pooled, width, sep_card, pool_weight, s0, s1, z, p, total)
+            propose(n_terms, n_axes, k, rate[s], options.least[s0 + k], work.entropy, held, work.proposed)
+        put_weights(s, separators, links, coupled, axes, work.proposed, state)
+        found = try_shifts(s, 0.0, clusters, separators, links, coupled, state.weight, work)
+        pool = power_value(work.pooled, width, separators.card, state.pool_weight, s0, s1, work.chain)
         if pool + found <= value + others:
-            rate[s] = min(2.0 * rate[s], _RATES[1])
+            rate[s] = min(FASTER * rate[s], FASTEST)
             return found
-        rate[s] = max(0.25 * rate[s], _RATES[0])
-    put_weights(s, sep_ptr, link_ptr, apart, axes, held, weight, sep_weight, pool_weight)
+        rate[s] = max(SLOWER * rate[s], SLOWEST)
+    put_weights(s, separators, links, coupled, axes, held, state)
     return others

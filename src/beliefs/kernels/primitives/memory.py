@@ -2,11 +2,13 @@
 
 An array handed to a function is counted, in and out, and comes as seven values; in a loop of a hundred cycles that is
 the loop. ``address(array)`` is one value and is not counted: the array must outlive it. An argument of the kernel that
-Python calls does; an array made inside a kernel does not, it is freed after its last mention. ``stack_memory(n)`` gives
-the address of a small piece of memory that the compiler can see is nobody else's, so that loops over it need no overlap
-checks. ``prefetch`` asks for a cache line early: tables read backwards are not foreseen by the hardware. There are no
-bounds checks. Without the compiler, arrays stand for addresses; what the compiler makes of these operations is in
-:mod:`beliefs.kernels.primitives.memory_code`.
+Python calls does; an array made inside a kernel does not, it is freed after its last mention. ``addresses(structure)``
+is a named tuple with the addresses of its arrays, so that a kernel can hand whole structures to its parts (booleans
+stay arrays that are not counted); entries are read and written with brackets, as those of arrays are, but there are no
+sizes. ``stack_memory(n)`` gives the address of a small piece of memory that the compiler can see is nobody else's, so
+that loops over it need no overlap checks. ``prefetch`` asks for a cache line early: tables read backwards are not
+foreseen by the hardware. There are no bounds checks. Without the compiler, arrays stand for addresses; what the
+compiler makes of these operations is in :mod:`beliefs.kernels.primitives.memory_code`.
 """
 
 from __future__ import annotations
@@ -17,13 +19,19 @@ import numpy as np
 
 from beliefs.kernels._jit import operation
 
-__all__ = ["address", "get", "onward", "prefetch", "put", "stack_floats", "stack_memory"]
+__all__ = ["address", "addresses", "get", "onward", "prefetch", "put", "stack_floats", "stack_memory"]
 
 
 @operation
 def address(array: Any) -> Any:
     """Return the array as one row, whatever its shape: a view, since the array is C-contiguous."""
     return array.reshape(-1)
+
+
+@operation
+def addresses(structure: Any) -> Any:
+    """Return the structure."""
+    return structure
 
 
 @operation

@@ -9,7 +9,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-__all__ = ["address", "first_entry", "get", "onward", "prefetch", "put", "stack_floats", "stack_memory"]
+__all__ = ["address", "addresses", "first_entry", "get", "onward", "prefetch", "put", "stack_floats", "stack_memory"]
 
 
 def first_entry(target: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -25,6 +25,38 @@ def address(context: Any, array: Any) -> Any:
         return target.make_array(signature.args[0])(target, builder, arguments[0]).data
 
     return types.CPointer(array.dtype)(array), generate
+
+
+@intrinsic
+def addresses(context: Any, structure: Any) -> Any:
+    """Return a named tuple with the addresses of its arrays, tuples inside it included; scalars stay as they are."""
+
+    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _addresses(target, builder, signature.args[0], arguments[0])
+
+    return _address_type(structure)(structure), generate
+
+
+def _address_type(kind: Any) -> Any:
+    if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
+        return types.BaseTuple.from_types([_address_type(part) for part in kind.types], kind.instance_class)
+    if isinstance(kind, types.Array) and kind.dtype != types.boolean:
+        return types.CPointer(kind.dtype)
+    return kind
+
+
+def _addresses(target: Any, builder: Any, kind: Any, value: Any) -> Any:
+    if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
+        parts = [_addresses(target, builder, k, builder.extract_value(value, i)) for i, k in enumerate(kind.types)]
+        return target.make_tuple(builder, _address_type(kind), parts)
+    if not isinstance(kind, types.Array):
+        return value
+    array = target.make_array(kind)(target, builder, value)
+    if kind.dtype != types.boolean:
+        return array.data
+    array.meminfo = cgutils.get_null_value(array.meminfo.type)  # entries of such arrays are not loaded as they lie
+    array.parent = cgutils.get_null_value(array.parent.type)
+    return array._getvalue()
 
 
 @intrinsic

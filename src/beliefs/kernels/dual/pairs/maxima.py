@@ -6,8 +6,19 @@ import math
 from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, kernel
-from beliefs.kernels.dual.pairs.sums import LATER, RECORD
-from beliefs.kernels.dual.pairs.terms import column_sums, column_tops, peak_of, power_of, row_maxima
+from beliefs.kernels.dual.pairs.terms import column_sums, column_tops, pair_workspace, peak_of, power_of, row_maxima
+from beliefs.kernels.dual.structure import (
+    COLUMNS,
+    KIND,
+    LATER,
+    OTHER_SHIFT,
+    OWN_SHIFT,
+    RECORD,
+    TABLE,
+    Axes,
+    Decomposition,
+    PairMemory,
+)
 from beliefs.kernels.primitives.memory import address, get, put
 from beliefs.kernels.primitives.simd import add4, load4, store4, subtract4
 from beliefs.typing import Bools, Floats, Ints
@@ -33,9 +44,8 @@ def gather_maxima(
     value = 0.0
     for link in range(l0, l1):
         r, row = RECORD * link, (link - l0) * card
-        at, kind, own, other, columns = (
-            get(record, r), get(record, r + 1), get(record, r + 2), get(record, r + 3), get(record, r + 4)
-        )  # fmt: skip
+        at, kind, columns = get(record, r + TABLE), get(record, r + KIND), get(record, r + COLUMNS)
+        own, other = get(record, r + OWN_SHIFT), get(record, r + OTHER_SHIFT)
         if card == 2 and columns == 2:
             binary_maxima(theta, at, kind, shift, other, g, row)
             g0, g1 = get(g, row) - get(shift, own), get(g, row + 1) - get(shift, own + 1)
@@ -66,28 +76,30 @@ def has_zeros(pooled: Any, card: int) -> bool:
 
 @kernel
 def update_max_pairs(
-    order: Ints, begin: int, end: int, sep_card: Ints, sep_cell: Ints, link_ptr: Ints, record: Ints, ahead: Bools,
-    theta: Floats, shift: Floats, nodes: Floats, drop: Floats, marks: Floats, pooled: Floats, g: Floats, total: Floats,
+    order: Ints, begin: int, end: int, separators: Axes, link_ptr: Ints, record: Ints, revisited: Bools,
+    state: Decomposition, shift: Floats, scratch: PairMemory,
 ) -> None:  # fmt: skip
     """Do what :func:`beliefs.kernels.dual.pairs.sums.update_pairs` does where all weights are 0. Cost: each table."""
-    order, sep_card, sep_cell, link_ptr = address(order), address(sep_card), address(sep_cell), address(link_ptr)
-    record, theta, shift, nodes, drop = address(record), address(theta), address(shift), address(nodes), address(drop)
-    marks, pooled, g, total = address(marks), address(pooled), address(g), address(total)
+    order, link_ptr, record, shift = address(order), address(link_ptr), address(record), address(shift)
+    sep_card, sep_cell, theta = address(separators.card), address(separators.cell), address(state.tables)
+    sep_tables, scores, decrease = address(state.sep_tables), address(state.scores), address(state.decrease)
+    work = pair_workspace(scratch)
+    pooled, g, total = work.pooled, work.g, work.total
     for turn in range(begin, end):
         s = get(order, turn)
         card, n0, l0, l1 = get(sep_card, s), get(sep_cell, s), get(link_ptr, s), get(link_ptr, s + 1)
         for x in range(card):
-            put(pooled, x, get(nodes, n0 + x))
+            put(pooled, x, get(sep_tables, n0 + x))
         before = peak_of(pooled, 0, card)
         before += gather_maxima(l0, l1, card, record, theta, shift, g, total, pooled)
-        value, n_ahead = peak_of(pooled, 0, card), 0
+        value, n_revisited = peak_of(pooled, 0, card), 0
         for link in range(l0, l1):
-            n_ahead += 1 if ahead[link] else 0
+            n_revisited += 1 if revisited[link] else 0
         even, hard = 1.0 / (l1 - l0 + 1), has_zeros(pooled, card)
         constant = value * even
         for link in range(l0, l1):
-            row, own = (link - l0) * card, get(record, RECORD * link + 2)
-            ratio = even if n_ahead == 0 else (1.0 / n_ahead if ahead[link] else 0.0)
+            row, own = (link - l0) * card, get(record, RECORD * link + OWN_SHIFT)
+            ratio = even if n_revisited == 0 else (1.0 / n_revisited if revisited[link] else 0.0)
             if hard:
                 for x in range(card):
                     if get(pooled, x) > -math.inf:
@@ -97,12 +109,12 @@ def update_max_pairs(
                 for x in range(card):
                     part = ratio * (get(pooled, x) - value) + constant
                     put(shift, own + x, get(g, row + x) - part)
-        ratio = even if n_ahead == 0 else 0.0
+        ratio = even if n_revisited == 0 else 0.0
         for x in range(card):
             now = get(pooled, x)
-            put(marks, n0 + x, now)
-            put(nodes, n0 + x, ratio * (now - value) + constant if now > -math.inf else -math.inf)
-        put(drop, s, before - value)
+            put(scores, n0 + x, now)
+            put(sep_tables, n0 + x, ratio * (now - value) + constant if now > -math.inf else -math.inf)
+        put(decrease, s, before - value)
 
 
 @kernel
@@ -112,8 +124,8 @@ def absorb_shifts(sep_card: Ints, link_ptr: Ints, record: Ints, shift: Floats, t
         card = sep_card[s]
         for link in range(link_ptr[s], link_ptr[s + 1]):
             r = RECORD * link
-            at, own, columns = record[r], record[r + 2], record[r + 4]
-            if record[r + 1] == LATER:
+            at, own, columns = record[r + TABLE], record[r + OWN_SHIFT], record[r + COLUMNS]
+            if record[r + KIND] == LATER:
                 for y in range(columns):
                     for x in range(card):
                         tables[at + y * card + x] -= shift[own + x]
@@ -127,10 +139,10 @@ def absorb_shifts(sep_card: Ints, link_ptr: Ints, record: Ints, shift: Floats, t
 
 @kernel
 def pair_values(
-    axis_ptr: Ints, card: Ints, cell_ptr: Ints, weight: Floats, tables: Floats, none: Floats, sums: Floats,
-    values: Floats,
+    clusters: Axes, weight: Floats, tables: Floats, none: Floats, sums: Floats, values: Floats
 ) -> None:  # fmt: skip
     """Write the power sum of each table of two axes; ``none`` holds zeros, ``sums`` is scratch."""
+    axis_ptr, card, cell_ptr = clusters.ptr, clusters.card, clusters.cell
     for c in range(values.size):
         a = axis_ptr[c]
         column_sums(address(tables), cell_ptr[c], card[a], card[a + 1], address(none), 0, weight[a], address(sums), 0)
@@ -138,7 +150,7 @@ def pair_values(
 
 
 @kernel
-def node_values(sep_cell: Ints, sep_weight: Floats, nodes: Floats, values: Floats) -> None:
+def node_values(sep_cell: Ints, sep_weight: Floats, sep_tables: Floats, values: Floats) -> None:
     """Write the power sum of each variable's own table."""
     for s in range(values.size):
-        values[s] = power_of(address(nodes), sep_cell[s], sep_cell[s + 1] - sep_cell[s], sep_weight[s])
+        values[s] = power_of(address(sep_tables), sep_cell[s], sep_cell[s + 1] - sep_cell[s], sep_weight[s])

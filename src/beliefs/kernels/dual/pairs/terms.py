@@ -17,10 +17,25 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from beliefs.kernels._jit import inlined_kernel, kernel
+from beliefs.kernels._jit import inlined_kernel
+from beliefs.kernels.dual.structure import (
+    COLUMNS,
+    LOWEST,
+    OTHER_SHIFT,
+    OTHER_WEIGHT,
+    OWN_SHIFT,
+    OWN_WEIGHT,
+    RECORD,
+    TABLE,
+    TINY,
+    Pair,
+    PairLinks,
+    PairMemory,
+    PairWorkspace,
+)
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.kernels.primitives.exponential import exp4, log4
-from beliefs.kernels.primitives.memory import address, get, put
+from beliefs.kernels.primitives.memory import address, get, onward, put
 from beliefs.kernels.primitives.simd import (
     add4,
     divide4,
@@ -34,7 +49,6 @@ from beliefs.kernels.primitives.simd import (
     subtract4,
     total4,
 )
-from beliefs.typing import Floats
 
 __all__ = [
     "belief_of",
@@ -42,15 +56,44 @@ __all__ = [
     "column_tops",
     "conditional_entropy",
     "exponentials",
-    "pair_value_and_marginal",
+    "pair_of",
+    "pair_workspace",
     "peak_of",
     "power_of",
+    "reweighted",
     "row_maxima",
     "scaled_value",
 ]
 
-LOWEST = -1e308  # stands in for the maximum of a column of -inf
-_LEAST = 1e-300
+
+@inlined_kernel
+def pair_workspace(scratch: PairMemory) -> PairWorkspace:
+    """Return the scratch cut up, as addresses."""
+    m, at = address(scratch.memory), address(scratch.begin)
+    return PairWorkspace(
+        onward(m, get(at, 0)), onward(m, get(at, 1)), onward(m, get(at, 2)), onward(m, get(at, 3)),
+        onward(m, get(at, 4)), onward(m, get(at, 5)), onward(m, get(at, 6)), onward(m, get(at, 7)),
+        onward(m, get(at, 8)), onward(m, get(at, 9)), onward(m, get(at, 10)), onward(m, get(at, 11)),
+        onward(m, get(at, 12)), onward(m, get(at, 13)), onward(m, get(at, 14)), onward(m, get(at, 15)),
+        onward(m, get(at, 16)), onward(m, get(at, 17)), (get(at, 4) - get(at, 3)) // 2, (get(at, 5) - get(at, 4)) // 2,
+    )  # fmt: skip
+
+
+@inlined_kernel
+def pair_of(link: int, rows: int, links: PairLinks) -> Pair:
+    """Return a link's cluster as its record says it lies."""
+    record, weight, r = links.record, links.weight, RECORD * link
+    return Pair(
+        get(record, r + TABLE), rows, get(record, r + COLUMNS), get(record, r + OWN_SHIFT),
+        get(record, r + OTHER_SHIFT), get(weight, get(record, r + OWN_WEIGHT)),
+        get(weight, get(record, r + OTHER_WEIGHT)),
+    )  # fmt: skip
+
+
+@inlined_kernel
+def reweighted(pair: Pair, weight: float) -> Pair:
+    """Return a cluster with another weight of its rows."""
+    return Pair(pair.at, pair.rows, pair.columns, pair.own, pair.other, weight, pair.other_weight)
 
 
 @inlined_kernel
@@ -77,7 +120,7 @@ def column_sums(
             for y in range(rows):
                 value = subtract4(load4(theta, at + y * columns + x), fill4(get(shift, from_shift + y)))
                 total = add4(total, exp4(multiply4(subtract4(value, base), scale)))
-            store4(out, row + x, multiply_add4(heat, log4(maximum4(total, fill4(_LEAST))), top))
+            store4(out, row + x, multiply_add4(heat, log4(maximum4(total, fill4(TINY))), top))
 
 
 @inlined_kernel
@@ -140,21 +183,20 @@ def belief_of(values: Any, size: int, weight: float, out: Any) -> float:
     sums = load4(out, 0)
     for x in range(4, size, 4):
         sums = add4(sums, load4(out, x))
-    total = max(total4(sums), _LEAST)
+    total = max(total4(sums), TINY)
     for x in range(0, size, 4):
         store4(out, x, multiply4(load4(out, x), fill4(1.0 / total)))
     return top + weight * fast_log(total) if weight > 0.0 else top
 
 
 @inlined_kernel
-def exponentials(
-    theta: Any, at: int, rows: int, columns: int, shift: Any, own: int, weight: float, e: Any, to: int, tops: Any,
-    base: int,
-) -> None:  # fmt: skip
+def exponentials(pair: Pair, theta: Any, shift: Any, own: int, to: int, base: int, work: PairWorkspace) -> None:
     """Write ``tops = (theta - shift[:, None]).max(axis=0)`` and ``e = exp((theta - shift[:, None] - tops) / weight)``.
 
-    At weight 0 ``e`` is 1 at the maxima and 0 elsewhere.
+    The shifts of rows begin at ``own``, ``e`` at ``to``, ``tops`` at ``base``. At weight 0 ``e`` is 1 at the maxima
+    and 0 elsewhere.
     """
+    e, tops, at, rows, columns, weight = work.e, work.tops, pair.at, pair.rows, pair.columns, pair.weight
     column_tops(theta, at, rows, columns, shift, own, tops, base)
     lowest, scale = fill4(LOWEST), fill4(1.0 / weight if weight > 0.0 else 0.0)
     for x in range(rows):
@@ -172,23 +214,23 @@ def exponentials(
 
 
 @inlined_kernel
-def scaled_value(
-    e: Any, at: int, rows: int, columns: int, weight: float, other_weight: float, tops: Any, base: int, shift: Any,
-    other: int, scale: Any, z: Any, sums: Any, q: Any, mu: Any, row: int,
-) -> float:  # fmt: skip
+def scaled_value(pair: Pair, at: int, base: int, shift: Any, work: PairWorkspace, mu: Any, row: int) -> float:
     """Return the value with ``E`` scaled by ``scale`` row by row, and write its marginal to ``mu[row:]``.
 
-    Leaves ``Z`` in ``z``, ``S`` in ``sums`` and ``q / S`` in ``q``.
+    ``E`` begins at ``at``, the maxima of its columns at ``base``. Leaves ``Z`` in ``z``, ``S`` in ``sums`` and
+    ``q / S`` in ``q``.
     """
+    e, tops, scale, z, sums, q = work.e, work.tops, work.scale, work.z, work.sums, work.q
+    rows, columns, other, weight = pair.rows, pair.columns, pair.other, pair.weight
     for y in range(0, columns, 4):
         total = multiply4(load4(e, at + y), fill4(get(scale, 0)))
         for x in range(1, rows):
             total = multiply_add4(load4(e, at + x * columns + y), fill4(get(scale, x)), total)
-        total = maximum4(total, fill4(_LEAST))
+        total = maximum4(total, fill4(TINY))
         store4(sums, y, total)
         level = subtract4(load4(tops, base + y), load4(shift, other + y))
         store4(z, y, multiply_add4(fill4(weight), log4(total), level) if weight > 0.0 else level)
-    value = belief_of(z, columns, other_weight, q)
+    value = belief_of(z, columns, pair.other_weight, q)
     for y in range(0, columns, 4):
         store4(q, y, divide4(load4(q, y), load4(sums, y)))
     for y in range(columns, (columns + 3) // 4 * 4):
@@ -203,39 +245,16 @@ def scaled_value(
 
 
 @inlined_kernel
-def conditional_entropy(
-    theta: Any, at: int, rows: int, columns: int, shift: Any, own: int, other: int, weight: float, e: Any, to: int,
-    z: Any, q: Any,
-) -> float:  # fmt: skip
-    """Return the entropy of the row given the column, after :func:`scaled_value` with factors of 1."""
-    total = 0.0
-    if weight > 0.0:
+def conditional_entropy(pair: Pair, at: int, links: PairLinks, work: PairWorkspace) -> float:
+    """Return the entropy of the row given the column, after :func:`scaled_value` with factors of 1; ``E`` at ``at``."""
+    theta, shift, e, z, q = links.theta, links.shift, work.e, work.z, work.q
+    rows, columns, own, other, total = pair.rows, pair.columns, pair.own, pair.other, 0.0
+    if pair.weight > 0.0:
         for x in range(rows):
-            start, goal, less = at + x * columns, to + x * columns, get(shift, own + x)
+            start, goal, less = pair.at + x * columns, at + x * columns, get(shift, own + x)
             for y in range(columns):
                 mass = get(e, goal + y) * get(q, y)
                 if mass > 0.0:
                     total += mass * (get(z, y) + get(shift, other + y) - get(theta, start + y) + less)
-        total /= weight
+        total /= pair.weight
     return total
-
-
-@kernel
-def pair_value_and_marginal(
-    theta: Floats, at: int, rows: int, columns: int, shift: Floats, own: int, other: int, weight: float,
-    other_weight: float, e: Floats, tops: Floats, scale: Floats, z: Floats, sums: Floats, q: Floats, mu: Floats,
-    repeat: int,
-) -> float:  # fmt: skip
-    """Return one cluster's value and write its marginal of the earlier variable: value and gradient of a sum node.
-
-    ``scale`` is ``exp(-d / weight)`` for a shift by ``d``. Once with the exponentials, then ``repeat`` times without,
-    as in a block update. All scratch has four entries to spare.
-    """
-    exponentials(address(theta), at, rows, columns, address(shift), own, weight, address(e), 0, address(tops), 0)
-    value = 0.0
-    for _ in range(repeat):
-        value = scaled_value(
-            address(e), 0, rows, columns, weight, other_weight, address(tops), 0, address(shift), other,
-            address(scale), address(z), address(sums), address(q), address(mu), 0,
-        )  # fmt: skip
-    return value
