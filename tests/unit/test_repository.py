@@ -350,6 +350,30 @@ def test_no_filter_of_warnings_is_changed_where_threads_may_run() -> None:
     assert set(users) <= {"beliefs.cli.program", "beliefs.cli.warmup"}
 
 
+WIDE = {"beliefs.learning.fit.fit"}  # keywords of a public function, each with a default
+MOST_PARAMETERS = 10
+
+
+def wide_functions(module: str, tree: ast.Module) -> Iterator[str]:
+    """The functions that take more parameters than somebody can keep in mind, self and cls apart."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            if len(given) - (given[:1] in (["self"], ["cls"])) > MOST_PARAMETERS:
+                yield f"{module}.{node.name}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=source_id)
+def test_no_function_takes_more_than_ten_parameters(path: Path) -> None:
+    assert set(wide_functions(module_name(path), parse(path))) <= WIDE
+
+
+def test_wide_functions_are_seen() -> None:
+    wide = ", ".join(f"a{k}" for k in range(11))
+    source = f"def f({wide}): ...\nclass A:\n    def g(self, {wide}): ...\n    def h(self, {wide[:-5]}): ..."
+    assert list(wide_functions("m", ast.parse(source))) == ["m.f", "m.g"]
+
+
 def kernels_in(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     """The functions of a module that are compiled."""
     for node in ast.walk(tree):
