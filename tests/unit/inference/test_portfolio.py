@@ -41,7 +41,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exact inference never fits."""
-    monkeypatch.setattr(bl.JunctionTree, "n_bytes", lambda self, problem: 2**62 + 1)
+    monkeypatch.setattr(bl.JunctionTree, "n_bytes", lambda self, problem, order=None: 2**62 + 1)
 
 
 def monotone(trace: bl.Trace) -> None:
