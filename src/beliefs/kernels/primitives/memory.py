@@ -19,7 +19,7 @@ import numpy as np
 
 from beliefs.kernels._jit import operation
 
-__all__ = ["address", "addresses", "get", "onward", "prefetch", "put", "stack_floats", "stack_memory"]
+__all__ = ["address", "addresses", "get", "onward", "prefetch", "put", "stack_memory"]
 
 
 @operation
@@ -42,12 +42,6 @@ def onward(pointer: Any, index: int) -> Any:
 
 @operation
 def stack_memory(n: int) -> Any:
-    """Return an uninitialised array."""
-    return np.empty(n)
-
-
-@operation
-def stack_floats(n: int) -> Any:
     """Return an uninitialised array."""
     return np.empty(n)
 

@@ -7,9 +7,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 
-__all__ = ["address", "addresses", "first_entry", "get", "onward", "prefetch", "put", "stack_floats", "stack_memory"]
+__all__ = ["address", "addresses", "first_entry", "get", "onward", "prefetch", "put", "stack_memory"]
 
 
 def first_entry(target: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -82,30 +81,6 @@ def stack_memory(context: Any, n: Any) -> Any:
         return builder.bitcast(memory, ir.DoubleType().as_pointer())
 
     return types.CPointer(types.float64)(n), generate
-
-
-@intrinsic
-def stack_floats(context: Any, n: Any) -> Any:
-    """Return such memory as an array of ``n`` doubles."""
-    if not isinstance(n, types.IntegerLiteral):
-        return None
-    array_type, size = types.Array(types.float64, 1, "C"), n.literal_value
-
-    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        memory = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), size))
-        memory.align = 32
-        array = target.make_array(array_type)(target, builder)
-        populate_array(
-            array,
-            data=builder.bitcast(memory, ir.DoubleType().as_pointer()),
-            shape=[target.get_constant(types.intp, size)],
-            strides=[target.get_constant(types.intp, 8)],
-            itemsize=target.get_constant(types.intp, 8),
-            meminfo=None,
-        )
-        return array._getvalue()
-
-    return array_type(n), generate
 
 
 @intrinsic
