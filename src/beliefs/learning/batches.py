@@ -33,7 +33,9 @@ _RECENT = 4  # lists: those of training, of validation, and room for others
 class Evaluation:
     """The loss over many instances, its gradient in the weights, and how many instances raised which flag.
 
-    ``bound``: for likelihoods, what the value without the ridge is of the negative log-likelihood; else None.
+    ``bound``: for likelihoods and margins, what the value is of the one with exact inference; else None. ``upper``: a
+    certified upper bound on that one, the ridge included; inf: none. ``minorant``: the tangent of what is not the ridge
+    is nowhere above it, so a cutting plane. ``delta``: the loss of the loss-augmented states, per labelled variable.
     """
 
     value: float
@@ -42,6 +44,9 @@ class Evaluation:
     n_diverged: int = 0
     n_not_converged: int = 0
     bound: Bound | None = None
+    upper: float = np.inf
+    minorant: bool = False
+    delta: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +60,9 @@ class Share:
     n_diverged: int = 0
     n_not_converged: int = 0
     bound: Bound | None = None
+    upper: float = np.inf
+    minorant: bool = False
+    delta: float = 0.0
 
 
 @dataclass(eq=False)
@@ -71,6 +79,9 @@ class Total:
     n_diverged: int = 0
     n_not_converged: int = 0
     bounds: set[Bound | None] = field(default_factory=set)
+    upper: float = 0.0
+    minorant: bool = True
+    delta: float = 0.0
     overflowed: bool = False
 
     def add(self, share: Share) -> None:
@@ -82,17 +93,22 @@ class Total:
         self.n_diverged += share.n_diverged
         self.n_not_converged += share.n_not_converged
         self.bounds.add(share.bound)
+        self.upper += share.upper
+        self.minorant &= share.minorant
+        self.delta += share.delta
 
     def evaluation(self, weights: Floats, l2: float) -> Evaluation:
         """Return the loss per labelled variable with its ridge."""
         if not self.n_labelled > 0:
             raise ModelError("no variable of any instance has a label; a loss needs labels to compare with")
-        value, grad = np.inf, np.zeros(weights.size)
+        value, upper, grad = np.inf, np.inf, np.zeros(weights.size)
         if not self.overflowed:
-            value = self.value / self.n_labelled + l2 * float(weights @ weights)
+            ridge = l2 * float(weights @ weights)
+            value, upper = self.value / self.n_labelled + ridge, self.upper / self.n_labelled + ridge
             grad = self.grad / self.n_labelled + 2.0 * l2 * weights
         return Evaluation(
-            value, grad, self.n_instances, self.n_diverged, self.n_not_converged, _common(self.bounds)
+            value, grad, self.n_instances, self.n_diverged, self.n_not_converged, _common(self.bounds),
+            upper, self.minorant and not self.overflowed, self.delta / self.n_labelled,
         )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ from beliefs.typing import Floats
 
 __all__ = ["Checkpoint", "Saved", "fingerprint"]
 
-VERSION = 1
+VERSION = 2
 _MEMORY = "memory."
 
 
@@ -69,7 +69,7 @@ class Checkpoint:
         }
         arrays: dict[str, Any] = {
             "weights": saved.point.weights,
-            "trace": np.array(saved.trace.rows(), float).reshape(-1, 5),
+            "trace": np.array(saved.trace.rows(), float).reshape(-1, len(fields(FitTrace))),
         }
         arrays |= {_MEMORY + name: array for name, array in saved.point.memory.items()}
         if saved.best is not None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from beliefs.driver import says_stop
 from beliefs.errors import ModelError
+from beliefs.inference.base import Bound
 from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.learning.losses.likelihood import LikelihoodLoss, scattered
@@ -54,7 +55,11 @@ class ExpectedLikelihood(Loss):
             raise ModelError(f"{instance.name} has no expectations yet; take an E-step (learning.em.expect) first")
         free = self.of.free(instance.graph(theta), instance)
         score = float(theta[expected > 0] @ expected[expected > 0])  # a hard zero is expected never
-        return InstanceLoss(free.log_z - score, free.mu - expected, converged=free.converged)
+        value, exact = free.log_z - score, free.bound is Bound.EXACT
+        upper = value if exact or free.bound is Bound.UPPER else np.inf
+        return InstanceLoss(
+            value, free.mu - expected, converged=free.converged, bound=free.bound, upper=upper, minorant=exact
+        )  # fmt: skip
 
 
 def expect(loss: LikelihoodLoss, weights: Floats, instances: Sequence[Instance]) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from beliefs.driver import Limits, Status
 from beliefs.errors import ConvergenceWarning, ModelError
+from beliefs.inference.base import Bound
 from beliefs.inference.quiet import warn
 from beliefs.inference.text import parse
 from beliefs.io.files import StrPath
@@ -212,6 +213,8 @@ def _result(objective: Objective, method: Optimizer, watch: Watch, outcome: Outc
         loss=point.loss,
         grad_norm=point.grad_norm,
         validation=watch.best_validation,
+        gap=point.gap,
+        bound=Bound[point.bound] if point.bound else None,
         trace=watch.trace(),
         status=outcome.status,
         reason=outcome.reason or _MEANING.get(outcome.status, outcome.status.advice),

@@ -67,6 +67,9 @@ class Instance:
         How much each variable's term counts in losses that are sums over variables; None: 1.
     name : str
         What messages call it.
+    costs : ndarray (n_states,), optional
+        What each state of each variable costs in the place of its label, for losses with a margin: at least 0, and 0
+        at the label; None: as the loss says.
     memory : InstanceMemory
         Messages and chains that a loss goes on from; private to one fit, and not handed on by ``replace``.
     """
@@ -77,6 +80,7 @@ class Instance:
     weight: float = 1.0
     label_weights: Floats | None = None
     name: str = "the instance"
+    costs: Floats | None = None
     memory: InstanceMemory = field(default_factory=InstanceMemory, init=False, repr=False)
 
     @cached_property

@@ -180,7 +180,11 @@ class Joiner:
         labels = np.concatenate([part.labels for part in parts])
         name = f"{parts[0].name} to {parts[-1].name}"
         layout = _joined_layout(self.template, parts)
-        union = Joined(layout, inputs, labels, weights[0] if alike else 1.0, label_weights, name, tuple(parts))
+        costs = None
+        if parts[0].costs is not None:
+            costs = np.concatenate([part.costs for part in parts if part.costs is not None])
+        weight = weights[0] if alike else 1.0
+        union = Joined(layout, inputs, labels, weight, label_weights, name, costs, tuple(parts))
         self._share_plans(union)
         return union
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from beliefs.driver import Status
 from beliefs.errors import NotConvergedError
+from beliefs.inference.base import Bound
 from beliefs.learning.optimizers.base import Optimizer
 from beliefs.typing import Floats, Ints
 
@@ -34,6 +35,8 @@ class FitProgress:
         The present weights, read-only.
     n_diverged : int
         Instances whose loss has lost its bound; see :class:`beliefs.learning.losses.base.InstanceLoss`.
+    gap : float
+        A certified bound on how far the loss is above its minimum; inf: none.
     """
 
     iteration: int
@@ -44,24 +47,31 @@ class FitProgress:
     validation: float
     weights: Floats
     n_diverged: int = 0
+    gap: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FitTrace:
-    """One row an iteration; never nan, and inf where a number was not computed."""
+    """One row an iteration; never nan, and inf where a number was not computed.
+
+    ``gap``: a certified bound on how far the loss is above its minimum; ``delta``: the loss of the loss-augmented
+    states, of losses with a margin.
+    """
 
     iteration: Ints
     seconds: Floats
     loss: Floats
     grad_norm: Floats
     validation: Floats
+    gap: Floats
+    delta: Floats
 
     @classmethod
     def of(cls, rows: Sequence[tuple[float, ...]]) -> FitTrace:
-        """Collect rows of the five columns."""
+        """Collect rows of the columns."""
         table = np.array(rows, np.float64).reshape(len(rows), len(fields(cls)))
         table[np.isnan(table)] = math.inf
-        return cls(table[:, 0].astype(np.int64), *(table[:, c].copy() for c in range(1, 5)))
+        return cls(table[:, 0].astype(np.int64), *(table[:, c].copy() for c in range(1, table.shape[1])))
 
     def rows(self) -> list[tuple[float, ...]]:
         """Return the rows."""
@@ -84,6 +94,10 @@ class FitResult:
         The largest entry of its gradient there (of the minimum-norm subgradient with ``l1``).
     validation : float
         The validation loss at the weights, inf without validation.
+    gap : float
+        A certified bound on how far the loss is above its minimum; inf where the optimiser has none.
+    bound : Bound or None
+        What the loss is of the one with exact inference, for likelihoods and margins.
     trace : FitTrace
     status : Status
     reason : str
@@ -98,6 +112,8 @@ class FitResult:
     loss: float
     grad_norm: float
     validation: float
+    gap: float
+    bound: Bound | None
     trace: FitTrace
     status: Status
     reason: str
@@ -125,12 +141,13 @@ class FitResult:
         return self
 
     def __repr__(self) -> str:
+        gap = f", gap {self.gap:.2e}" if math.isfinite(self.gap) else ""
         held_out = f", validation {self.validation:.6g}" if math.isfinite(self.validation) else ""
         flags = f", {self.n_diverged} diverged" if self.n_diverged else ""
         flags += f", {self.n_not_converged} not converged" if self.n_not_converged else ""
         iterations = f"{self.n_iters} iteration{'' if self.n_iters == 1 else 's'}"
         return (
             f"FitResult\n  optimizer  {self.optimizer}, {self.weights.size} weights\n"
-            f"  loss       {self.loss:.10g}, gradient {self.grad_norm:.2e}{held_out}{flags}\n"
+            f"  loss       {self.loss:.10g}, gradient {self.grad_norm:.2e}{gap}{held_out}{flags}\n"
             f"  status     {self.status} after {iterations}, {self.seconds:.3g} s"
         )

@@ -80,7 +80,9 @@ class Watch:
                 raise ModelError(f"the validation loss is nan at iteration {point.iteration}")
             if self.best is None or self.validation < self.best_validation:
                 self.best, self.best_validation = point, self.validation
-        self.rows.append((point.iteration, self.seconds, point.loss, point.grad_norm, self.validation))
+        self.rows.append(
+            (point.iteration, self.seconds, point.loss, point.grad_norm, self.validation, point.gap, point.delta)
+        )
         if point.n_diverged and self.first_diverged is None:
             self.first_diverged = point.iteration
         self.between(point)
@@ -146,4 +148,5 @@ class Watch:
             self.validation,
             weights,
             point.n_diverged,
+            point.gap,
         )

@@ -97,7 +97,10 @@ class ChainBatch(Batch):
 
     def add_to(self, total: Total, weights: Floats, executor: Executor) -> None:
         """Add loss and gradient; the total has overflowed where either is not finite."""
-        total.value += self._add_gradient(weights, total.grad, executor)
+        value = self._add_gradient(weights, total.grad, executor)
+        total.value += value
+        total.upper += value
+        total.minorant &= self.clamped is None
         total.n_labelled += self.n_labelled
         total.n_instances += self.union.n_chains
         total.bounds.add(Bound.EXACT)

@@ -47,8 +47,10 @@ class InstanceLoss:
     """What one instance contributes: its loss and the gradient in ``theta``; and whether the numbers can be trusted.
 
     ``diverged``: a surrogate log-probability of the labels is positive, so too few sweeps have left the objective
-    unbounded ([domke2013] section 7.3). ``converged``: inference met its tolerance. ``bound``: for likelihoods, what
-    the value is of the negative log-likelihood of the labels.
+    unbounded ([domke2013] section 7.3). ``converged``: inference met its tolerance. ``bound``: for likelihoods and
+    margins, what the value is of the one with exact inference. ``upper``: a certified upper bound on that; inf: none.
+    ``minorant``: the tangent ``value + grad_theta . (theta' - theta)`` is nowhere above it, so a cutting plane.
+    ``delta``: the loss of the loss-augmented state, its expectation where that is soft.
     """
 
     value: float
@@ -56,6 +58,9 @@ class InstanceLoss:
     diverged: bool = False
     converged: bool = True
     bound: Bound | None = None
+    upper: float = np.inf
+    minorant: bool = False
+    delta: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +163,9 @@ class Loss(BatchLoss):
             int(part.diverged),
             int(not part.converged),
             part.bound,
+            instance.weight * part.upper,
+            part.minorant,
+            instance.weight * part.delta,
         )
 
     def check(self, instance: Instance) -> None:

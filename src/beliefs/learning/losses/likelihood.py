@@ -79,7 +79,11 @@ class LikelihoodLoss(Loss):
         if instance.n_parts > 1 and bound not in (Bound.EXACT, Bound.UPPER):  # any part may be above one
             of_labels = scores if clamped is None else energies(graph, clamped, instance)
             diverged = diverged or impossible(energies(whole, free, instance), of_labels)
-        return InstanceLoss(free.log_z - score, free.mu - expected, diverged, free.converged and settled, bound)
+        value, convex = free.log_z - score, clamped is None and free.bound is Bound.EXACT
+        upper = value if bound in (Bound.EXACT, Bound.UPPER) else np.inf
+        return InstanceLoss(
+            value, free.mu - expected, diverged, free.converged and settled, bound, upper, minorant=convex
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ and decides about limits, callbacks, validation and checkpoints; an optimiser ow
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
@@ -33,6 +34,13 @@ class Point:
         Updates of the weights made.
     loss, grad_norm : float
         The objective and its largest slope; running means over the pass for mini-batches.
+    gap : float
+        A certified bound on how far the objective is above its minimum; inf: none.
+    delta : float
+        The loss of the loss-augmented states, of losses with a margin.
+    bound : str
+        What the loss is of the one with exact inference, the name of a :class:`~beliefs.inference.base.Bound`; empty
+        where that is not known.
     memory : dict of arrays
         What the optimiser remembers besides the weights.
     """
@@ -44,6 +52,9 @@ class Point:
     grad_norm: float
     n_diverged: int = 0
     n_not_converged: int = 0
+    gap: float = math.inf
+    delta: float = 0.0
+    bound: str = ""
     memory: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
@@ -57,6 +68,8 @@ class Point:
             objective.grad_norm(weights, found.grad),
             found.n_diverged,
             found.n_not_converged,
+            delta=found.delta,
+            bound="" if found.bound is None else found.bound.name,
         )
 
 

@@ -267,7 +267,7 @@ def _packed(state: _State, shown: Floats, loss: float, grad_norm: float, iterati
     memory = {"weights": state.weights, "averaged": state.averaged, "grads": state.grads}
     memory["scalars"] = np.array([float(getattr(state, name)) for name in _SCALARS])
     memory |= {f"rule.{name}": array for name, array in state.memory.items()}
-    return Point(iteration, state.t, shown, loss, grad_norm, state.diverged, state.waiting, memory)
+    return Point(iteration, state.t, shown, loss, grad_norm, state.diverged, state.waiting, memory=memory)
 
 
 def _unpacked(point: Point) -> _State:
