@@ -200,6 +200,14 @@ class BatchLoss(ABC):
     def batches(self, data: Any) -> Iterable[Batch]:
         """Return labelled data laid out for this loss."""
 
+    def is_smooth(self, data: Any) -> bool:
+        """Whether the loss over these data has a gradient everywhere, as quasi-Newton steps need."""
+        return True
+
+    def is_convex(self, data: Any) -> bool:
+        """Whether the loss over these data may be convex in the weights; False: it is known not to be."""
+        return True
+
     def value_and_grad(self, weights: Floats, data: Any) -> tuple[float, Floats]:
         """Return the regularised loss per labelled variable and its gradient ``(n_weights,)``."""
         found = self.evaluate(weights, data)
