@@ -2,10 +2,11 @@
 
 from beliefs.learning.optimizers.adam import Adam
 from beliefs.learning.optimizers.base import Optimizer
+from beliefs.learning.optimizers.bcfw import BCFW
 from beliefs.learning.optimizers.lbfgs import LBFGS
 from beliefs.learning.optimizers.sgd import SGD
 
-__all__ = ["LBFGS", "OPTIMIZERS", "SGD", "Adam", "Optimizer"]
+__all__ = ["BCFW", "LBFGS", "OPTIMIZERS", "SGD", "Adam", "Optimizer"]
 
-OPTIMIZERS: tuple[type[Optimizer], ...] = (LBFGS, SGD, Adam)
+OPTIMIZERS: tuple[type[Optimizer], ...] = (LBFGS, SGD, Adam, BCFW)
 """All optimisers, by their names in text."""
