@@ -123,3 +123,48 @@ def check_renaming(make: Callable[[FactorGraph], Loss], graph: FactorGraph, labe
 def square() -> FactorGraph:
     """Four variables in a loop, with unary tables: small enough to write out a transition matrix."""
     return random_model([2, 3, 2, 2], [(0,), (1,), (2,), (3,), (0, 1), (1, 2), (3, 2), (0, 3)], seed=31)
+
+
+# -- margins ----------------------------------------------------------------------------------------------------
+def cost_table(graph: FactorGraph, labels: np.ndarray, costs: Sequence[np.ndarray] | str) -> np.ndarray:
+    """What every joint state costs: tables by variable added up over those with a label, or a word."""
+    delta = np.zeros(tuple(graph.layout.card))
+    index = np.indices(delta.shape)
+    seen = [v for v in range(graph.n_vars) if labels[v] >= 0]
+    wrong = np.array([index[v] != labels[v] for v in seen])
+    if isinstance(costs, str):
+        return {"none": 0.0 * delta, "hamming": wrong.sum(0).astype(float), "zero_one": wrong.any(0).astype(float)}[
+            costs
+        ]
+    return delta + sum(costs[v][index[v]] for v in seen)
+
+
+def annealed(graph: FactorGraph, delta: np.ndarray, labels: np.ndarray, eps_y: float, eps_h: float) -> tuple:
+    """The power sum of scores and costs, hidden variables innermost, and its belief over all joint states."""
+    hidden = [v for v in range(graph.n_vars) if labels[v] < 0]
+    tau = [eps_h if labels[v] < 0 else eps_y for v in range(graph.n_vars)]
+    order = hidden + [v for v in range(graph.n_vars) if labels[v] >= 0]
+    return reference.power_sum(reference.joint_table(graph) + delta, order, tau)
+
+
+def expected_statistics(graph: FactorGraph, belief: np.ndarray) -> np.ndarray:
+    """What a belief over all joint states expects of the cells of theta; tied cells hold sums."""
+    total = np.zeros(graph.layout.n_cells)
+    for f in range(graph.n_factors):
+        scope = [int(v) for v in graph.layout.scope(f)]
+        summed = belief.sum(axis=tuple(v for v in range(graph.n_vars) if v not in scope))
+        kept = sorted(scope)
+        total[graph.layout.cells(f)] += summed.transpose([kept.index(v) for v in scope]).ravel()
+    return total
+
+
+def margin(
+    graph: FactorGraph, labels: np.ndarray, costs: Sequence[np.ndarray] | str, eps_y: float, eps_h: float
+) -> tuple[float, np.ndarray, float]:
+    """The max-margin loss with two temperatures by enumeration: value, gradient, expected cost."""
+    delta = cost_table(graph, labels, costs)
+    free, belief = annealed(graph, delta, labels, eps_y, eps_h)
+    fixed = cost_table(graph, labels, "zero_one")
+    given, belief_given = annealed(graph, np.where(fixed > 0, -np.inf, 0.0), labels, 0.0, eps_h)
+    grad = expected_statistics(graph, belief) - expected_statistics(graph, belief_given)
+    return free - given, grad, float((belief * delta).sum())

@@ -194,7 +194,7 @@ def ask(
 # -- log Z and marginals, as learning asks for them -----------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Log Z, what it is worth, marginals, whether they have settled, and what a warm start needs."""
+    """Log Z, what it is worth, marginals, whether they have settled, what a warm start needs, a certified interval."""
 
     layout: Layout
     log_z: float
@@ -203,6 +203,8 @@ class Answer:
     mu_factor: Floats
     converged: bool
     kept: Any
+    lower: float = -math.inf
+    upper: float = math.inf
 
     @property
     def rho(self) -> Floats | None:
@@ -234,7 +236,10 @@ def answer(
     done = solve(method, problem, tol=tol, max_iters=max_iters, warm=warm)
     found = done.marginals
     converged = not method.iterative or done.run.status is Status.CONVERGED or found.bound is Bound.EXACT
-    return Answer(graph.layout, found.log_z, found.bound, found.mu_var, found.mu_factor, converged, done.warm_state)
+    return Answer(
+        graph.layout, found.log_z, found.bound, found.mu_var, found.mu_factor, converged, done.warm_state,
+        found.lower, found.upper,
+    )  # fmt: skip
 
 
 def settled(

@@ -24,7 +24,7 @@ from beliefs.errors import ModelError
 from beliefs.inference.base import Bound
 from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.losses.base import InstanceLoss, Loss
-from beliefs.learning.losses.likelihood import LikelihoodLoss, scattered
+from beliefs.learning.losses.difference import DifferenceLoss, scattered
 from beliefs.typing import Floats
 
 __all__ = ["ExpectedLikelihood", "Rounds", "alternate", "expect"]
@@ -38,11 +38,11 @@ class ExpectedLikelihood(Loss):
 
     Parameters
     ----------
-    of : LikelihoodLoss
+    of : DifferenceLoss
         The loss whose free term and clamped term are alternated.
     """
 
-    of: LikelihoodLoss
+    of: DifferenceLoss
 
     name: ClassVar[str] = "expected_likelihood"
     hidden: ClassVar[bool] = True
@@ -62,7 +62,7 @@ class ExpectedLikelihood(Loss):
         )  # fmt: skip
 
 
-def expect(loss: LikelihoodLoss, weights: Floats, instances: Sequence[Instance]) -> None:
+def expect(loss: DifferenceLoss, weights: Floats, instances: Sequence[Instance]) -> None:
     """Take the E-step: keep every instance's expectations given its labels."""
     for instance in instances:
         theta = loss.template.theta(weights, instance.inputs)
@@ -79,7 +79,7 @@ class Rounds:
 
 
 def alternate(
-    loss: LikelihoodLoss,
+    loss: DifferenceLoss,
     instances: Sequence[Instance],
     weights: Floats,
     minimise: Callable[[Loss, Sequence[Instance], Floats], Floats],

@@ -206,7 +206,8 @@ class Joiner:
         weight = None if self.by_variable else instance.weight
         clamped = self._clamps(instance) and is_forest(instance.clamped_layout)
         structure = lay.plan("structure", lambda: _structure(lay))
-        return (tied, structure, weight, self._clamps(instance), clamped), cells, features
+        costs = instance.costs is not None
+        return (tied, structure, weight, self._clamps(instance), clamped, costs), cells, features
 
     def _clamps(self, instance: Instance) -> bool:
         """Whether inference is run with some variables observed."""

@@ -12,7 +12,8 @@ One bucket a variable: multiply all functions that mention it, power-sum it out,
 .. math:: b(x_i | x_{i+1:n}) = \exp\big((u_i - m_i)/\tau_i\big), \text{ at } \tau_i = 0 \text{ the first maximiser,}
 
 and are the gradient of :math:`\Phi_\tau` in :math:`\theta`. The value depends on the order unless all temperatures are
-equal; marginal MAP puts the sum variables (1) before the max variables (0).
+equal; marginal MAP puts the sum variables (1) before the max variables (0). A heuristic order keeps to ``stages``, and
+without them takes the warmest variables first: it never changes the question.
 
 Guarantee: exact to rounding, in the log domain. As a statement about log Z, :math:`\Phi_\tau` is exact when all
 temperatures are 1, a lower bound when none exceeds 1, an upper bound when none is below 1, and else an estimate; the
@@ -33,7 +34,7 @@ from beliefs.inference.clusters.cluster_tree import ClusterTree, check_memory, c
 from beliefs.inference.exact.tree_run import TreeRun
 from beliefs.inference.orders.chosen import check_order, chosen_order
 from beliefs.inference.rounding import certified
-from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
+from beliefs.inference.temperatures import chosen_stages, chosen_temperatures, power_sum_bound
 
 __all__ = ["Elimination"]
 
@@ -48,6 +49,9 @@ class Elimination(Method):
         A heuristic as in :class:`JunctionTree`, or all unobserved variables, first eliminated first.
     tau : array_like (n_vars,) or None
         Temperatures at least 0; None takes those of the question (1 to sum, 0 to maximise).
+    stages : array_like of int (n_vars,) or None
+        For heuristic orders: variables of lower stages are eliminated first, so they stand innermost. Temperatures
+        within a stage must be equal. None: the warmest first.
 
     Examples
     --------
@@ -59,6 +63,7 @@ class Elimination(Method):
 
     order: str | Sequence[Any] = "auto"
     tau: Any = None
+    stages: Any = None
 
     name: ClassVar[str] = "elimination"
     tasks: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP)
@@ -73,7 +78,7 @@ class Elimination(Method):
     def init(self, problem: Problem, warm: object = None) -> TreeRun:
         """Fix order and temperatures, check the budget, lay out the buckets."""
         tau = chosen_temperatures(problem, self.tau)
-        order = chosen_order(problem, self.order)
+        order = chosen_order(problem, self.order, chosen_stages(problem, tau, self.stages))
         check_work(order, self.name, problem.task)
         layout = problem.graph.layout
         tree = layout.plan(

@@ -12,6 +12,7 @@ from beliefs.inference.base import Problem
 from beliefs.inference.orders.orders import ORDERS, Order, order_cost
 from beliefs.inference.orders.planned import planned_order
 from beliefs.options import check_option
+from beliefs.typing import Ints
 
 __all__ = ["check_order", "chosen_order"]
 
@@ -27,8 +28,10 @@ def _or_list(words: Sequence[str]) -> str:
     return f"{', '.join(words)}, or a list"
 
 
-def chosen_order(problem: Problem, order: str | Sequence[Any]) -> Order:
+def chosen_order(problem: Problem, order: str | Sequence[Any], stages: Ints | None = None) -> Order:
     """Return the order and its cost; variables in no factor are left out of it.
+
+    A heuristic takes variables of lower ``stages (n_vars,)`` first; a list is taken as it is.
 
     Raises
     ------
@@ -37,7 +40,7 @@ def chosen_order(problem: Problem, order: str | Sequence[Any]) -> Order:
         sums stand inside the maximum, so they are eliminated first.
     """
     if isinstance(order, str):
-        return planned_order(problem, order)
+        return planned_order(problem, order, stages=stages)
     graph, layout = problem.graph, problem.graph.layout
     named = np.array([graph.index(v) for v in order], np.int64)
     hidden = np.flatnonzero(~layout.observed)

@@ -9,6 +9,7 @@ import numpy as np
 from beliefs.deadline import OutOfTime, limited, now
 from beliefs.inference.base import Problem, Task
 from beliefs.inference.orders.orders import Order, degeneracy_plan, plan_order
+from beliefs.typing import Ints
 
 __all__ = ["planned_order"]
 
@@ -23,18 +24,25 @@ class _Plan:
     not_enough: float = 0.0
 
 
-def planned_order(problem: Problem, method: str, restarts: int | None = None, seconds: float | None = None) -> Order:
-    """Return an elimination order, sum variables before max variables, kept on the layout.
+def planned_order(
+    problem: Problem,
+    method: str,
+    restarts: int | None = None,
+    seconds: float | None = None,
+    stages: Ints | None = None,
+) -> Order:
+    """Return an elimination order, kept on the layout: variables of lower stages ``(n_vars,)`` before those of higher.
 
-    Where the search for it takes too much of the time limit it is a degeneracy order instead, and so again in questions
-    that have no more time for it.
+    None: sum variables before max variables. Where the search for it takes too much of the time limit it is a
+    degeneracy order instead, and so again in questions that have no more time for it.
     """
     layout = problem.graph.layout
     mixed = problem.task is Task.MARGINAL_MAP and 0 < problem.query.size
-    kept = layout.plan(("order", method, restarts, seconds, problem.query.tobytes() if mixed else b""), _Plan)
+    by_stage = (problem.query.tobytes() if mixed else b"", b"" if stages is None else stages.tobytes())
+    kept = layout.plan(("order", method, restarts, seconds, *by_stage), _Plan)
     if kept.order is not None:
         return kept.order
-    stage = np.zeros(layout.n_vars, np.int64)
+    stage = np.zeros(layout.n_vars, np.int64) if stages is None else stages
     if mixed:
         stage[problem.query] = 1
     active = ~layout.observed & (np.diff(layout.var_ptr) > 0)

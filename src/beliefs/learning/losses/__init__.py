@@ -14,6 +14,7 @@ from beliefs.learning.losses.marginal import (
     UnivariateLogistic,
     UnivariateQuadratic,
 )
+from beliefs.learning.losses.max_margin import MaxMargin
 from beliefs.learning.losses.piecewise import Piecewise
 from beliefs.learning.losses.pseudo_likelihood import PseudoLikelihood
 from beliefs.learning.losses.registry import LOSSES, make_loss
@@ -32,6 +33,7 @@ __all__ = [
     "Likelihood",
     "Loss",
     "InstanceLoss",
+    "MaxMargin",
     "PatchPseudoLikelihood",
     "Piecewise",
     "PseudoLikelihood",

@@ -25,69 +25,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from beliefs.errors import BudgetError
-from beliefs.inference.base import Bound, Method
+from beliefs.inference.base import Method
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.portfolio.auto import exact_method
 from beliefs.inference.run import Answer, answer, settled
 from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.joined import common_tol
-from beliefs.learning.losses.base import InstanceLoss, Loss, Needs
-from beliefs.learning.losses.free_energy import free_energy
+from beliefs.learning.losses.base import Needs
+from beliefs.learning.losses.difference import DifferenceLoss
 from beliefs.learning.losses.inference import InferenceSpec, method_and_tol
-from beliefs.learning.losses.label_scores import label_scores
 from beliefs.model.graph import FactorGraph
 from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["Likelihood", "SurrogateEM", "SurrogateLikelihood"]
 
-_SLACK = 1e-6  # of log Z: a log-probability above zero by less is rounding and tolerance
-
 
 @dataclass(frozen=True, kw_only=True)
-class LikelihoodLoss(Loss):
-    """What likelihoods share: a free term, a term of the labels, and their gradients."""
-
-    hidden: ClassVar[bool] = True
-    by_variable: ClassVar[bool] = False
-    clamps: ClassVar[bool] = True
-
-    def free(self, graph: FactorGraph, instance: Instance) -> Answer:
-        """Return the answer for the model as it is."""
-        raise NotImplementedError
-
-    def clamped(self, graph: FactorGraph, instance: Instance) -> Answer:
-        """Return the answer for the model with the labels as evidence."""
-        raise NotImplementedError
-
-    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
-        """Return the free value minus that of the labels, and the difference of expectations."""
-        whole = instance.graph(theta)
-        free = self.free(whole, instance)
-        if instance.n_labelled == instance.labels.size:
-            clamped, scores = None, instance.by_part(label_scores(whole, instance))
-            score, settled, worth, expected = float(scores.sum()), True, Bound.EXACT, instance.statistics
-        else:
-            graph = instance.clamped(theta)
-            clamped = self.clamped(graph, instance)
-            score, settled, worth = clamped.log_z, clamped.converged, clamped.bound
-            expected = scattered(graph, clamped.mu, theta.size)
-        bound, diverged = of_difference(free.bound, worth), impossible(free.log_z, score)
-        if instance.n_parts > 1 and bound not in (Bound.EXACT, Bound.UPPER):  # any part may be above one
-            of_labels = scores if clamped is None else energies(graph, clamped, instance)
-            diverged = diverged or impossible(energies(whole, free, instance), of_labels)
-        value, convex = free.log_z - score, clamped is None and free.bound is Bound.EXACT
-        upper = value if bound in (Bound.EXACT, Bound.UPPER) else np.inf
-        return InstanceLoss(
-            value, free.mu - expected, diverged, free.converged and settled, bound, upper, minorant=convex
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class Likelihood(LikelihoodLoss):
+class Likelihood(DifferenceLoss):
     """The negative log-likelihood of the labels, exact, hidden variables summed out.
 
     One sweep of messages on forests, else a junction tree: a :class:`~beliefs.errors.BudgetError` says when the model
@@ -129,7 +85,7 @@ class Likelihood(LikelihoodLoss):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SurrogateLikelihood(LikelihoodLoss):
+class SurrogateLikelihood(DifferenceLoss):
     """The likelihood with an approximate log Z.
 
     Parameters
@@ -216,32 +172,3 @@ class SurrogateEM(SurrogateLikelihood):
     def clamped(self, graph: FactorGraph, instance: Instance) -> Answer:
         """Ask the method for the clamped model."""
         return self._asked(graph, self.clamped_method or self.method, instance, "clamped")
-
-
-def scattered(graph: FactorGraph, mu: Floats, n_cells: int) -> Floats:
-    """Return the expectations of a conditioned graph at the cells of the whole one."""
-    assert graph.parent_cells is not None
-    return np.bincount(graph.parent_cells, mu, n_cells).astype(np.float64, copy=False)
-
-
-def energies(graph: FactorGraph, found: Answer, instance: Instance) -> Floats:
-    """Return the free energy of each part of an instance: its log Z, to the tolerance of inference."""
-    room = np.empty(graph.layout.n_states), np.empty(int(graph.layout.table_ptr[-1]))
-    of_vars, of_factors = free_energy("counted", graph, found, *room)
-    return instance.by_part(of_factors, of_vars)
-
-
-def impossible(log_z: Floats | float, score: Floats | float) -> bool:
-    """Whether a surrogate log-probability of the labels is positive beyond rounding and tolerance, of any part."""
-    return bool(np.any(score - log_z > _SLACK * np.maximum(1.0, np.abs(score))))
-
-
-def of_difference(free: Bound, clamped: Bound) -> Bound:
-    """Return what ``A - A(z)`` is of the negative log-likelihood, given what its two terms are of theirs."""
-    if free is Bound.EXACT and clamped is Bound.EXACT:
-        return Bound.EXACT
-    if free in (Bound.EXACT, Bound.UPPER) and clamped in (Bound.EXACT, Bound.LOWER):
-        return Bound.UPPER
-    if free in (Bound.EXACT, Bound.LOWER) and clamped in (Bound.EXACT, Bound.UPPER):
-        return Bound.LOWER
-    return Bound.ESTIMATE

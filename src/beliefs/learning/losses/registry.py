@@ -19,6 +19,7 @@ from beliefs.learning.losses.marginal import (
     UnivariateLogistic,
     UnivariateQuadratic,
 )
+from beliefs.learning.losses.max_margin import MaxMargin
 from beliefs.learning.losses.piecewise import Piecewise
 from beliefs.learning.losses.pseudo_likelihood import PseudoLikelihood
 from beliefs.learning.losses.saddle_point import SaddlePoint
@@ -45,6 +46,7 @@ LOSSES: tuple[type[Loss], ...] = (
     CompositeLikelihood,
     Piecewise,
     SaddlePoint,
+    MaxMargin,
     ContrastiveDivergence,
     StochasticLikelihood,
 )

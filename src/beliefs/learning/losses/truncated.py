@@ -26,10 +26,10 @@ from beliefs.errors import ModelError, UnsupportedError
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import InstanceLoss, Needs
+from beliefs.learning.losses.difference import impossible, scattered
 from beliefs.learning.losses.free_energy import free_energy
 from beliefs.learning.losses.inference import InferenceSpec
 from beliefs.learning.losses.label_scores import label_scores
-from beliefs.learning.losses.likelihood import impossible, scattered
 from beliefs.learning.losses.through import LossThroughInference
 from beliefs.model.graph import FactorGraph
 from beliefs.options import check_option, is_word

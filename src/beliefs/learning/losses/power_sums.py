@@ -1,0 +1,74 @@
+r"""Power sums with two temperatures, exact: value and gradient.
+
+.. math:: \varepsilon_y \log \sum_y \exp \frac{1}{\varepsilon_y}
+          \Bigl( \varepsilon_h \log \sum_h \exp \frac{\theta(y, h)}{\varepsilon_h} \Bigr)
+
+with the maximum at temperature 0. The hidden variables h stand innermost and are eliminated first; the gradient is the
+expectation of the statistics under :math:`p(y)\, p(h \mid y)` at these temperatures ([ping2016] Eq. 4.7).
+
+=====================  ===============================================================================================
+equal temperatures     the order does not matter: messages on forests, else a junction tree, of theta / eps; at 0 a best
+                       state
+different ones         elimination along an order in which hidden variables come first, usually wider
+=====================  ===============================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from beliefs.inference.base import Bound, observed_point_masses
+from beliefs.inference.exact.elimination import Elimination
+from beliefs.inference.portfolio.auto import exact_method
+from beliefs.inference.run import Answer, answer, best_states
+from beliefs.learning.instances import Instance
+from beliefs.model.graph import FactorGraph
+from beliefs.typing import Bools, Ints
+
+__all__ = ["exact_power_sum", "one_temperature", "point_answer", "rescaled"]
+
+
+def one_temperature(graph: FactorGraph, inner: Bools, eps_y: float, eps_h: float) -> float | None:
+    """Return the temperature that all unobserved variables have in common; None if there are two.
+
+    ``inner (n_vars,)`` says which are hidden.
+    """
+    free = ~graph.layout.observed
+    if eps_y == eps_h or not (inner & free).any():
+        return eps_y
+    return eps_h if not (free & ~inner).any() else None
+
+
+def exact_power_sum(graph: FactorGraph, inner: Bools, eps_y: float, eps_h: float) -> Answer:
+    """Return the power sum and its gradient; ``inner (n_vars,)`` are the variables of temperature ``eps_h``."""
+    eps = one_temperature(graph, inner, eps_y, eps_h)
+    if eps is None:
+        tau, stages = np.where(inner, eps_h, eps_y), np.where(inner, 0, 1)
+        found = answer(graph, Elimination(tau=tau, stages=stages))
+        return replace(found, bound=Bound.EXACT, lower=found.log_z, upper=found.log_z)
+    if eps == 0:
+        return point_answer(graph, best_states(graph, exact_method(graph.layout), max_iters=1)[0])
+    scaled = graph if eps == 1 else graph.with_theta(graph.theta / eps)
+    return rescaled(answer(scaled, exact_method(graph.layout), max_iters=1), eps)
+
+
+def rescaled(found: Answer, eps: float) -> Answer:
+    """Return the answer for a model from that for ``theta / eps`` at temperature 1."""
+    if eps == 1:
+        return found
+    return replace(found, log_z=eps * found.log_z, lower=eps * found.lower, upper=eps * found.upper)
+
+
+def point_answer(graph: FactorGraph, state: Ints, upper: float | None = None, converged: bool = True) -> Answer:
+    """Return the answer that a single state ``(n_vars,)`` is: its score, exact, or a lower bound below ``upper``."""
+    lay, rows = graph.layout, np.asarray(state, np.int64)
+    picked = Instance(lay, None, rows).label_cells
+    mu_factor, mu_var = np.zeros(int(lay.table_ptr[-1])), observed_point_masses(graph)
+    mu_factor[lay.table_ptr[:-1] + picked - lay.cell_ptr] = 1.0
+    free = np.flatnonzero(~lay.observed)
+    mu_var[lay.state_ptr[free] + rows[free]] = 1.0
+    score = float(graph.theta[picked].sum())
+    bound, high = (Bound.EXACT, score) if upper is None else (Bound.LOWER, max(score, upper))
+    return Answer(lay, score, bound, mu_var, mu_factor, converged, None, score, high)
