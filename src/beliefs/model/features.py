@@ -120,16 +120,20 @@ class Rows:
 
 @dataclass(frozen=True)
 class FactorType:
-    """One kind of factor: its name, the cells of its table and the number of its features."""
+    """One kind of factor: its name, the cells of its table and the number of its features.
+
+    ``fixed``: the one table of all factors of the type, where it is not to be learned; such a type has no weights.
+    """
 
     name: str
     n_cells: int
     width: int = 1
+    fixed: tuple[float, ...] | None = None
 
     @property
     def n_weights(self) -> int:
         """Weights of this type, a matrix of one row per cell."""
-        return self.n_cells * self.width
+        return 0 if self.fixed is not None else self.n_cells * self.width
 
 
 class LogLinearTemplate(Template):
@@ -186,7 +190,9 @@ class LogLinearTemplate(Template):
         for index, (kind, rows) in enumerate(zip(self.types, inputs, strict=True)):
             cells = out[at : at + _cells(kind, rows)]
             at += cells.size
-            if rows.tied:
+            if kind.fixed is not None:
+                cells[:] = kind.fixed if cells.size else 0.0
+            elif rows.tied:
                 cells[:] = self.matrix(weights, index)[:, 0] if cells.size else 0.0
             else:
                 cells.reshape(rows.n_factors, kind.n_cells)[:] = rows.features() @ self.matrix(weights, index).T
@@ -198,7 +204,7 @@ class LogLinearTemplate(Template):
         for index, (kind, rows) in enumerate(zip(self.types, inputs, strict=True)):
             cells = grad_theta[at : at + _cells(kind, rows)]
             at += cells.size
-            if not cells.size:
+            if not cells.size or kind.fixed is not None:
                 continue
             if rows.tied:
                 self.matrix(out, index)[:, 0] += cells

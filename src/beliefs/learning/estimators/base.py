@@ -32,10 +32,10 @@ from beliefs.learning.parallel import Executor, executor_of
 from beliefs.options import MANY, check_integer, check_option, is_number
 from beliefs.typing import Bools, Floats
 
-__all__ = ["DataForm", "Estimator"]
+__all__ = ["MOST_STATES", "DataForm", "Estimator"]
 
 L = TypeVar("L", bound=BatchLoss)
-_MOST_STATES = 10**5  # weights of pairs grow with their square
+MOST_STATES = 10**5  # weights of pairs grow with their square
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,9 @@ class Estimator(BaseEstimator, ABC, Generic[L]):  # type: ignore[misc]
         Number of states; None: as many as the labels need.
     init : str or array_like (n_weights,)
         Where to start: ``"zeros"``, ``"independent"`` (the model without edges, fitted first), the name of a loss to
-        be fitted first, or weights; ``"auto"`` takes what the papers take for the loss.
+        be fitted first, ``"random(scale=0.5)"`` (normal weights, seeded, for what touches hidden variables, and zeros),
+        or weights; ``"auto"`` takes what the papers take for the loss, and a random start where some weights touch
+        hidden variables alone.
     schedule : str, optional
         ``"doubling"`` begins with few instances and many iterations, then doubles the ones and halves the others;
         see :class:`~beliefs.learning.schedules.Doubling`.
@@ -144,6 +146,10 @@ class Estimator(BaseEstimator, ABC, Generic[L]):  # type: ignore[misc]
         """Return the loss of a stage before the last, by its name."""
         raise ModelError(f"{type(self).__name__} has no stage {text!r}; init is auto, zeros or weights")
 
+    def _touching_hidden(self, data: Any) -> Bools:
+        """Return which weights a random start is for: those that touch hidden variables, all where there are none."""
+        return np.ones(self._n_weights, np.bool_)
+
     @abstractmethod
     def predict(self, X: Any) -> list[np.ndarray]:
         """Return the labels of each input."""
@@ -183,7 +189,7 @@ class Estimator(BaseEstimator, ABC, Generic[L]):  # type: ignore[misc]
         self._check_options()
         data = self._data(X, Y, sample_weight)
         self.loss_ = self._loss()
-        self.result_ = fitted(self._fit_options, self.loss_, data, before, self._stage)
+        self.result_ = fitted(self._fit_options, self.loss_, data, before, self._stage, self._touching_hidden)
         self.weights_: Floats = self.result_.weights
         self.loss_.forget()  # unions of instances may be large
         return self
@@ -197,7 +203,7 @@ class Estimator(BaseEstimator, ABC, Generic[L]):  # type: ignore[misc]
         """Raise for options out of range, before any work."""
         check_integer("max_iters", self.max_iters, 0, none=True)
         check_integer("patience", self.patience, 1)
-        check_integer("n_states", self.n_states, 2, _MOST_STATES, none=True)
+        check_integer("n_states", self.n_states, 2, MOST_STATES, none=True)
         for name in ("l2", "l1", "tol"):
             value = getattr(self, name)
             ok = (is_number(value) and 0 <= value < np.inf) or (value is None and name == "tol")

@@ -24,17 +24,18 @@ from beliefs.learning.chains.template import ChainTemplate, StatePairs, seen_pai
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens, joined
 from beliefs.learning.chains.union import ChainUnion, rows_for
 from beliefs.learning.estimators.base import DataForm
-from beliefs.learning.estimators.crf import CRF, DECODERS
+from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.examples import Examples, Stream, inputs_of
 from beliefs.learning.estimators.inputs import FactorSpec, ParsedInput, check_kinds, checked_features
 from beliefs.learning.estimators.labels import Classes, label_array
 from beliefs.learning.estimators.prediction import expected_states, likeliest_states
+from beliefs.learning.estimators.states import Outputs, WithConstants
 from beliefs.learning.instances import HIDDEN, Instance
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.likelihood import Likelihood
 from beliefs.learning.losses.registry import loss_named
 from beliefs.model.features import Template
-from beliefs.options import MANY, check_integer, check_option, is_word
+from beliefs.options import MANY, check_integer
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["ChainCRF"]
@@ -154,19 +155,39 @@ class ChainCRF(CRF):
         if self.form_ != "dense":
             n = len(self.attributes_) if self.form_ == "names" else self.kinds_[0].width
             if self.all_pairs:
-                pairs = StatePairs.every(n, self.n_states_)
+                pairs = StatePairs.every(n, self._spaces.n_scored)
             else:
-                pairs = seen_pairs(((i.inputs, i.labels) for i in instances), n, self.n_states_)
+                pairs = self._seen_pairs(instances, n)
             self.pair_ptr_, self.pair_label_ = pairs.ptr, pairs.label
         if not self.all_transitions:
-            self.transitions_ = _seen_transitions(instances, self.n_states_)
-        self.template_ = self._template(self.kinds_)
+            self.transitions_ = self._seen_transitions(instances)
+        self.template_ = self._spaces.with_ties(self._template(self.kinds_))
         return instances
+
+    def _seen_pairs(self, instances: Iterable[Instance], n: int) -> StatePairs:
+        """Return the pairs of an attribute and a label that occur, with the substates of that label."""
+        found = seen_pairs(((i.inputs, i.labels[: i.inputs.n_tokens]) for i in instances), n, self.n_states_)
+        if self._spaces.substates is None:
+            return found
+        seen = np.zeros((n, self.n_states_), np.bool_)
+        seen[np.repeat(np.arange(n), np.diff(found.ptr)), found.label] = True
+        attribute, state = np.nonzero(seen[:, self._spaces.groups])
+        return StatePairs(np.searchsorted(attribute, np.arange(n + 1)).astype(np.int64), state)
+
+    def _seen_transitions(self, instances: Iterable[Instance]) -> Ints:
+        """Return the pairs of neighbouring labels that occur, with their substates: entries of the table, ascending."""
+        k, groups = self.n_states_, self._spaces.groups
+        seen = np.zeros((k, k), np.bool_)
+        for instance in instances:
+            labels = instance.labels[: instance.inputs.n_tokens]
+            known = (labels[:-1] >= 0) & (labels[1:] >= 0)
+            seen[labels[:-1][known], labels[1:][known]] = True
+        return np.flatnonzero(seen[np.ix_(groups, groups)])
 
     def _template(self, kinds: tuple[FactorSpec, ...]) -> Template:
         dense = self.form_ == "dense"
         return ChainTemplate(
-            self.n_states_,
+            self._spaces.n_scored,
             kinds[0].width if dense else 0,
             None if dense else StatePairs(self.pair_ptr_, self.pair_label_),
             None if self.all_transitions else self.transitions_,
@@ -174,34 +195,35 @@ class ChainCRF(CRF):
         )
 
     def _loss(self) -> Loss:
-        return self._likelihood() if loss_named(self.loss)[0] is Likelihood else super()._loss()
+        named = loss_named(self.loss)[0]
+        return self._likelihood() if named is Likelihood and not self._spaces.latent else super()._loss()
 
     def _stage(self, text: str) -> Loss:
-        return self._likelihood() if text in _LIKELIHOODS else super()._stage(text)
+        return self._likelihood() if text in _LIKELIHOODS and not self._spaces.latent else super()._stage(text)
 
     def _likelihood(self) -> ChainLikelihood:
         return ChainLikelihood(template=self.template_, l2=self.l2, threads=self._threads)
 
     # -- answers --------------------------------------------------------------------------------------------------
-    def predict(self, X: Any, decode: str | None = None) -> list[np.ndarray]:
+    def _decoded(self, X: Any, how: str) -> list[tuple[np.ndarray, Outputs]]:
         """Return the labels of each sequence; ``"map"`` by Viterbi, others from posteriors."""
-        how = self.decode if decode is None else decode
-        check_option(is_word(how, DECODERS), "decode", f"one of {', '.join(DECODERS)}", how)
-        if how != "map" and not self._exact:
-            return super().predict(X, how)
+        self._check_fitted()
+        if self._spaces.latent or (how != "map" and not self._exact):
+            return super()._decoded(X, how)
         found: list[np.ndarray] = []
         for union, rows, table in self._unions(X):
             if how == "map":
                 states: np.ndarray = union.best(rows, table, self._executor)[0]
             else:
                 by = likeliest_states if how == "mpm" else expected_states
-                states = by(union.marginals(rows, table, self._executor)[1], self.n_states_)
-            found += _split(self._named(states), union)
-        return found
+                states = by(union.marginals(rows, table, self._executor)[1].reshape(-1, self.n_states_))
+            found += _split(states, union)
+        return [(states, Outputs(states.shape)) for states in found]
 
     def predict_marginals(self, X: Any) -> list[Floats]:
         """Return the posteriors of each sequence's labels, ``(T, n_states)``."""
-        if not self._exact:
+        self._check_fitted()
+        if self._spaces.latent or not self._exact:
             return super().predict_marginals(X)
         found: list[Floats] = []
         for union, rows, table in self._unions(X):
@@ -210,7 +232,8 @@ class ChainCRF(CRF):
 
     def sample(self, X: Any, n: int = 1, method: Any = "auto") -> list[np.ndarray]:
         """Draw ``n`` labellings of each sequence, ``(n, T)``, independent and exact."""
-        if method != "auto":
+        self._check_fitted()
+        if method != "auto" or self._spaces.latent:
             return super().sample(X, n, method)
         check_integer("n", n, 1, MANY)
         found: list[np.ndarray] = []
@@ -229,11 +252,13 @@ class ChainCRF(CRF):
     def describe(self, feature_names: Sequence[str] | None = None, limit: int = 30) -> str:
         """Return the learned weights: transitions, then the attributes of largest weight for each label."""
         self._check_fitted()
-        assert isinstance(self.template_, ChainTemplate)
+        template = self.template_.base if isinstance(self.template_, WithConstants) else self.template_
+        assert isinstance(template, ChainTemplate)
         check_integer("limit", limit, 1)
         by_name = self.form_ == "names"
         names = self.attributes_ if by_name and feature_names is None else self._feature_names(feature_names)
-        return chain_table(self.template_, self.weights_, [str(k) for k in self.classes_], names, limit)
+        states = self._spaces.axes(self.kinds_[:1], [str(k) for k in self.classes_])[0][0]
+        return chain_table(template, self.weights_, states, names, limit)
 
     @property
     def _exact(self) -> bool:
@@ -295,16 +320,6 @@ def _sparse(rows: Any, intercept: bool) -> SparseTokens:
         token, value, attribute = token[order], value[order], attribute[order]
     ptr = np.concatenate([[0], np.cumsum(np.bincount(token, minlength=n))]).astype(np.int64)
     return SparseTokens(ptr, attribute, np.zeros(0) if (value == 1.0).all() else value)
-
-
-def _seen_transitions(instances: Iterable[Instance], n_states: int) -> Ints:
-    """Return the pairs of neighbouring labels that occur, as entries of the table, ascending."""
-    seen = np.zeros(n_states * n_states, np.bool_)
-    for instance in instances:
-        before, after = instance.labels[:-1], instance.labels[1:]
-        known = (before >= 0) & (after >= 0)
-        seen[before[known] * n_states + after[known]] = True
-    return np.flatnonzero(seen)
 
 
 def _split(values: np.ndarray, union: ChainUnion) -> list[np.ndarray]:

@@ -9,18 +9,19 @@ as good as the inference it was learned for ([domke2013]).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from beliefs.errors import UnsupportedError
+from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Method
 from beliefs.inference.doors import sample
-from beliefs.learning.estimators.base import Estimator
+from beliefs.learning.estimators.base import MOST_STATES, Estimator
 from beliefs.learning.estimators.examples import Example, Examples, Stream, inputs_of
+from beliefs.learning.estimators.fitting import FitOptions
 from beliefs.learning.estimators.inputs import FactorSpec, Layouts, ParsedInput, check_kinds, check_tables
 from beliefs.learning.estimators.labels import Classes, Tally, label_array
 from beliefs.learning.estimators.prediction import (
@@ -30,6 +31,13 @@ from beliefs.learning.estimators.prediction import (
     map_states,
     method_of,
 )
+from beliefs.learning.estimators.states import (
+    Outputs,
+    StateSpaces,
+    check_substates,
+    check_unlabelled,
+    substates_of,
+)
 from beliefs.learning.estimators.storage import Learned
 from beliefs.learning.estimators.table import weight_table
 from beliefs.learning.gradients.base import Gradient
@@ -37,11 +45,11 @@ from beliefs.learning.instances import HIDDEN, Instance
 from beliefs.learning.joined import Joiner
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.inference import InferenceSpec
-from beliefs.learning.losses.registry import make_loss
-from beliefs.model.features import FactorType, LogLinearTemplate, Template
+from beliefs.learning.losses.registry import loss_named, make_loss
+from beliefs.model.features import LogLinearTemplate, Template
 from beliefs.model.graph import FactorGraph
 from beliefs.options import MANY, check_integer, check_option, is_number, is_word
-from beliefs.typing import Floats
+from beliefs.typing import Bools, Floats
 
 __all__ = ["DECODERS", "CRF"]
 
@@ -73,6 +81,10 @@ class CRF(Estimator[Loss]):
     inference_tol : float, optional
         Residual of inference where it is run to convergence; None: the method's own, and 1e-5 for predictions of
         models that were fitted without inference.
+    substates : int or sequence of int, optional
+        Hidden states of each label: one number for all, or one a label. Weights are then those of the substates.
+    n_hidden_states : int, optional
+        States of vertices that an input declares hidden (graphs only); None: as many as labels.
 
     Attributes
     ----------
@@ -90,6 +102,8 @@ class CRF(Estimator[Loss]):
     gradient: Any = "auto"
     decode: str = "mpm"
     inference_tol: float | None = None
+    substates: Any = None
+    n_hidden_states: int | None = None
 
     # -- what a kind of graph says ------------------------------------------------------------------------------
     @abstractmethod
@@ -100,8 +114,14 @@ class CRF(Estimator[Loss]):
         """Learn from all examples what parsing needs (vocabularies, thresholds), before any is parsed."""
 
     def _template(self, kinds: tuple[FactorSpec, ...]) -> Template:
-        """Return the template for these types of factors, with ``n_states_`` states."""
-        return LogLinearTemplate([FactorType(k.name, self.n_states_**k.arity, k.width) for k in kinds])
+        """Return the template for these types of factors, and the states that have weights."""
+        return LogLinearTemplate(self._spaces.types(kinds))
+
+    _may_declare_hidden: ClassVar[bool] = False  # whether inputs say which vertices are hidden
+
+    def _state_spaces(self) -> StateSpaces:
+        """Return which states the variables have, when the labels are known."""
+        return StateSpaces(self.n_states_, substates=substates_of(self.substates, self.n_states_))
 
     # -- fitting ------------------------------------------------------------------------------------------------
     def _data(self, X: Any, Y: Any, sample_weight: ArrayLike | None) -> list[Instance] | Stream:
@@ -118,7 +138,12 @@ class CRF(Estimator[Loss]):
         return self._made_loss(text)
 
     def _made_loss(self, text: Any) -> Loss:
-        spec = self._inference_spec
+        spec, named = self._inference_spec, loss_named(text)[0]
+        if self._spaces.latent and not named.hidden:
+            raise ModelError(
+                f"{named.name} is not defined with hidden variables, which substates and hidden vertices are; try "
+                "surrogate_em, likelihood, or a marginal loss such as univariate_logistic"
+            )
         return make_loss(
             text, template=self.template_, method=spec.method, n_sweeps=spec.n_sweeps, gradient=spec.gradient,
             tol=spec.tol, l2=self.l2, threads=self._threads,
@@ -132,6 +157,7 @@ class CRF(Estimator[Loss]):
             kinds = kinds or parsed.kinds
             check_kinds(parsed.kinds, kinds, example.name, "instance 0")
             labels = label_array(example.y, parsed.shape, example.name)
+            check_unlabelled(labels, parsed.hidden, example.name)
             tally.add(labels, example.name)
             n += 1
             if not examples.lazy:
@@ -139,10 +165,11 @@ class CRF(Estimator[Loss]):
         assert kinds is not None
         classes = tally.classes()
         self.classes_, self.n_states_, self.kinds_ = classes.names, len(classes.names), kinds
-        check_tables(kinds, self.n_states_)
-        self.template_ = self._template(kinds)
+        self._spaces = self._state_spaces()
+        check_tables(kinds, self._spaces.most)
+        self.template_ = self._spaces.with_ties(self._template(kinds))
         self.class_counts_ = np.array([tally.counts.get(k, 0) for k in classes.names.tolist()], np.int64)
-        weights, self._layouts = classes.weights(self.class_weight, tally.counts), Layouts(self.n_states_)
+        weights, self._layouts = classes.weights(self.class_weight, tally.counts), Layouts(self._spaces.layout)
         if examples.lazy:
             return Stream(examples, lambda example: self._example(example, classes, weights), n)
         return [self._instance(*entry, classes, weights) for entry in read]
@@ -157,8 +184,21 @@ class CRF(Estimator[Loss]):
         self, example: Example, parsed: ParsedInput, labels: np.ndarray, classes: Classes, weights: Floats | None
     ) -> Instance:
         codes = classes.codes(labels, example.name)
-        each = None if weights is None else np.where(codes == HIDDEN, 0.0, weights[codes])
-        return Instance(self._layouts.of(parsed), parsed.inputs, codes, example.weight, each, example.name)
+        spaces, each = self._spaces, None
+        if weights is not None:
+            each = spaces.of_vertices(np.where(codes == HIDDEN, 0.0, weights[codes]), parsed)
+        labels = spaces.labels(codes, parsed)
+        return Instance(self._layouts.of(parsed), spaces.inputs(parsed), labels, example.weight, each, example.name)
+
+    @property
+    def _fit_options(self) -> FitOptions:
+        options = super()._fit_options
+        latent = self._spaces.own or self._spaces.substates is not None  # from zeros their states stay alike for ever
+        starts_at_random = latent and isinstance(self.init, str) and self.init == "auto"
+        return replace(options, init="random") if starts_at_random else options
+
+    def _touching_hidden(self, data: Iterable[Instance]) -> Bools:
+        return self._spaces.touching_hidden(self.kinds_, self.template_, data)
 
     def _check_options(self) -> None:
         """Raise for options out of range, before any work."""
@@ -173,6 +213,13 @@ class CRF(Estimator[Loss]):
         )  # fmt: skip
         check_option(isinstance(self.gradient, str | Gradient), "gradient", "a Gradient or its text", self.gradient)
         check_option(is_word(self.decode, DECODERS), "decode", f"one of {', '.join(DECODERS)}", self.decode)
+        check_substates(self.substates)
+        check_integer("n_hidden_states", self.n_hidden_states, 2, MOST_STATES, none=True)
+        if self.n_hidden_states is not None and not self._may_declare_hidden:
+            raise ModelError(
+                f"n_hidden_states is of vertices that an input declares hidden, and those of {type(self).__name__} "
+                "declare none; give labels hidden states by substates"
+            )
 
     # -- answers ------------------------------------------------------------------------------------------------
     def model(self, x: Any) -> FactorGraph:
@@ -184,22 +231,51 @@ class CRF(Estimator[Loss]):
         """Return the labels of each input, in the shape of its variables; see ``decode`` of the class."""
         how = self.decode if decode is None else decode
         check_option(is_word(how, DECODERS), "decode", f"one of {', '.join(DECODERS)}", how)
+        return [self._shown(states, outputs) for states, outputs in self._decoded(X, how)]
 
+    def _decoded(self, X: Any, how: str) -> list[tuple[np.ndarray, Outputs]]:
+        """Return the states of each input's vertices, flat, and their shape."""
         if how == "map":
-            return self._each(X, lambda graph, shape: self._named(map_states(self._method, graph)).reshape(shape))
+            return self._each(X, lambda graph, outputs: (map_states(self._method, graph)[: outputs.n_vars], outputs))
         by = likeliest_states if how == "mpm" else expected_states
-        return [self._named(by(mu_var, self.n_states_)).reshape(shape) for mu_var, shape in self._all_marginals(X)]
+        return [(by(self._spaces.label_marginals(mu, outputs)), outputs) for mu, outputs in self._all_marginals(X)]
+
+    def predict_latent(self, X: Any) -> list[np.ndarray]:
+        """Return the best hidden states of each input given its predicted labels, in the shape of its variables.
+
+        Of a vertex that is declared hidden its state, with ``substates`` the number of the substate within its label,
+        and -1 where nothing is hidden. Joint states of all hidden variables, by the inference of the fit.
+        """
+        self._check_fitted()
+        if not self._spaces.latent:
+            raise ModelError("the model has no hidden variables: neither substates nor vertices declared hidden")
+        entries = list(inputs_of(X))
+        labels = self._decoded([x for _, x in entries], "mpm" if self.decode == "mean" else self.decode)
+
+        def best(number: int) -> np.ndarray:
+            instance, outputs = self._asked(entries[number])
+            seen = {int(v): int(labels[number][0][v]) for v in outputs.visible}
+            states = map_states(self._method, self._graph(instance).condition(seen))
+            return self._spaces.latent_states(states, outputs)
+
+        return self._executor.map(best, range(len(entries)))
 
     def predict_marginals(self, X: Any) -> list[Floats]:
-        """Return the marginals of each input's variables, in the shape of the variables and a last axis of states."""
-        return [mu_var.reshape(*shape, self.n_states_) for mu_var, shape in self._all_marginals(X)]
+        """Return the marginals of each input's labels, in the shape of the variables and a last axis of states.
+
+        Those of vertices that are declared hidden are 0.
+        """
+        return [
+            self._spaces.label_marginals(mu, outputs).reshape(*outputs.shape, self.n_states_)
+            for mu, outputs in self._all_marginals(X)
+        ]
 
     def sample(self, X: Any, n: int = 1, method: Any = "auto") -> list[np.ndarray]:
         """Draw ``n`` joint labellings of each input, ``(n, *shape)``; exactly where that is affordable."""
 
-        def drawn(graph: FactorGraph, shape: tuple[int, ...]) -> np.ndarray:
-            found = sample(graph, n, method, seed=self.seed, threads=1).samples
-            return self._named(found).reshape(n, *shape)
+        def drawn(graph: FactorGraph, outputs: Outputs) -> np.ndarray:
+            found = sample(graph, n, method, seed=self.seed, threads=1).samples[:, : outputs.n_vars]
+            return np.stack([self._shown(states, outputs) for states in found])
 
         return self._each(X, drawn)
 
@@ -214,7 +290,8 @@ class CRF(Estimator[Loss]):
             raise UnsupportedError("only log-linear models have a table of weights; read weights_")
         check_integer("limit", limit, 1)
         names = self._feature_names(feature_names)
-        return weight_table(self.template_, self.weights_, [str(k) for k in self.classes_], names, limit)
+        axes = self._spaces.axes(self.kinds_, [str(k) for k in self.classes_])
+        return weight_table(self.template_, self.weights_, axes, names, limit)
 
     def _feature_names(self, given: Sequence[str] | None) -> Sequence[str] | None:
         """Return the names of features as tables take them: without the constant, which has a name already."""
@@ -227,8 +304,9 @@ class CRF(Estimator[Loss]):
 
     def _restore_model(self, learned: Learned) -> None:
         self.kinds_ = learned.kinds
-        self.template_ = self._template(self.kinds_)
-        self._layouts = Layouts(self.n_states_)
+        self._spaces = self._state_spaces()
+        self.template_ = self._spaces.with_ties(self._template(self.kinds_))
+        self._layouts = Layouts(self._spaces.layout)
 
     @property
     def _n_weights(self) -> int:
@@ -242,25 +320,32 @@ class CRF(Estimator[Loss]):
     def _graph(self, instance: Instance) -> FactorGraph:
         return FactorGraph.build(instance.layout, self.template_.theta(self.weights_, instance.inputs))
 
-    def _asked(self, entry: tuple[str, Any]) -> tuple[Instance, tuple[int, ...]]:
+    def _asked(self, entry: tuple[str, Any]) -> tuple[Instance, Outputs]:
         """Return one input, with its name, as an instance whose labels say nothing, and the shape of its answers."""
         name, x = entry
         parsed = self._read(x, name)
         check_kinds(parsed.kinds, self.kinds_, name, "the fitted model")
-        nothing = np.zeros(parsed.n_vars, np.int64)
-        return Instance(self._layouts.of(parsed), parsed.inputs, nothing, name=name), parsed.shape
+        layout = self._layouts.of(parsed)
+        nothing = np.zeros(layout.n_vars, np.int64)
+        return Instance(layout, self._spaces.inputs(parsed), nothing, name=name), Outputs(parsed.shape, parsed.hidden)
 
-    def _each(self, X: Any, answer: Callable[[FactorGraph, tuple[int, ...]], T]) -> list[T]:
+    def _shown(self, states: np.ndarray, outputs: Outputs) -> np.ndarray:
+        """Return states of vertices as labels in their shape; declared hidden ones are -1, among words None."""
+        named = self._named(states)
+        words = outputs.hidden is not None and named.dtype.kind == "U"
+        return outputs.masked(named.astype(object), None) if words else outputs.masked(named)
+
+    def _each(self, X: Any, answer: Callable[[FactorGraph, Outputs], T]) -> list[T]:
         """Answer for each input, several side by side if asked; the answers do not depend on how many."""
         self._check_fitted()
 
         def one(entry: tuple[str, Any]) -> T:
-            instance, shape = self._asked(entry)
-            return answer(self._graph(instance), shape)
+            instance, outputs = self._asked(entry)
+            return answer(self._graph(instance), outputs)
 
         return self._executor.map(one, inputs_of(X))
 
-    def _all_marginals(self, X: Any) -> list[tuple[Floats, tuple[int, ...]]]:
+    def _all_marginals(self, X: Any) -> list[tuple[Floats, Outputs]]:
         """Return ``mu_var (n_states,)`` and the shape of its variables for each input; small ones are joined."""
         self._check_fitted()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,8 +21,8 @@ from beliefs.learning.result import FitResult
 from beliefs.learning.schedules import Doubling
 from beliefs.model.features import LogLinearTemplate
 from beliefs.model.variable import suggestion
-from beliefs.options import is_word
-from beliefs.typing import Floats
+from beliefs.options import check_option, is_number, is_word
+from beliefs.typing import Bools, Floats
 
 __all__ = ["FitOptions", "fitted"]
 
@@ -71,6 +71,7 @@ def fitted(
     data: LabelledData,
     before: Floats | None,
     stage: Callable[[str], BatchLoss],
+    touching_hidden: Callable[[Any], Bools],
 ) -> FitResult:
     """Return the result of minimising a loss over data.
 
@@ -80,11 +81,13 @@ def fitted(
         Weights to go on from, if there are as many.
     stage : callable
         From the text of a loss to the loss, for stages before the last.
+    touching_hidden : callable
+        From data to the weights ``(n_weights,)`` that a random start is for.
     """
     kept, held = _divided(options, data)
     schedule = _schedule(options, kept)
     warm = before is not None and before.shape == (loss.n_weights,)  # else other features or states
-    begun = before if warm else _start(options, loss, kept, stage)
+    begun = before if warm else _start(options, loss, kept, stage, touching_hidden)
     if isinstance(begun, FitResult) and begun.was_stopped:
         return begun
     start = begun.weights if isinstance(begun, FitResult) else begun
@@ -122,17 +125,44 @@ def _divided(options: FitOptions, data: Any) -> tuple[Any, Any]:
     return chosen(data, np.sort(order[out:])), chosen(data, np.sort(order[:out]))
 
 
-def _start(options: FitOptions, loss: BatchLoss, data: Any, stage: Callable[[str], BatchLoss]) -> Floats | FitResult:
+@dataclass(frozen=True, kw_only=True)
+class Random:
+    """Normal weights of a standard deviation: a start that tells hidden states apart."""
+
+    scale: float = 0.5
+
+    name: ClassVar[str] = "random"
+
+    def __post_init__(self) -> None:
+        ok = is_number(self.scale) and 0 < self.scale < np.inf
+        check_option(ok, "scale", "a positive number", self.scale)
+
+    def weights(self, where: Bools, seed: int | None) -> Floats:
+        """Draw the weights, and leave the others at 0."""
+        drawn = self.scale * np.random.default_rng(seed or 0).normal(size=where.size)
+        return np.where(where, drawn, 0.0)
+
+
+def _start(
+    options: FitOptions,
+    loss: BatchLoss,
+    data: Any,
+    stage: Callable[[str], BatchLoss],
+    touching_hidden: Callable[[Any], Bools],
+) -> Floats | FitResult:
     """Return the weights that ``init`` asks for, or the fit that ends in them."""
     if not isinstance(options.init, str):
         return _given(options, loss.n_weights)
-    words = ("auto", "zeros", "independent", *loss_names())
-    if not is_word(options.init.partition("(")[0].strip(), words):
+    words = ("auto", "zeros", "independent", Random.name, *loss_names())
+    word = options.init.partition("(")[0].strip()
+    if not is_word(word, words):
         hint = suggestion(options.init, words)
         raise ModelError(f"no init {options.init!r}{hint} (known: {', '.join(words)}, or weights)")
     begin: Floats = np.zeros(loss.n_weights)
     if options.init == "zeros" or options.goes_on:
         return begin
+    if word == Random.name:
+        return parse(options.init, (Random,), "init").weights(touching_hidden(data), options.seed)
     result = None
     if isinstance(loss, Loss) and isinstance(loss.template, LogLinearTemplate):
         changed = options.common | {"l1": 0.0, "tol": None}

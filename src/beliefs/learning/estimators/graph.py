@@ -29,6 +29,7 @@ from beliefs.learning.estimators.inputs import (
     checked_scopes,
     with_intercept,
 )
+from beliefs.learning.estimators.states import StateSpaces, checked_hidden
 from beliefs.model.features import Rows, Template
 from beliefs.options import check_option
 from beliefs.typing import Ints
@@ -36,7 +37,7 @@ from beliefs.typing import Ints
 __all__ = ["GraphCRF"]
 
 _MOST_TYPES = 10_000  # each has a table of its own
-_KEYS = ("unary", "edges", "edge_features", "edge_types", "cliques")
+_KEYS = ("unary", "edges", "edge_features", "edge_types", "hidden", "cliques")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -52,12 +53,17 @@ class GraphCRF(CRF):
     ``edge_features``    ``(m, E)``, or a list with one entry per type; None: all edges of a type share a table
     ``edge_types``       ``(m,)`` integers, where ``edges`` is one array and there are several types
     ``cliques``          a list of types of larger factors, each ``(scopes (m, arity), features (m, E) or None)``
+    ``hidden``           ``(n,)`` booleans: vertices that are hidden in every instance like this, and have no label
     ===================  ======================================================================================
 
-    Labels are ``(n,)`` integers, -1 where hidden.
+    Labels are ``(n,)`` integers, -1 where hidden. A vertex that is declared ``hidden`` has no label: -1 in ``Y`` and in
+    predictions; :meth:`predict_latent` shows its state.
 
     Parameters
     ----------
+    hidden_weights : bool
+        Whether vertices that are declared hidden, and edges and cliques that touch them, have weights of their own.
+        They always have where ``n_hidden_states`` is not the number of labels, and beside ``substates``.
     intercept : bool
         Whether the vertices have the constant 1 as a last feature. Features of edges are taken as they are.
     template : Template, optional
@@ -79,16 +85,19 @@ class GraphCRF(CRF):
 
     intercept: bool = True
     template: Template | None = None
+    hidden_weights: bool = False
 
     data_form: ClassVar[DataForm] = DataForm(
         "`(n, D)`",
         "`(n,)`",
-        ("edges", "edge_features", "edge_types"),
-        "`edges (m, 2)`, `edge_features (m, E)`, `edge_types (m,)`; `edges` without a number are those of all",
-        {"edges": 2, "edge_types": 1},
+        ("edges", "edge_features", "edge_types", "hidden"),
+        "`edges (m, 2)`, `edge_features (m, E)`, `edge_types (m,)`, `hidden (n,)`; `edges`, `edge_types` and `hidden` "
+        "without a number are those of all",
+        {"edges": 2, "edge_types": 1, "hidden": 1},
     )
-    _switches: ClassVar[tuple[str, ...]] = ("intercept",)
-    _learned_names: ClassVar[tuple[str, ...]] = ("n_edge_types_",)
+    _switches: ClassVar[tuple[str, ...]] = ("intercept", "hidden_weights")
+    _learned_names: ClassVar[tuple[str, ...]] = ("n_edge_types_", "has_hidden_")
+    _may_declare_hidden: ClassVar[bool] = True
 
     @classmethod
     def tiny_data(cls) -> tuple[list[Any], list[Any]]:
@@ -98,8 +107,8 @@ class GraphCRF(CRF):
 
     @classmethod
     def input_of(cls, x: np.ndarray, further: Sequence[np.ndarray | None]) -> Any:
-        """Return an input made of the arrays of a file: a tuple with a place for each."""
-        return (x, *further)
+        """Return an input made of the arrays of a file."""
+        return dict(zip(("unary", *cls.data_form.further), (x, *further), strict=True))
 
     def _check_options(self) -> None:
         super()._check_options()
@@ -108,17 +117,34 @@ class GraphCRF(CRF):
         )
 
     def _prepare(self, examples: Examples) -> None:
-        """Count the types of edges where they are given as integers."""
-        self.n_edge_types_ = 1
+        """Count the types of edges where they are given as integers, and see whether vertices are declared hidden."""
+        self.n_edge_types_, self.has_hidden_ = 1, False
         for example in examples:
-            types = _parts(example.x, example.name)["edge_types"]
-            if types is None:  # all inputs must be alike
-                return
+            parts = _parts(example.x, example.name)
+            self.has_hidden_ |= parts["hidden"] is not None
+            types = parts["edge_types"]
+            if types is None:
+                continue
             array = as_array(types, example.name, "edge_types")
             most = int(array.max(initial=0)) if array.dtype.kind in "iu" else 0
             if most >= _MOST_TYPES:
                 raise ModelError(f"{example.name}: edge_types go up to {most}; number the types 0, 1, ...")
             self.n_edge_types_ = max(self.n_edge_types_, most + 1)
+        if not self.has_hidden_ and (self.hidden_weights or self.n_hidden_states is not None):
+            which = "hidden_weights" if self.hidden_weights else "n_hidden_states"
+            raise ModelError(f"{which} is said, and no input declares vertices hidden (the key 'hidden' of a dict)")
+
+    @property
+    def _has_hidden(self) -> bool:
+        return bool(getattr(self, "has_hidden_", False))  # files of earlier releases do not say
+
+    def _state_spaces(self) -> StateSpaces:
+        spaces = replace(super()._state_spaces(), declared=self._has_hidden)
+        if not self._has_hidden:
+            return spaces
+        asked, n = self.hidden_weights or spaces.substates is not None, self.n_hidden_states
+        own = self.template is None and (asked or n not in (None, self.n_states_))
+        return replace(spaces, n_hidden=n, own=own)
 
     def _template(self, kinds: tuple[FactorSpec, ...]) -> Template:
         return super()._template(kinds) if self.template is None else self.template
@@ -129,18 +155,23 @@ class GraphCRF(CRF):
         n = int(unary.shape[0])
         if n == 0:
             raise ModelError(f"{name} has no vertices; leave it out")
+        hidden = checked_hidden(parts["hidden"], n, name)
+        if hidden is not None and not self._has_hidden:
+            raise ModelError(f"{name} declares vertices hidden, and the model was fitted to inputs that declare none")
         groups = [*self._edges(parts, n, name), *_cliques(parts["cliques"], n, name)]
         unary = with_intercept(unary) if self.intercept else unary
         kinds = (FactorSpec("vertices", 1, int(unary.shape[1])), *(group.kind for group in groups))
         digest = hashlib.blake2b(digest_size=16)
         for group in groups:
             digest.update(np.int64(len(group.scopes)).tobytes() + group.scopes.tobytes())
+        if hidden is not None:
+            digest.update(hidden.tobytes())
         if self.template is None:
             inputs: Any = (Rows(n, unary), *(Rows(len(group.scopes), group.values) for group in groups))
         else:
             inputs, kinds = x, tuple(replace(kind, tied=False) for kind in kinds)
-        vertices = np.arange(n)[:, None]
-        return ParsedInput((n,), inputs, kinds, lambda: [vertices, *(g.scopes for g in groups)], (n, digest.digest()))
+        vertices, key = np.arange(n)[:, None], (n, digest.digest())
+        return ParsedInput((n,), inputs, kinds, lambda: [vertices, *(g.scopes for g in groups)], key, hidden)
 
     def _edges(self, parts: dict[str, Any], n: int, name: str) -> list[_Group]:
         """Return the edges type by type."""

@@ -67,6 +67,8 @@ class ParsedInput:
         The variables of the factors, one array per type; asked once for each structure.
     key : hashable
         Inputs with equal keys have equal structure.
+    hidden : ndarray of bool (n_vars,), optional
+        Which variables are declared hidden; None: none.
     """
 
     shape: tuple[int, ...]
@@ -74,6 +76,7 @@ class ParsedInput:
     kinds: tuple[FactorSpec, ...]
     scopes: Callable[[], Sequence[Ints]]
     key: Hashable
+    hidden: Bools | None = None
 
     @property
     def n_vars(self) -> int:
@@ -87,18 +90,18 @@ class Layouts:
     The least recently used are let go when all together are large.
     """
 
-    def __init__(self, n_states: int) -> None:
-        self.n_states = n_states
+    def __init__(self, make: Callable[[ParsedInput], Layout]) -> None:
+        self.make = make
         self._made: OrderedDict[Hashable, Layout] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
 
     def of(self, parsed: ParsedInput) -> Layout:
-        """Return the layout of an input: its variables have one cardinality, its factors come type after type."""
+        """Return the layout of an input."""
         with self._lock:
             found = self._made.get(parsed.key)
             if found is None:
-                found = self._made[parsed.key] = self._layout(parsed)
+                found = self._made[parsed.key] = self.make(parsed)
                 self._size += found.n_edges + found.n_vars
                 while self._size > _KEPT and len(self._made) > 1:
                     _, old = self._made.popitem(last=False)
@@ -106,26 +109,11 @@ class Layouts:
             self._made.move_to_end(parsed.key)
             return found
 
-    def __getstate__(self) -> int:
-        return self.n_states  # layouts are made again where they are needed
+    def __getstate__(self) -> Callable[[ParsedInput], Layout]:
+        return self.make  # layouts are made again where they are needed
 
-    def __setstate__(self, n_states: int) -> None:
-        self.__init__(n_states)  # type: ignore[misc]
-
-    def _layout(self, parsed: ParsedInput) -> Layout:
-        scopes = parsed.scopes()
-        arity = np.repeat([kind.arity for kind in parsed.kinds], [len(s) for s in scopes]).astype(np.int64)
-        starts, at = [], 0
-        for scope, kind in zip(scopes, parsed.kinds, strict=True):
-            size, n = self.n_states**kind.arity, len(scope)
-            starts.append(np.full(n, at) if kind.tied else at + size * np.arange(n))
-            at += size * (min(1, n) if kind.tied else n)
-        return Layout.build(
-            np.full(parsed.n_vars, self.n_states),
-            np.concatenate([[0], np.cumsum(arity)]),
-            np.concatenate([np.zeros(0, np.int64), *(s.ravel() for s in scopes)]),
-            np.concatenate([np.zeros(0, np.int64), *starts]),
-        )
+    def __setstate__(self, make: Callable[[ParsedInput], Layout]) -> None:
+        self.__init__(make)  # type: ignore[misc]
 
 
 # -- arrays -------------------------------------------------------------------------------------------------------

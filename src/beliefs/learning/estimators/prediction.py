@@ -6,7 +6,7 @@ Which marginals these are is said by the loss (:meth:`beliefs.learning.losses.ba
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ __all__ = [
     "method_of",
 ]
 
-Shape: TypeAlias = tuple[int, ...]
+A = TypeVar("A")
 
 
 def method_of(inference: Any) -> Method:
@@ -46,25 +46,25 @@ def method_of(inference: Any) -> Method:
 
 def all_marginals(
     solve: Callable[[Instance], Floats],
-    ask: Callable[[Any], tuple[Instance, Shape]],
+    ask: Callable[[Any], tuple[Instance, A]],
     inputs: Iterable[Any],
     joiner: Joiner | None,
     executor: Executor,
-) -> list[tuple[Floats, Shape]]:
-    """Return ``mu_var (n_states,)`` of each input and the shape of its variables; small inputs are solved together.
+) -> list[tuple[Floats, A]]:
+    """Return ``mu_var (n_states,)`` of each input and what is said of its answers; small inputs are solved together.
 
     Parameters
     ----------
     solve : callable
         From an instance, or several joined, to marginals.
     ask : callable
-        From an input to an instance and the shape of its variables.
+        From an input to an instance, and what else the answer about it needs.
     """
 
-    def first(entry: Any) -> tuple[Instance | Floats, Shape]:
-        instance, shape = ask(entry)
+    def first(entry: Any) -> tuple[Instance | Floats, A]:
+        instance, outputs = ask(entry)
         waits = joiner is not None and joiner.takes(instance)
-        return instance if waits else solve(instance), shape
+        return instance if waits else solve(instance), outputs
 
     def second(unit: Instance) -> list[tuple[Instance, Floats]]:
         if not isinstance(unit, Joined):
@@ -79,18 +79,18 @@ def all_marginals(
     waiting = [found for found, _ in answers if isinstance(found, Instance)]
     units = [] if joiner is None else joiner.units(waiting)
     solved = {id(part): mu_var for pairs in executor.map(second, units) for part, mu_var in pairs}
-    return [(solved[id(found)] if isinstance(found, Instance) else found, shape) for found, shape in answers]
+    return [(solved[id(found)] if isinstance(found, Instance) else found, outputs) for found, outputs in answers]
 
 
-def likeliest_states(mu_var: Floats, n_states: int) -> Ints:
-    """Return the state of largest marginal of each variable; ties go to the smallest index."""
-    states: Ints = mu_var.reshape(-1, n_states).argmax(axis=1)
+def likeliest_states(marginals: Floats) -> Ints:
+    """Return the state of largest marginal of each variable, ``(n, K)`` in; ties go to the smallest index."""
+    states: Ints = marginals.argmax(axis=1)
     return states
 
 
-def expected_states(mu_var: Floats, n_states: int) -> Floats:
-    """Return the mean of the state index of each variable."""
-    means: Floats = mu_var.reshape(-1, n_states) @ np.arange(n_states, dtype=np.float64)
+def expected_states(marginals: Floats) -> Floats:
+    """Return the mean of the state index of each variable, ``(n, K)`` in."""
+    means: Floats = marginals @ np.arange(marginals.shape[1], dtype=np.float64)
     return means
 
 

@@ -17,7 +17,7 @@ __all__ = ["weight_table"]
 def weight_table(
     template: LogLinearTemplate,
     weights: Floats,
-    classes: Sequence[str],
+    axes: Sequence[Sequence[list[str]]],
     feature_names: Sequence[str] | None = None,
     limit: int = 30,
 ) -> str:
@@ -25,23 +25,23 @@ def weight_table(
 
     Parameters
     ----------
-    classes : sequence of str
-        Names of the states.
+    axes : sequence of sequences of lists of str
+        Names of the states along each axis of each type; types without are not shown.
     feature_names : sequence of str, optional
         Names of the features of single variables; a last one that is the constant need not be named.
     limit : int
         Rows shown of each type, those of the largest weights; the rest is counted.
     """
     parts: list[str] = []
-    for index, kind in enumerate(template.types):
+    for index, (kind, states) in enumerate(zip(template.types, axes, strict=False)):
         matrix = template.matrix(weights, index)
-        if kind.n_cells == len(classes):
+        if len(states) == 1:
             names = _names(kind.width, feature_names)
-            parts.append(_table(kind.name, names, list(classes), matrix.T, limit))
-        elif kind.n_cells == len(classes) ** 2:
-            parts.extend(_transitions(kind.name, matrix, list(classes), limit))
+            parts.append(_table(kind.name, names, states[0], matrix.T, limit))
+        elif len(states) == 2:
+            parts.extend(_transitions(kind.name, matrix, states[0], states[1], limit))
         else:
-            parts.append(_cells(kind.name, matrix, list(classes), limit))
+            parts.append(_cells(kind.name, matrix, states, limit))
     return "\n\n".join(parts)
 
 
@@ -54,20 +54,19 @@ def _names(width: int, given: Sequence[str] | None) -> list[str]:
     return names
 
 
-def _transitions(name: str, matrix: Floats, classes: list[str], limit: int) -> Iterator[str]:
+def _transitions(name: str, matrix: Floats, rows: list[str], columns: list[str], limit: int) -> Iterator[str]:
     """Yield one table per feature: rows are states of the first variable, columns of the second."""
-    n, width = len(classes), matrix.shape[1]
+    width = matrix.shape[1]
     for k in range(min(width, limit)):
         title = name if width == 1 else f"{name}, feature {k}"
-        yield _table(title, classes, classes, matrix[:, k].reshape(n, n), limit)
+        yield _table(title, rows, columns, matrix[:, k].reshape(len(rows), len(columns)), limit)
     if width > limit:
         yield f"{name}: {width - limit} more features"
 
 
-def _cells(name: str, matrix: Floats, classes: list[str], limit: int) -> str:
+def _cells(name: str, matrix: Floats, axes: Sequence[list[str]], limit: int) -> str:
     """Return a type of larger factors: one row per joint state."""
-    arity = round(np.log(len(matrix)) / np.log(len(classes)))
-    rows = [" ".join(states) for states in product(classes, repeat=arity)]
+    rows = [" ".join(states) for states in product(*axes)]
     return _table(name, rows, [f"feature {k}" for k in range(matrix.shape[1])], matrix, limit)
 
 

@@ -124,7 +124,7 @@ class MarginalLoss(LossThroughInference):
         variables = np.arange(lay.n_vars)
         if not self.cliques:
             return LossTerms.of_variables(instance, variables), None
-        joined = np.diff(lay.scope_ptr)[lay.edge_factor] > 1
+        joined = ((np.diff(lay.scope_ptr) > 1) & (instance.label_cells >= 0))[lay.edge_factor]
         variables = np.setdiff1d(variables, lay.scope_vars[joined])
         return LossTerms.of_variables(instance, variables), LossTerms.of_factors(instance)
 
