@@ -52,7 +52,7 @@ FLOORS = {
         ("_jit",),
         ("primitives",),
         ("layout", "text"),
-        ("chains", "dual", "mean_field", "messages", "orders", "trees"),
+        ("chains", "dual", "mean_field", "messages", "optimizers", "orders", "trees"),
         ("buckets", "gibbs", "rounding", "search"),
         ("adjoints", "losses"),
         ("__init__",),

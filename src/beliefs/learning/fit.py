@@ -71,12 +71,14 @@ def fit(
     weights : array (n_weights,), optional
         Where to start; zeros by default. Stages of a fit hand their weights on this way.
     optimizer : Optimizer or str
-        ``"lbfgs"``, ``"sgd"``, ``"adam"``, with options: ``"adam(step=0.01, batch_size=8)"``.
+        ``"lbfgs"`` for smooth losses; ``"one_slack"`` for convex ones, smooth or not, with a certified gap; ``"sgd"``,
+        ``"adam"``; with options: ``"adam(step=0.01, batch_size=8)"``.
     l1 : float or array (n_weights,)
         Penalty on absolute values, added to the loss per labelled variable.
     tol : float, optional
-        On the largest entry of the gradient (1e-5); of mini-batch optimisers, on the relative change of the loss
-        between passes (0).
+        On what the optimiser says (``tol_is_of``): the largest entry of the gradient (1e-5); of those with a certified
+        gap, the gap relative to the objective (1e-3); of mini-batch optimisers, the relative change of the loss between
+        passes (0).
     max_iters : int, optional
         Iterations (1000) or passes over the data.
     time_limit : float, optional
@@ -113,6 +115,7 @@ def fit(
     )
     _check(loss, method, callback, checkpoint_every, seed, patience)
     objective = Objective(loss, instances, _start(loss, weights), l1, free, bounds)
+    method.check(objective)
     kept = None if checkpoint is None else Checkpoint(checkpoint, fingerprint(objective, method, seed or 0))
     saved = None if kept is None else kept.load()
     with reporter(progress, method, limits) as shown, one_thread_of_blas():
@@ -217,7 +220,7 @@ def _result(objective: Objective, method: Optimizer, watch: Watch, outcome: Outc
         bound=Bound[point.bound] if point.bound else None,
         trace=watch.trace(),
         status=outcome.status,
-        reason=outcome.reason or _MEANING.get(outcome.status, outcome.status.advice),
+        reason=outcome.reason or _MEANING.get(outcome.status, outcome.status.advice).format(method.tol_is_of),
         n_iters=outcome.point.iteration,
         n_evaluations=objective.n_evaluations,
         n_diverged=outcome.point.n_diverged,
@@ -229,7 +232,7 @@ def _result(objective: Objective, method: Optimizer, watch: Watch, outcome: Outc
 
 _MEANING = {
     Status.CONVERGED: "the gradient fell below tol",
-    Status.MAX_ITERS: "max_iters was reached; raise max_iters, or loosen tol if the gradient is small enough for you",
+    Status.MAX_ITERS: "max_iters was reached; raise max_iters, or loosen tol if the {} is small enough for you",
 }
 
 
@@ -244,5 +247,6 @@ def _warn(result: FitResult, watch: Watch, asked: bool) -> None:
         )
     short = result.status is Status.MAX_ITERS and not asked and result.optimizer.default_tol > 0
     if short or result.status in (Status.OSCILLATING, Status.DIVERGED):
-        text = f"{result.optimizer}, gradient {result.grad_norm:.1e}: {result.reason}"
+        gap = f"gap {result.gap:.1e} of {result.loss:.4g}" if math.isfinite(result.gap) else ""
+        text = f"{result.optimizer}, {gap or f'gradient {result.grad_norm:.1e}'}: {result.reason}"
         warn(text, ConvergenceWarning, stacklevel=3)

@@ -4,9 +4,10 @@ from beliefs.learning.optimizers.adam import Adam
 from beliefs.learning.optimizers.base import Optimizer
 from beliefs.learning.optimizers.bcfw import BCFW
 from beliefs.learning.optimizers.lbfgs import LBFGS
+from beliefs.learning.optimizers.one_slack import OneSlack
 from beliefs.learning.optimizers.sgd import SGD
 
-__all__ = ["BCFW", "LBFGS", "OPTIMIZERS", "SGD", "Adam", "Optimizer"]
+__all__ = ["BCFW", "LBFGS", "OPTIMIZERS", "SGD", "Adam", "OneSlack", "Optimizer"]
 
-OPTIMIZERS: tuple[type[Optimizer], ...] = (LBFGS, SGD, Adam, BCFW)
+OPTIMIZERS: tuple[type[Optimizer], ...] = (LBFGS, SGD, Adam, BCFW, OneSlack)
 """All optimisers, by their names in text."""

@@ -121,6 +121,13 @@ class Optimizer(ABC):
     takes_estimates: ClassVar[bool] = False
     """Whether losses whose values are estimates are served."""
 
+    tol_is_of: ClassVar[str] = "gradient"
+    """What ``tol`` is compared with: the largest entry of the ``gradient``, the gap relative to the objective
+    (``relative gap``), or the ``relative change`` of the loss."""
+
+    def check(self, objective: Objective) -> None:  # noqa: B027 (most take all)
+        """Raise for an objective that cannot be served, before any work."""
+
     @abstractmethod
     def minimize(self, objective: Objective, watch: Watched, resumed: Point | None = None, seed: int = 0) -> Outcome:
         """Minimise from the objective's start, or go on from an earlier point."""

@@ -72,6 +72,7 @@ class BCFW(Optimizer):
     name: ClassVar[str] = "bcfw"
     default_tol: ClassVar[float] = 1e-3
     default_max_iters: ClassVar[int] = 1000
+    tol_is_of: ClassVar[str] = "relative gap"
 
     def __post_init__(self) -> None:
         check_option(isinstance(self.average, bool), "average", "True or False", self.average)

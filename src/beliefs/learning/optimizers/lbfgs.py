@@ -75,6 +75,14 @@ class LBFGS(Optimizer):
         check_integer("max_line_search", self.max_line_search, 1, MANY)
         check_option(is_number(self.max_step) and self.max_step > 0, "max_step", "a positive number", self.max_step)
 
+    def check(self, objective: Objective) -> None:
+        """Refuse losses with kinks, at which line searches fail."""
+        if hasattr(objective.loss, "is_smooth") and not objective.loss.is_smooth(objective.data):
+            raise ModelError(
+                f"lbfgs needs a smooth loss, and {objective.loss.name} has kinks with these options: use one_slack, "
+                "bcfw or sgd"
+            )
+
     def minimize(self, objective: Objective, watch: Watched, resumed: Point | None = None, seed: int = 0) -> Outcome:
         """Search until the slope is within ``tol``; dropped memory is all that a resumed run loses."""
         search = _Search(objective, watch, self, resumed)

@@ -76,6 +76,14 @@ class Objective:
         """The ridge inside the loss."""
         return float(getattr(self.loss, "l2", 0.0))
 
+    def check_convex(self, name: str) -> None:
+        """Raise for an optimiser of that name, which needs a convex loss, where it is known not to be."""
+        if hasattr(self.loss, "is_convex") and not self.loss.is_convex(self.data):
+            raise ModelError(
+                f"{name} needs a convex loss, and with hidden variables {self.loss.name} is not: use optimizer="
+                '"cccp", or sgd'
+            )
+
     def penalty(self, weights: Floats) -> float:
         """Return the l1 term."""
         return float(self.l1 @ np.abs(weights)) if self.penalised else 0.0

@@ -68,6 +68,7 @@ class Stochastic(Optimizer):
     default_max_iters: ClassVar[int] = 100
     reads_once: ClassVar[bool] = True
     takes_estimates: ClassVar[bool] = True
+    tol_is_of: ClassVar[str] = "relative change"
 
     def __post_init__(self) -> None:
         check_option(is_number(self.step) and self.step > 0, "step", "a number above 0", self.step)

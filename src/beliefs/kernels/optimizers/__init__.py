@@ -1,0 +1,1 @@
+"""Kernels of optimisers: the small quadratic programs of cutting planes."""

@@ -1,0 +1,84 @@
+r"""Cutting planes of a risk with a ridge, and the minimum of their maximum.
+
+.. math:: \max_t\, (a_t \cdot w + b_t) + \lambda \lVert w \rVert^2, \qquad
+   \text{dual}(\alpha) = b \cdot \alpha - \tfrac1{4\lambda} \lVert \textstyle\sum_t \alpha_t a_t \rVert^2, \qquad
+   w(\alpha) = -\tfrac1{2\lambda} \textstyle\sum_t \alpha_t a_t
+
+for :math:`\alpha` on the simplex. Every dual value is a lower bound on the minimum, however well the dual is solved,
+and on that of the risk if no plane is above it. Weights that are held have entries 0 in all planes.
+
+Memory: 8 bytes for each weight of each plane, up to twice that while their number grows. Arrays that were handed out
+are never written again, so that a checkpoint may hold them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from beliefs.kernels.optimizers.simplex_qp import simplex_qp, support_of
+from beliefs.typing import Floats
+
+__all__ = ["Planes"]
+
+_TOL = 1e-14  # of the terms of the dual
+_TURNS = 50  # for each plane, at most; a few for all of them are the rule
+_ROOM = 32  # planes at first
+
+
+class Planes:
+    """Planes ``slopes (m, n) @ w + offsets (m,)``, their products ``gram (m, m)`` and the dual solution ``alpha (m,)``.
+
+    ``idle (m,)`` counts for how many solutions a plane has had no part in them.
+    """
+
+    def __init__(self, l2: float, n_weights: int, arrays: Mapping[str, np.ndarray] | None = None) -> None:
+        self.l2 = l2
+        self.slopes, self.gram = np.zeros((0, n_weights)), np.zeros((0, 0))
+        self.offsets, self.alpha, self.idle = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
+        if arrays is not None:
+            self.slopes, self.gram, self.offsets = arrays["slopes"], arrays["gram"], arrays["offsets"]
+            self.alpha, self.idle = arrays["alpha"], arrays["idle"]
+        self._room = self.slopes
+
+    def __len__(self) -> int:
+        return self.offsets.size
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return all that is needed to go on, for a checkpoint."""
+        return {name: getattr(self, name) for name in ("slopes", "gram", "offsets", "alpha", "idle")}
+
+    def add(self, slope: Floats, offset: float) -> None:
+        """Add a plane; it has no part in the solution until the next one is found."""
+        m = len(self)
+        if m == len(self._room):
+            self._room = np.zeros((max(_ROOM, 2 * m), slope.size))
+            self._room[:m] = self.slopes
+        self._room[m] = slope
+        self.slopes = self._room[: m + 1]
+        products = self.slopes @ slope
+        self.gram = np.block([[self.gram, products[:m, None]], [products[None, :m], products[m]]])
+        self.offsets = np.append(self.offsets, offset)
+        self.alpha = np.append(self.alpha, 0.0 if m else 1.0)
+        self.idle = np.append(self.idle, 0)
+
+    def solve(self) -> None:
+        """Find the dual solution, from the last one."""
+        alpha, m = self.alpha.copy(), len(self)
+        simplex_qp(self.gram / (2.0 * self.l2), self.offsets, support_of(m), _TOL, _TURNS * m, alpha)
+        self.alpha, self.idle = alpha, np.where(alpha > 0, 0, self.idle + 1)
+
+    def drop(self, idle: int) -> None:
+        """Let go of planes that have been idle for longer; the dual value stays as it is."""
+        stay = self.idle <= idle
+        if stay.all():
+            return
+        self.slopes, self.gram = self.slopes[stay], self.gram[np.ix_(stay, stay)]
+        self._room = self.slopes
+        self.offsets, self.alpha, self.idle = self.offsets[stay], self.alpha[stay], self.idle[stay]
+
+    def minimiser(self) -> tuple[Floats, float]:
+        """Return the weights of the dual solution and the dual value there."""
+        total = self.alpha @ self.slopes
+        return -total / (2.0 * self.l2), float(self.offsets @ self.alpha - total @ total / (4.0 * self.l2))
