@@ -126,6 +126,14 @@ def square() -> FactorGraph:
 
 
 # -- margins ----------------------------------------------------------------------------------------------------
+def possible(graph: FactorGraph, seed: int = 0) -> np.ndarray:
+    """Labels that no hard zero excludes."""
+    joint = reference.joint_table(graph).ravel()
+    allowed = np.flatnonzero(joint > -np.inf)
+    at = np.random.default_rng(seed).choice(allowed)
+    return np.array(np.unravel_index(at, tuple(graph.layout.card)), np.int64)
+
+
 def cost_table(graph: FactorGraph, labels: np.ndarray, costs: Sequence[np.ndarray] | str) -> np.ndarray:
     """What every joint state costs: tables by variable added up over those with a label, or a word."""
     delta = np.zeros(tuple(graph.layout.card))
@@ -168,3 +176,16 @@ def margin(
     given, belief_given = annealed(graph, np.where(fixed > 0, -np.inf, 0.0), labels, 0.0, eps_h)
     grad = expected_statistics(graph, belief) - expected_statistics(graph, belief_given)
     return free - given, grad, float((belief * delta).sum())
+
+
+def slack(graph: FactorGraph, labels: np.ndarray) -> tuple[float, np.ndarray, float]:
+    """The loss with slack rescaling and Hamming costs by enumeration: value, gradient, cost."""
+    delta = cost_table(graph, labels, "hamming")
+    joint = reference.joint_table(graph)
+    with np.errstate(invalid="ignore"):
+        values = np.where(delta > 0, delta * (1.0 + joint - joint[tuple(labels)]), 0.0)
+    at = np.unravel_index(int(values.argmax()), values.shape)
+    worst = np.zeros(values.shape)
+    worst[at] += 1.0
+    worst[tuple(labels)] -= 1.0
+    return float(values[at]), float(delta[at]) * expected_statistics(graph, worst), float(delta[at])

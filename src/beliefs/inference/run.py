@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from beliefs.deadline import Deadline, check_time, limited
 from beliefs.driver import Callback, Limits, Run, Status, run
 from beliefs.errors import UnsupportedError
@@ -29,7 +31,18 @@ from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Answer", "Outcome", "Watch", "answer", "ask", "best_states", "default_threads", "settled", "solve"]
+__all__ = [
+    "Answer",
+    "Outcome",
+    "Watch",
+    "answer",
+    "ask",
+    "best_states",
+    "decoding",
+    "default_threads",
+    "settled",
+    "solve",
+]
 
 _PATIENCE = 100  # iterations after which a method that has not settled gives way to a calmer one
 _NOBODY = nullcontext()
@@ -266,8 +279,22 @@ def best_states(
     seed: int = 0,
 ) -> tuple[Ints, bool]:
     """Ask for the assignment of largest score; return it and whether the method met its tolerance."""
-    problem = Problem(graph, Task.MAXIMIZE, max_bytes=default_budget(), seed=seed)
+    found, met = decoding(graph, method, tol=tol, max_iters=max_iters, seed=seed)
+    return found.assignment, met
+
+
+def decoding(
+    graph: FactorGraph,
+    method: Method,
+    query: Ints | None = None,
+    *,
+    tol: float | None = None,
+    max_iters: int | None = None,
+    seed: int = 0,
+) -> tuple[Decoding, bool]:
+    """Ask for the best states of the query, of all variables for None, and say whether the method met its tolerance."""
+    task, asked = (Task.MAXIMIZE, np.zeros(0, np.int64)) if query is None else (Task.MARGINAL_MAP, query)
+    problem = Problem(graph, task, asked, max_bytes=default_budget(), seed=seed)
     done = solve(method, problem, tol=tol, max_iters=max_iters)
     found = done.decoding
-    converged = not method.fixed_point or found.log_value == found.upper or done.run.status is Status.CONVERGED
-    return found.assignment, converged
+    return found, not method.fixed_point or found.log_value == found.upper or done.run.status is Status.CONVERGED

@@ -21,7 +21,7 @@ from beliefs.model.features import FactorType, LogLinearTemplate, Rows
 from beliefs.model.layout import Layout
 from families import grid_pairs
 
-SINGLE = [cls.name for cls in LOSSES if cls.stochastic] + ["saddle_point"]
+SINGLE = [cls.name for cls in LOSSES if cls.stochastic] + ["saddle_point", "max_margin"]
 METHODS = [bl.TRW(), bl.BP(), bl.FractionalBP(), bl.MeanField(), bl.TRW(schedule="even"), bl.BP(schedule="sequential")]
 
 

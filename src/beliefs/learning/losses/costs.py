@@ -11,12 +11,12 @@ of an instance  ``Instance.costs`` as they are
 
 Hidden variables cost nothing. A sum over variables is a sum of unary potentials, so ``theta + Delta`` is the model of a
 graph with one more unary factor a labelled variable, after the user's own: a variable may have no unary factor, or one
-whose table is tied.
+whose table is tied. ``zero_one`` is no such sum; see :mod:`beliefs.learning.losses.zero_one`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,9 @@ from beliefs.model.layout import Layout
 from beliefs.options import shown
 from beliefs.typing import Bools, Floats
 
-__all__ = ["DELTAS", "AugmentedGraph", "augmented", "checked_delta", "costs_of"]
+__all__ = ["DELTAS", "AugmentedGraph", "MarginAnswer", "augmented", "checked_delta", "costs_of"]
 
-DELTAS = ("hamming", "none")
+DELTAS = ("hamming", "zero_one", "none")
 
 Delta = str | tuple[tuple[float, ...], ...]
 
@@ -109,6 +109,18 @@ def _check_costs(costs: Floats, what: str) -> None:
     bad = ~(np.isfinite(costs) & (costs >= 0))
     if bad.any():
         raise ModelError(f"{what} must be finite and at least 0, found {costs[bad].flat[0]:g}")
+
+
+@dataclass(frozen=True, eq=False)
+class MarginAnswer(Answer):
+    """A free term with costs, and the expected cost under it."""
+
+    delta: float = 0.0
+
+    @classmethod
+    def of(cls, found: Answer, delta: float) -> MarginAnswer:
+        """Return an answer with its cost."""
+        return cls(**{f.name: getattr(found, f.name) for f in fields(Answer)}, delta=delta)
 
 
 # -- the graph in which they are potentials -------------------------------------------------------------------------

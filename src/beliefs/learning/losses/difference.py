@@ -10,7 +10,7 @@ difference of convex functions, which :mod:`beliefs.learning.em` minimises by li
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from beliefs.learning.losses.label_scores import label_scores
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
 
-__all__ = ["DifferenceLoss", "energies", "impossible", "of_difference", "scattered"]
+__all__ = ["DifferenceLoss", "any_hidden", "energies", "impossible", "of_difference", "scattered"]
 
 _SLACK = 1e-6  # of the free value: a loss below zero by less is rounding and tolerance
 
@@ -47,6 +47,14 @@ class DifferenceLoss(Loss):
     def expected_cost(self, free: Answer, instance: Instance) -> float:
         """Return the expected cost under the free answer, for losses with a margin."""
         return 0.0
+
+    def is_plane(self, free: Answer) -> bool:
+        """Whether the tangent of a free term is nowhere above the exact one."""
+        return free.bound is Bound.EXACT
+
+    def is_convex(self, data: Any) -> bool:
+        """Whether nothing is hidden, as far as that can be seen without going through the data."""
+        return not any_hidden(data)
 
     def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return the free value minus that of the labels, and the difference of expectations."""
@@ -72,9 +80,14 @@ class DifferenceLoss(Loss):
             free.converged and settled,
             bound,
             upper=free.upper - least,
-            minorant=clamped is None and free.bound is Bound.EXACT,
+            minorant=clamped is None and self.is_plane(free),
             delta=self.expected_cost(free, instance),
         )
+
+
+def any_hidden(data: Any) -> bool:
+    """Whether some instance of a list has a hidden variable."""
+    return isinstance(data, list | tuple) and any(instance.n_labelled < instance.labels.size for instance in data)
 
 
 def scattered(graph: FactorGraph, mu: Floats, n_cells: int) -> Floats:

@@ -18,6 +18,7 @@ marginal structured SVM                        0, 1               hamming    [pi
 epsilon-extension                              e, e               hamming    [schwing2012]
 loss-augmented likelihood                      1, 1               hamming    [volkovs2011]
 likelihood, hidden CRF                         1, 1               none       :class:`Likelihood`
+multinomial latent logistic regression         1, 0               any        [xu2016]
 structured perceptron                          0, 0               none       :class:`SaddlePoint`
 =============================================  =================  =========  =========================================
 
@@ -26,27 +27,41 @@ Guarantees: at least the cost of the annealed marginal MAP :math:`\arg\max_y \va
 hidden variables, else a difference of convex functions. The evaluation says what the value is of the exact one
 (``bound``), and has a certified upper bound (``upper``) where there is one.
 
-Cost: one inference for each term. With different temperatures hidden variables are eliminated before the outputs, which
-may be wide: a chain whose hidden variables are every second one is cheap, one long run of hidden variables with outputs
-attached is not.
+Inference is exact by default. With different temperatures hidden variables are eliminated before the outputs, which may
+be wide: a chain whose hidden variables are every second one is cheap, one long run of hidden variables with outputs
+attached is not. With a ``method`` (:mod:`beliefs.learning.losses.approximate`) and eps_y = 0 the value is that of the
+best outputs that it decodes, where the labels themselves count as candidates: it is never below 0, and a lower bound
+where hidden variables are summed exactly. ``certified`` takes an upper bound for the free term and a lower one for the
+labels', so the value is an upper bound. Cost: one inference for each term.
+
+``rescaling="slack"``: see :mod:`beliefs.learning.losses.slack`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
-from beliefs.errors import BudgetError, ModelError, ZeroProbabilityError
-from beliefs.inference.base import Method
-from beliefs.inference.run import Answer
+import numpy as np
+
+from beliefs.errors import BudgetError, ModelError, UnsupportedError, ZeroProbabilityError
+from beliefs.inference.base import Bound, Method, Task
+from beliefs.inference.portfolio.auto import exact_method
+from beliefs.inference.run import Answer, answer, settled
 from beliefs.inference.temperatures import check_temperature
 from beliefs.learning.instances import Instance
-from beliefs.learning.losses.base import Needs
-from beliefs.learning.losses.costs import augmented, checked_delta, costs_of
-from beliefs.learning.losses.difference import DifferenceLoss
-from beliefs.learning.losses.power_sums import exact_power_sum
+from beliefs.learning.losses import zero_one
+from beliefs.learning.losses.approximate import Approximation, check_answers
+from beliefs.learning.losses.base import InstanceLoss, Needs
+from beliefs.learning.losses.costs import MarginAnswer, augmented, checked_delta, costs_of
+from beliefs.learning.losses.difference import DifferenceLoss, any_hidden
+from beliefs.learning.losses.inference import InferenceSpec, method_and_tol
+from beliefs.learning.losses.power_sums import exact_power_sum, given_outputs
+from beliefs.learning.losses.slack import check_slack, slack_part
 from beliefs.model.graph import FactorGraph
-from beliefs.typing import Bools
+from beliefs.options import check_integer, check_option, is_number, is_word
+from beliefs.typing import Floats
 
 __all__ = ["MaxMargin"]
 
@@ -60,48 +75,154 @@ class MaxMargin(DifferenceLoss):
     eps_y, eps_h : float
         Temperatures of labelled and of hidden variables: 0 maximises, 1 sums.
     delta : str or array_like (K, K)
-        What wrong labels cost: ``"hamming"`` counts them, weighted by the labels' weights,
-        ``"none"``, or a table ``[true, predicted]``. Costs of an instance (``Instance.costs``) come before it.
+        What wrong labels cost: ``"hamming"`` counts them, weighted by the labels' weights, ``"zero_one"`` is 1 if any
+        is wrong, ``"none"``, or a table ``[true, predicted]``. ``Instance.costs`` come before it.
+    rescaling : {"margin", "slack"}
+        Whether the cost is added to the margin or multiplies it.
+    method : Method, optional
+        For the free term; None: exact. ``bp``, ``trw``, ``wmb`` and ``gdd`` answer all corners with eps_y = 0 or equal
+        temperatures.
+    clamped_method : Method, optional
+        For the hidden variables given outputs; None: the same as ``method``, or exact where that cannot.
+    certified : bool
+        Whether the value is to be an upper bound on the loss with exact inference.
+    tol, max_iters : optional
+        When a method stops: the residual (None: its own), and the iterations of maximisation.
     """
 
     eps_y: float = 0.0
     eps_h: float = 1.0
     delta: Any = "hamming"
+    rescaling: str = "margin"
+    method: Method | None = None
+    clamped_method: Method | None = None
+    certified: bool = False
+    tol: float | None = None
+    max_iters: int | None = 50
 
     name: ClassVar[str] = "max_margin"
-    needs: ClassVar[Needs] = Needs.EXACT
+    needs: ClassVar[Needs] = Needs.METHOD
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_temperature("eps_y", self.eps_y)
         check_temperature("eps_h", self.eps_h)
         object.__setattr__(self, "delta", checked_delta(self.delta))
+        for name in ("method", "clamped_method"):
+            value = getattr(self, name)
+            check_option(value is None or isinstance(value, Method), name, "a method, such as BP(), or None", value)
+        check_option(isinstance(self.certified, bool), "certified", "True or False", self.certified)
+        ok = self.tol is None or (is_number(self.tol) and self.tol >= 0)
+        check_option(ok, "tol", "None or a number of at least 0", self.tol)
+        check_integer("max_iters", self.max_iters, 0, none=True)
+        check_option(is_word(self.rescaling, ("margin", "slack")), "rescaling", "margin or slack", self.rescaling)
+        if self._approximate is not None:
+            check_answers(self._approximate, self.eps_y, self.eps_h, hidden=False, certified=self.certified)
+        self._check_combination()
+
+    def _check_combination(self) -> None:
+        """Refuse options that do not go together."""
+        if self.rescaling == "slack" and (self.eps_y > 0 or self.delta != "hamming" or self._approximate is not None):
+            raise UnsupportedError(
+                "rescaling='slack' maximises exactly over errors: it needs eps_y=0, delta='hamming' and method=None"
+            )
+        if self.delta == "zero_one" and self._approximate is not None:
+            raise UnsupportedError("delta='zero_one' is no sum over variables, so it needs method=None (exact)")
+        if self.delta == "zero_one" and 0 < self.eps_y < zero_one.COLDEST:
+            raise UnsupportedError(
+                f"delta='zero_one' needs eps_y of 0 or at least {zero_one.COLDEST:g}, found {self.eps_y:g}"
+            )
+        other = self.clamped_method
+        if other is not None and Task.INFER not in other.tasks and self.eps_h > 0:
+            raise UnsupportedError(f"{other.name} does not answer infer, as clamped_method must at eps_h > 0")
+        if self.certified and other is not None and self.eps_h > 0 and not _gives_lower(other):
+            raise UnsupportedError(
+                f"{other.name} gives no lower bound on sums, which certified=True needs of clamped_method; use "
+                "mean_field, or None for exact inference"
+            )
 
     def check(self, instance: Instance) -> None:
-        """Raise for an instance without labels, or with costs that are none."""
+        """Raise for an instance without labels, with bad costs, or that the method cannot answer for."""
         if not instance.n_labelled:
             raise ModelError(f"{instance.name}: no variable has a label, so no output is left to compare with")
-        costs_of(self.delta, instance)
+        costs = costs_of(self.delta, instance)
+        if self.rescaling == "slack":
+            check_slack(instance, costs)
+        if self._approximate is not None and instance.n_labelled < instance.labels.size:
+            check_answers(self._approximate, self.eps_y, self.eps_h, hidden=True, certified=self.certified)
+
+    # -- what others ask ---------------------------------------------------------------------------------------------
+    @property
+    def _approximate(self) -> Method | None:
+        """The method, unless it is exact: then the mechanism is the same as without one."""
+        return None if self.method is None or self.method.guarantee == "exact" else self.method
+
+    @classmethod
+    def taken(cls, inference: InferenceSpec) -> dict[str, Any]:
+        """Return the method, and the tolerance where one is given."""
+        return method_and_tol(inference)
+
+    def marginals(self, graph: FactorGraph, inference: InferenceSpec) -> Floats:
+        """Return marginals at the temperature of the outputs, at 1 where that is 0."""
+        eps, method = float(self.eps_y) or 1.0, self._approximate
+        scaled = graph if eps == 1 else graph.with_theta(graph.theta / eps)
+        if method is None:
+            return answer(scaled, exact_method(graph.layout), max_iters=1).mu_var
+        return settled(scaled, method, tol=self.tol).mu_var
+
+    def is_exact(self, inference: InferenceSpec) -> bool:
+        """Whether the method is exact."""
+        return self._approximate is None
+
+    @property
+    def predicts_jointly(self) -> bool:
+        """Exact inference on a union is that on its parts."""
+        return self._approximate is None
 
     @property
     def runs(self) -> tuple[Method, ...] | None:
-        """Exact inference alone."""
-        return ()
+        """Nothing but exact inference, or methods that sum; a union is no sum of its parts where costs are not."""
+        if self.rescaling == "slack" or self.delta == "zero_one":
+            return None
+        method = self._approximate
+        if method is None:
+            return ()
+        return (method, self.clamped_method or method) if self.eps_y == self.eps_h > 0 else None
 
-    # -- both terms -------------------------------------------------------------------------------------------------
+    def is_smooth(self, data: Any) -> bool:
+        """Whether nothing is maximised."""
+        return self.eps_y > 0 and (self.eps_h > 0 or not any_hidden(data))
+
+    def is_plane(self, free: Answer) -> bool:
+        """Whether the tangent is below: that of an exact term is, and that of any outputs."""
+        decoded = self.eps_y == 0 and free.bound is Bound.LOWER and self.delta != "zero_one"
+        return free.bound is Bound.EXACT or decoded
+
+    # -- the loss ----------------------------------------------------------------------------------------------------
+    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
+        """Return value and gradient; outputs that lose to the labels are given up for them."""
+        if self.rescaling == "slack":
+            return slack_part(theta, instance)
+        found = super().part(theta, instance)
+        if found.value >= 0 or self.eps_y > 0 or self._approximate is None or self.certified:
+            return found
+        return replace(found, value=0.0, grad_theta=np.zeros(theta.size), diverged=False, bound=Bound.LOWER, delta=0.0)
+
     def free(self, graph: FactorGraph, instance: Instance) -> Answer:
         """Return the power sum of all variables with the costs of the outputs, over the cells of the graph."""
+        if self.delta == "zero_one" and instance.costs is None:
+            return self._zero_one(graph, instance)
         costs = costs_of(self.delta, instance)
         if not costs.any():
-            return self._power_sum(graph, ~instance.labelled, instance)
+            return MarginAnswer.of(self._power_sum(graph, instance), 0.0)
         with_costs = augmented(instance)
-        found = self._power_sum(with_costs.graph(graph.theta, costs), ~instance.labelled, instance)
-        return with_costs.restricted(found)
+        found = with_costs.restricted(self._power_sum(with_costs.graph(graph.theta, costs), instance))
+        return MarginAnswer.of(found, float(costs @ found.mu_var))
 
     def clamped(self, graph: FactorGraph, instance: Instance) -> Answer:
         """Return the power sum of the hidden variables given the labels."""
         try:
-            return self._power_sum(graph, ~instance.labelled, instance)
+            return self._given(instance, graph)
         except ZeroProbabilityError:
             raise ZeroProbabilityError(
                 f"{instance.name}: hard zeros exclude the labels, whatever the hidden variables are; no weights can "
@@ -110,13 +231,55 @@ class MaxMargin(DifferenceLoss):
 
     def expected_cost(self, free: Answer, instance: Instance) -> float:
         """Return the expected cost under the free answer; that of its state where it is one."""
-        return float(costs_of(self.delta, instance) @ free.mu_var)
+        assert isinstance(free, MarginAnswer)
+        return free.delta
 
-    def _power_sum(self, graph: FactorGraph, inner: Bools, instance: Instance) -> Answer:
+    # -- inference ---------------------------------------------------------------------------------------------------
+    def _power_sum(self, graph: FactorGraph, instance: Instance) -> Answer:
+        """Return the free power sum of a graph, with whatever costs it has."""
+        inner, eps_y, eps_h = ~instance.labelled, float(self.eps_y), float(self.eps_h)
+        if self._approximate is not None:
+            approximation = Approximation(self._approximate, self.tol, self.max_iters, self.certified)
+            return approximation.power_sum(graph, inner, eps_y, eps_h, partial(self._given, instance))
         try:
-            return exact_power_sum(graph, inner, float(self.eps_y), float(self.eps_h))
+            return exact_power_sum(graph, inner, eps_y, eps_h)
         except BudgetError as error:
             raise BudgetError(
                 f"{instance.name} is too wide for exact inference at eps_y={self.eps_y:g} and eps_h={self.eps_h:g}; "
                 f"use a method such as bp, or equal temperatures ({error})"
             ) from None
+
+    def _given(self, instance: Instance, graph: FactorGraph) -> Answer:
+        """Return the power sum of the hidden variables, all outputs of a graph observed."""
+        method, eps_h = self._hidden_method, float(self.eps_h)
+        inner = ~instance.labelled
+        if method is None:
+            return exact_power_sum(graph, inner, eps_h, eps_h)
+        approximation = Approximation(method, self.tol, self.max_iters)
+        found = approximation.power_sum(graph, inner, eps_h, eps_h, partial(self._given, instance))
+        if self.certified and eps_h > 0:
+            return replace(found, log_z=found.lower, bound=Bound.LOWER)
+        return found
+
+    @property
+    def _hidden_method(self) -> Method | None:
+        """The method for hidden variables given outputs; None: exact."""
+        method = self.clamped_method
+        if method is None and self._approximate is not None:
+            task = Task.INFER if self.eps_h > 0 else Task.MAXIMIZE
+            usable = task in self._approximate.tasks and not (self.certified and self.eps_h > 0)
+            method = self._approximate if usable else None
+        return None if method is None or method.guarantee == "exact" else method
+
+    def _zero_one(self, graph: FactorGraph, instance: Instance) -> Answer:
+        """Return the free term with costs of 0 and 1."""
+        solve = partial(self._given, instance)
+        if self.eps_y == 0:
+            return zero_one.best_other(graph, instance, float(self.eps_h), solve)
+        free = self._power_sum(graph, instance)
+        given = given_outputs(graph, instance.labels, instance.labelled, solve)
+        return zero_one.soft(free, given, float(self.eps_y))
+
+
+def _gives_lower(method: Method) -> bool:
+    return method.guarantee.gives(Bound.LOWER) or method.guarantee == "exact"

@@ -15,6 +15,7 @@ different ones         elimination along an order in which hidden variables come
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +28,7 @@ from beliefs.learning.instances import Instance
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Bools, Ints
 
-__all__ = ["exact_power_sum", "one_temperature", "point_answer", "rescaled"]
+__all__ = ["exact_power_sum", "given_outputs", "lifted", "one_temperature", "point_answer", "rescaled"]
 
 
 def one_temperature(graph: FactorGraph, inner: Bools, eps_y: float, eps_h: float) -> float | None:
@@ -72,3 +73,26 @@ def point_answer(graph: FactorGraph, state: Ints, upper: float | None = None, co
     score = float(graph.theta[picked].sum())
     bound, high = (Bound.EXACT, score) if upper is None else (Bound.LOWER, max(score, upper))
     return Answer(lay, score, bound, mu_var, mu_factor, converged, None, score, high)
+
+
+def given_outputs(graph: FactorGraph, outputs: Ints, labelled: Bools, solve: Callable[[FactorGraph], Answer]) -> Answer:
+    """Return the answer where the labelled variables have the states ``outputs``, as one of the whole graph.
+
+    ``solve`` answers for the hidden variables, given a graph in which the others are observed.
+    """
+    if labelled.all():
+        return point_answer(graph, outputs)
+    seen = np.flatnonzero(labelled)
+    given = graph.condition(dict(zip(seen.tolist(), outputs[seen].tolist(), strict=True)))
+    return lifted(graph, given, solve(given))
+
+
+def lifted(graph: FactorGraph, given: FactorGraph, found: Answer) -> Answer:
+    """Return an answer for a conditioned graph as one of the graph that it came from."""
+    lay, old = given.layout, graph.layout
+    assert given.parent_cells is not None
+    factor = np.repeat(np.arange(lay.n_factors), lay.factor_size)
+    tables = np.zeros(int(old.table_ptr[-1]))
+    at = given.parent_cells[lay.table_cells()] + (old.table_ptr[:-1] - old.cell_ptr)[factor]
+    tables[at] = found.mu_factor
+    return replace(found, layout=old, mu_factor=tables, kept=None)
