@@ -133,9 +133,9 @@ def test_threads_change_no_byte(kind: str) -> None:
 
 
 def test_streams_lists_and_batches_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    from beliefs.learning.chains import likelihood
+    from beliefs.learning.chains import joining
 
-    monkeypatch.setattr(likelihood, "_STREAMED", 5)
+    monkeypatch.setattr(joining, "_STREAMED", 5)
     template, instances = problem(hidden=0.3)
     w, loss = weights(template), ChainLikelihood(template=template, l2=0.01)
     value, grad = loss.value_and_grad(w, instances)

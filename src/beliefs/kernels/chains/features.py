@@ -27,6 +27,8 @@ __all__ = [
     "Occurrences",
     "add_pair_gradient",
     "add_row_gradient",
+    "add_rows",
+    "add_to_rows",
     "attribute_scores",
     "cut_positions",
     "gather_rows",
@@ -67,7 +69,7 @@ def gather_rows(owner: Ints, pairs: LabelPairs, width: int, rows: Floats, out: F
 
 
 @inlined_kernel
-def _add_rows(begin: int, end: int, attribute: Any, value: Any, ones: bool, width: int, rows: Any, out: Any) -> None:
+def add_rows(begin: int, end: int, attribute: Any, value: Any, ones: bool, width: int, rows: Any, out: Any) -> None:
     """Add rows of attributes ``begin`` to ``end`` to the row at ``out``: 24 columns at a time, then 8, then 4."""
     y = 0
     while y + 24 <= width:
@@ -102,7 +104,7 @@ def _add_rows(begin: int, end: int, attribute: Any, value: Any, ones: bool, widt
 
 
 @inlined_kernel
-def _add_to_rows(begin: int, end: int, attribute: Any, value: Any, ones: bool, width: int, row: Any, rows: Any) -> None:
+def add_to_rows(begin: int, end: int, attribute: Any, value: Any, ones: bool, width: int, row: Any, rows: Any) -> None:
     """Add one row to those of attributes ``begin`` to ``end``: 24 columns at a time, then 8, then 4."""
     y = 0
     while y + 24 <= width:
@@ -150,9 +152,7 @@ def attribute_scores(
     for t in range(begin, end):
         here = onward(scores, t * width)
         if row_ptr[t] < row_ptr[t + 1]:
-            _add_rows(
-                row_ptr[t], row_ptr[t + 1], address(row), address(row_value), row_ones, width, address(rows), here
-            )
+            add_rows(row_ptr[t], row_ptr[t + 1], address(row), address(row_value), row_ones, width, address(rows), here)
         for i in range(ptr[t], ptr[t + 1]):
             a, v = attribute[i], 1.0 if ones else value[i]
             for f in range(pair_ptr[a], pair_ptr[a + 1]):
@@ -171,7 +171,7 @@ def add_row_gradient(
     for t in range(first.size):
         if first[t] < last[t]:
             given = onward(address(residual), t * width)
-            _add_to_rows(first[t], last[t], address(row), address(value), ones, width, given, address(rows))
+            add_to_rows(first[t], last[t], address(row), address(value), ones, width, given, address(rows))
 
 
 @linear_kernel

@@ -1,11 +1,11 @@
-r"""Linear chains in the log domain: sums where potentials span too much for doubles, best labellings, samples.
+r"""Linear chains in the log domain: sums where potentials span too much for doubles, and samples.
 
 .. math:: a_t(y) = u_t(y) + \log \sum_x e^{a_{t-1}(x) + A(x, y)}, \qquad
           b_{t-1}(x) = \log \sum_y e^{A(x, y) + u_t(y) + b_t(y)}
 
-The posterior of a label is :math:`e^{a_t + b_t - \log Z}`; with maxima in the place of sums, a holds the best score of
-a labelling that ends in y ([viterbi1967]); and going back from the last token, :math:`p(x_{t-1} \mid x_t) \propto
-e^{a_{t-1}(x_{t-1}) + A(x_{t-1}, x_t)}` draws exact samples. Log potentials are finite; impossible labels are -1e300.
+The posterior of a label is :math:`e^{a_t + b_t - \log Z}`; going back from the last token, :math:`p(x_{t-1} \mid x_t)
+\propto e^{a_{t-1}(x_{t-1}) + A(x_{t-1}, x_t)}` draws exact samples. Log potentials are finite; impossible labels are
+-1e300.
 
 Shapes: ``unary (n_tokens * width,)``, ``table (K * K,)``; rows of u have ``width`` entries, K of them used.
 """
@@ -19,7 +19,7 @@ from beliefs.kernels.chains.linear import Chains
 from beliefs.kernels.primitives.random import uniform
 from beliefs.typing import Bits, Bools, Floats, Ints
 
-__all__ = ["best_labels", "log_posteriors", "sample_labels"]
+__all__ = ["log_posteriors", "sample_labels"]
 
 
 @kernel
@@ -82,45 +82,6 @@ def log_posteriors(
                         here = math.exp(a[(t - 1) * states + x] + a[n * states + y] - whole)
                         pairs[x * width + y] += weight[s] * here
                     a[beta + x] = log_sum(a, n * states, states)
-
-
-@kernel
-def best_labels(
-    chains: Chains, table: Floats, unary: Floats, best: Floats, before: Ints, labels: Ints, score: Floats
-) -> None:
-    """Write the labelling of largest score of each chain, and the score; ties go to the smallest label.
-
-    ``best`` has room for ``2 * K``, ``before`` for ``longest * K``. Cost: 2 K^2 flops a token.
-    """
-    starts, begin, end, states, width = chains
-    for s in range(begin, end):
-        first, n = starts[s], starts[s + 1] - starts[s]
-        for y in range(states):
-            best[y] = unary[first * width + y]
-        for t in range(1, n):
-            old, new = (t - 1) % 2 * states, t % 2 * states
-            back = before[t * states : (t + 1) * states]
-            for y in range(states):
-                best[new + y] = best[old] + table[y]
-                back[y] = 0
-            for x in range(1, states):
-                for y in range(states):
-                    here = best[old + x] + table[x * states + y]
-                    if here > best[new + y]:
-                        best[new + y] = here
-                        back[y] = x
-            for y in range(states):
-                best[new + y] += unary[(first + t) * width + y]
-        last = (n - 1) % 2 * states
-        at = 0
-        for y in range(1, states):
-            if best[last + y] > best[last + at]:
-                at = y
-        score[s] = best[last + at]
-        for t in range(n - 1, -1, -1):
-            labels[first + t] = at
-            if t > 0:
-                at = before[t * states + at]
 
 
 @kernel

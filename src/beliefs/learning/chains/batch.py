@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,13 @@ from beliefs.kernels.chains.linear import LOW
 from beliefs.learning.batches import Batch, Total
 from beliefs.learning.chains.scores import StateScores, state_scores
 from beliefs.learning.chains.template import ChainTemplate, Parameters
-from beliefs.learning.chains.tokens import joined
+from beliefs.learning.chains.tokens import Tokens, joined
 from beliefs.learning.chains.union import ChainUnion, Chunk, Pairs, rows_for
 from beliefs.learning.instances import Instance
 from beliefs.learning.parallel import Executor
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["ChainBatch", "Clamped"]
+__all__ = ["ChainBatch", "ChainRun", "Clamped"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +72,9 @@ class ChainBatch(Batch):
     rows: Floats = field(repr=False)
 
     @classmethod
-    def build(cls, template: ChainTemplate, instances: Sequence[Instance]) -> ChainBatch:
-        """Join instances whose inputs are tokens."""
+    def build(cls, template: ChainTemplate, instances: Sequence[Instance], tokens: Tokens | None = None) -> ChainBatch:
+        """Join instances whose inputs are tokens; ``tokens`` are these joined, where they are known."""
+        tokens = joined([instance.inputs for instance in instances]) if tokens is None else tokens
         k = template.n_states
         lengths = [instance.labels.size for instance in instances]
         union = ChainUnion(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), k)
@@ -85,7 +87,7 @@ class ChainBatch(Batch):
         return cls(
             template,
             union,
-            state_scores(template, joined([instance.inputs for instance in instances]), rows.shape[1]),
+            state_scores(template, tokens, rows.shape[1]),
             weight,
             np.where(known, np.arange(union.n_tokens) * rows.shape[1] + labels, -1),
             np.where(known, weight[of_token], 0.0),
@@ -97,7 +99,7 @@ class ChainBatch(Batch):
 
     def add_to(self, total: Total, weights: Floats, executor: Executor) -> None:
         """Add loss and gradient; the total has overflowed where either is not finite."""
-        value = self._add_gradient(weights, total.grad, executor)
+        value, _ = self.add_gradient(ChainRun(self, self.template.cut(weights)), total.grad, executor)
         total.value += value
         total.upper += value
         total.minorant &= self.clamped is None
@@ -106,18 +108,17 @@ class ChainBatch(Batch):
         total.bounds.add(Bound.EXACT)
         total.overflowed |= not (np.isfinite(total.value) and np.isfinite(total.grad).all())
 
-    def _add_gradient(self, weights: Floats, grad: Floats, executor: Executor) -> float:
-        """Add the gradient; return the loss, which is not finite where potentials overflow."""
-        template, cut = self.template, self.template.cut(weights)
-        run = _Run(self, cut, template.boundaries)
+    def add_gradient(self, run: ChainRun, grad: Floats, executor: Executor) -> tuple[float, float]:
+        """Add the gradient; return loss and expected cost. The loss is not finite where potentials overflow."""
+        template, cut = self.template, run.cut
         self.union.each(run.chunk, executor)
         if not np.isfinite(run.value).all():
-            return np.inf
+            return np.inf, 0.0
         residual, starts, k = self.rows, self.union.starts, template.n_states
         self.scores.add_gradient(residual, grad[: template.n_state_weights], executor)
         first, last = residual[starts[:-1], :k].sum(axis=0), residual[starts[1:] - 1, :k].sum(axis=0)
         template.add_rest(run.pairs.sum(axis=0) - self.transitions, first, last, grad)
-        return float(run.value.sum()) - float((self.transitions * cut.table).sum())
+        return float(run.value.sum()) - float((self.transitions * cut.table).sum()), float(run.cost.sum())
 
 
 def _transitions(labels: Ints, of_token: Ints, weight: Floats, k: int) -> Floats:
@@ -139,17 +140,43 @@ def _clamped(union: ChainUnion, labels: Ints, whole: Bools) -> Clamped:
     return Clamped(ChainUnion(starts, union.n_states), chains, tokens, impossible, before, rows)
 
 
-class _Run:
-    """One evaluation: what the chunks share and what each of them finds."""
+class ChainRun:
+    """One evaluation: what the chunks share and what each of them finds.
 
-    def __init__(self, batch: ChainBatch, cut: Parameters, boundaries: bool) -> None:
-        self.batch, self.cut, self.boundaries = batch, cut, boundaries
-        self.prepared, self.table = batch.scores.prepare(cut.state), Pairs.build(cut.table)
-        n, k = batch.union.n_chains, batch.union.n_states
+    The answers for chunks are posteriors at temperature 1; others change what is added to the scores, and the answer.
+    """
+
+    def __init__(self, batch: ChainBatch, cut: Parameters) -> None:
+        self.batch, self.cut = batch, cut
+        self.prepared = batch.scores.prepare(cut.state)
+        n, k, n_chunks = batch.union.n_chains, batch.union.n_states, len(batch.union.chunks)
         self.log_z, self.wide = np.zeros(n), np.zeros(n, np.bool_)
-        self.value = np.zeros(len(batch.union.chunks))
-        self.pairs = np.zeros((len(batch.union.chunks), k, k))
+        self.value, self.cost, self.pairs = np.zeros(n_chunks), np.zeros(n_chunks), np.zeros((n_chunks, k, k))
 
+    @cached_property
+    def table(self) -> Pairs:
+        """The transitions as posteriors need them."""
+        return Pairs.build(self.cut.table)
+
+    # -- what may differ --------------------------------------------------------------------------------------------
+    def add_costs(self, chunk: Chunk) -> None:
+        """Add what labels cost to their scores."""
+
+    def paid(self, chunk: Chunk) -> float:
+        """Return what the answers for a chunk cost."""
+        return 0.0
+
+    def look(self, chunk: Chunk) -> None:
+        """Look at the potentials of a chunk before they are used."""
+        self.batch.union.spans(chunk, self.batch.rows, self.table, self.wide)
+
+    def answer(
+        self, union: ChainUnion, chunk: Chunk, rows: Floats, weight: Floats, wide: Bools, scratch: Floats, log_z: Floats
+    ) -> Floats:
+        """Replace potentials by weighted expectations, and return those of neighbours, summed ``(K, K)``."""
+        return union.posteriors(chunk, rows, self.table, weight, wide, scratch, log_z)
+
+    # -- a chunk ----------------------------------------------------------------------------------------------------
     def chunk(self, number: int, chunk: Chunk, scratch: Floats) -> None:
         """Score the tokens of a chunk, and replace the scores by residuals."""
         with np.errstate(over="ignore", invalid="ignore"):  # said by a value that is not finite
@@ -158,15 +185,17 @@ class _Run:
     def _chunk(self, number: int, chunk: Chunk, scratch: Floats) -> None:
         batch, union, rows = self.batch, self.batch.union, self.batch.rows
         self._score(chunk, rows)
-        union.spans(chunk, rows, self.table, self.wide)
+        self.add_costs(chunk)
+        self.look(chunk)
         tokens, chains = slice(chunk.first, chunk.last), slice(chunk.begin, chunk.end)
         cell, weight, flat = batch.label_cell[tokens], batch.token_weight[tokens], rows.reshape(-1)
         known = cell >= 0 if batch.clamped is not None else slice(None)
         cell, weight = cell[known], weight[known]
         self.value[number] -= float(weight @ flat[cell])
         clamped = None if batch.clamped is None else self._clamped(number, chunk, batch.clamped, scratch)
-        self.pairs[number] += union.posteriors(chunk, rows, self.table, batch.weight, self.wide, scratch, self.log_z)
+        self.pairs[number] += self.answer(union, chunk, rows, batch.weight, self.wide, scratch, self.log_z)
         self.value[number] += float(batch.weight[chains] @ self.log_z[chains])
+        self.cost[number] = self.paid(chunk)
         flat[cell] -= weight
         if clamped is not None:
             rows[clamped[0]] -= clamped[1]
@@ -176,7 +205,7 @@ class _Run:
         rows[chunk.first : chunk.last, :k] = 0.0
         rows[chunk.first : chunk.last, k:] = LOW
         self.batch.scores.add(self.prepared, chunk.first, chunk.last, rows)
-        if self.boundaries:
+        if self.batch.template.boundaries:
             rows[starts[chunk.begin : chunk.end], :k] += self.cut.first
             rows[starts[chunk.begin + 1 : chunk.end + 1] - 1, :k] += self.cut.last
 
@@ -191,6 +220,6 @@ class _Run:
         clamped.rows[span] = self.batch.rows[clamped.tokens[span]]
         clamped.rows[span][clamped.impossible[span]] = LOW
         weight, wide, log_z = self.batch.weight[chains], self.wide[chains], np.zeros(chains.size)
-        self.pairs[number] -= clamped.union.posteriors(here, clamped.rows, self.table, weight, wide, scratch, log_z)
+        self.pairs[number] -= self.answer(clamped.union, here, clamped.rows, weight, wide, scratch, log_z)
         self.value[number] -= float(weight[begin:end] @ log_z[begin:end])
         return clamped.tokens[span], clamped.rows[span]

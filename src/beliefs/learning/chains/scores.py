@@ -31,7 +31,7 @@ __all__ = ["StateScores", "state_scores"]
 _ROW = 3  # labels from which an attribute has a row; measured on text, 2 and 4 are about as fast
 _INSERTION = 64  # attributes of a token up to which insertion sort is fast
 Cuts: TypeAlias = tuple[list[Ints], list[Ints]]
-_DENSE_CHUNK = 8192  # tokens whose features are made float64 at a time
+_DENSE_CHUNK = 2048  # tokens whose features are made float64 at a time, and one piece of work
 
 
 class StateScores(ABC):
@@ -70,10 +70,15 @@ class _DenseScores(StateScores):
         out[begin:end, : self.n_states] += self.tokens.rows(begin, end) @ prepared
 
     def add_gradient(self, residual: Floats, out: Floats, executor: Executor) -> None:
-        onto = out.reshape(self.n_states, -1)
-        for begin in range(0, self.tokens.n_tokens, _DENSE_CHUNK):
+        """Pieces of tokens are multiplied side by side, and added in their order."""
+        onto, k = out.reshape(self.n_states, -1), self.n_states
+
+        def piece(begin: int) -> Floats:
             end = min(begin + _DENSE_CHUNK, self.tokens.n_tokens)
-            onto += residual[begin:end, : self.n_states].T @ self.tokens.rows(begin, end)
+            return residual[begin:end, :k].T @ self.tokens.rows(begin, end)
+
+        for part in executor.windows(piece, range(0, self.tokens.n_tokens, _DENSE_CHUNK)):
+            onto += part
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,12 +14,13 @@ from functools import cached_property
 import numpy as np
 
 from beliefs.kernels.chains.linear import LOW, WIDEST, Chains, chain_posteriors, chain_spans
-from beliefs.kernels.chains.log import best_labels, log_posteriors, sample_labels
+from beliefs.kernels.chains.log import log_posteriors, sample_labels
+from beliefs.kernels.chains.viterbi import best_labels
 from beliefs.kernels.primitives.random import stream
 from beliefs.learning.parallel import Executor
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["Chunk", "Pairs", "ChainUnion", "rows_for", "width_for"]
+__all__ = ["ChainUnion", "Chunk", "Pairs", "padded_table", "rows_for", "width_for"]
 
 _CHUNK = 2048  # tokens: few enough to stay in the second cache from scores to posteriors
 
@@ -34,6 +35,14 @@ def rows_for(n_tokens: int, n_states: int) -> Floats:
     rows = np.zeros((n_tokens, width_for(n_states)))
     rows[:, n_states:] = LOW
     return rows
+
+
+def padded_table(table: Floats) -> Floats:
+    """Return a table ``(K, K)`` with its rows padded like those of tokens, flat."""
+    k = len(table)
+    padded = np.zeros((k, width_for(k)))
+    padded[:, :k] = table
+    return padded.reshape(-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +148,25 @@ class ChainUnion:
             log_posteriors(chains, pairs.table, weight, wide, flat, scratch, log_z, total)
         return total.reshape(k, width)[:, :k]
 
+    def maximisers(
+        self, chunk: Chunk, rows: Floats, table: Floats, weight: Floats, scratch: Floats, score: Floats
+    ) -> Floats:
+        """Replace the potentials of a chunk by weighted indicators of the best labels; ``table`` is padded.
+
+        Returns those of neighbours, summed ``(K, K)``, and writes each chain's score.
+        """
+        k, here, labels = self.n_states, slice(chunk.first, chunk.last), np.empty(self.n_tokens, np.int64)
+        best_labels(self._chains(chunk), table, rows.reshape(-1), scratch, labels, score)
+        lengths = np.diff(self.starts[chunk.begin : chunk.end + 1])
+        of_token, found = np.repeat(weight[chunk.begin : chunk.end], lengths), labels[here]
+        rows[here] = 0.0
+        rows[np.arange(chunk.first, chunk.last), found] = of_token
+        within = np.ones(found.size, np.bool_)
+        within[self.starts[chunk.begin : chunk.end] - chunk.first] = False
+        later = np.flatnonzero(within)
+        counts = np.bincount(found[later - 1] * k + found[later], of_token[later], k * k)
+        return counts.reshape(k, k).astype(np.float64, copy=False)
+
     def marginals(self, rows: Floats, table: Floats, executor: Executor) -> tuple[Floats, Floats, Floats]:
         """Replace ``rows`` by posteriors; return log Z of each chain, its posteriors and the sum of those of pairs."""
         pairs, log_z = Pairs.build(table), np.zeros(self.n_chains)
@@ -155,11 +183,10 @@ class ChainUnion:
     def best(self, rows: Floats, table: Floats, executor: Executor) -> tuple[Ints, Floats]:
         """Return the best labels of all tokens, and each chain's score."""
         labels, score = np.zeros(self.n_tokens, np.int64), np.zeros(self.n_chains)
-        flat, k, table = rows.reshape(-1), self.n_states, np.array(table, order="C").reshape(-1)
+        flat, padded = rows.reshape(-1), padded_table(table)
 
         def task(number: int, chunk: Chunk, scratch: Floats) -> None:
-            before = np.empty(self.longest * k, np.int64)
-            best_labels(self._chains(chunk), table, flat, scratch, before, labels, score)
+            best_labels(self._chains(chunk), padded, flat, scratch, labels, score)
 
         self.each(task, executor)
         return labels, score

@@ -79,9 +79,12 @@ class BCFW(Optimizer):
         check_integer("batch_size", self.batch_size, 1, MANY)
         check_integer("gap_every", self.gap_every, 1, MANY)
 
+    def check(self, objective: Objective) -> None:
+        """Refuse what has no such dual."""
+        _check_problem(objective)
+
     def minimize(self, objective: Objective, watch: Watched, resumed: Point | None = None, seed: int = 0) -> Outcome:
         """Pass over the instances until the gap is small; a resumed run makes the very steps of the first."""
-        check_problem(objective)
         ascent = _Ascent(self, objective, watch, resumed, seed)
         try:
             status = ascent.run()
@@ -172,7 +175,7 @@ def _blocks(objective: Objective) -> Blocks:
     return InstanceBlocks(loss, objective.data, n_labels(objective.data)) if offered is None else offered  # type: ignore[arg-type]
 
 
-def check_problem(objective: Objective) -> None:
+def _check_problem(objective: Objective) -> None:
     """Raise where the dual is not that of a structured SVM without hidden labels."""
     loss, data = objective.loss, objective.data
     if not isinstance(data, list | tuple) or not all(isinstance(i, Instance) for i in data):
@@ -194,6 +197,7 @@ def check_problem(objective: Objective) -> None:
         )
         raise UnsupportedError(f'bcfw has no dual with {what}; use optimizer="sgd"')
     _check_labels(data)
+    objective.check_convex("bcfw")
 
 
 def _check_labels(data: Any) -> None:

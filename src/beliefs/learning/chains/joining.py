@@ -1,0 +1,54 @@
+"""Losses on chains: sequences become unions. That of a list is kept for the next evaluation; streams go in pieces."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from beliefs.errors import ModelError
+from beliefs.learning.batches import Batch
+from beliefs.learning.chains.template import ChainTemplate
+from beliefs.learning.instances import Instance
+from beliefs.learning.losses.base import Loss
+
+__all__ = ["JoinedChains"]
+
+_STREAMED = 50_000  # tokens read at a time from instances that are not a list
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinedChains(Loss):
+    """A loss whose batches are unions of chains; its template is a :class:`ChainTemplate`."""
+
+    @abstractmethod
+    def _joined(self, instances: Sequence[Instance]) -> Batch:
+        """Return sequences as one batch."""
+
+    def batches(self, data: Any) -> Iterable[Batch]:
+        """Return sequences as unions."""
+        if isinstance(data, list | tuple):
+            return self._recent.of(data, lambda: (self._joined(data),))
+        return self._pieces(data)
+
+    def _pieces(self, instances: Iterable[Instance]) -> Iterator[Batch]:
+        waiting: list[Instance] = []
+        size = 0
+        for instance in instances:
+            waiting.append(instance)
+            size += instance.labels.size
+            if size >= _STREAMED:
+                yield self._joined(waiting)
+                waiting, size = [], 0
+        if waiting:
+            yield self._joined(waiting)
+
+    def _chain_template(self, instances: Sequence[Instance]) -> ChainTemplate:
+        """Check the instances, and return the template."""
+        if not instances:
+            raise ModelError("no variable of any instance has a label; a loss needs labels to compare with")
+        for instance in instances:
+            self.check(instance)
+        assert isinstance(self.template, ChainTemplate)
+        return self.template

@@ -1,0 +1,182 @@
+r"""Margins of linear chains: all sequences at once, each in time linear in its length.
+
+.. math:: L(w) = \sum_s a_s \bigl( F_\varepsilon(\theta_s + \Delta_s) - F_\varepsilon(\theta_s \mid y_s) \bigr), \qquad
+   F_\varepsilon(\theta) = \varepsilon \log \sum_y e^{\theta(y) / \varepsilon}
+
+with the best labelling in the place of the sum at temperature 0, and over the hidden labels in the second term. Equal
+to :class:`~beliefs.learning.losses.max_margin.MaxMargin` on the same instances, up to rounding and ties; it differs in
+speed. Unions serve one temperature, exact inference and costs that are sums over tokens; for all else (hidden labels at
+two temperatures, ``zero_one``, slack rescaling, methods) the general loss is asked, instance by instance.
+
+Frank-Wolfe gets whole passes in one compiled loop where features are dense (:mod:`beliefs.learning.chains.blocks`).
+Cost of an evaluation: ``2 K^2`` flops a token at temperature 0, else as the likelihood, and the features each way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from beliefs.inference.base import Bound
+from beliefs.learning.batches import Batch, Total
+from beliefs.learning.chains.batch import ChainBatch, ChainRun
+from beliefs.learning.chains.blocks import ChainBlocks
+from beliefs.learning.chains.joining import JoinedChains
+from beliefs.learning.chains.template import ChainTemplate, Parameters
+from beliefs.learning.chains.tokens import DenseTokens, Tokens, joined
+from beliefs.learning.chains.union import ChainUnion, Chunk, padded_table
+from beliefs.learning.instances import Instance
+from beliefs.learning.losses.costs import costs_of
+from beliefs.learning.losses.max_margin import MaxMargin
+from beliefs.learning.parallel import Executor
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["ChainMargin", "MarginBatch"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainMargin(JoinedChains, MaxMargin):
+    """The margin of chains whose template is a :class:`ChainTemplate`; see the module for what unions serve."""
+
+    def check(self, instance: Instance) -> None:
+        """Raise as the general loss does; costs that are the same for all tokens are not made for each."""
+        plain = instance.costs is None and instance.label_weights is None and self.delta in ("hamming", "none")
+        if not (plain and instance.n_labelled and self._is_plain):
+            super().check(instance)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether inference is exact, and margins are not multiplied."""
+        return self._approximate is None and self.rescaling == "margin"
+
+    def _serves(self, instances: Iterable[Instance]) -> bool:
+        """Whether unions of chains give the answers for these instances."""
+        if not (self._is_plain and isinstance(self.template, ChainTemplate)):
+            return False
+        sums = self.delta != "zero_one"
+        return all(
+            (sums or i.costs is not None) and (self.eps_y == self.eps_h or i.n_labelled == i.labels.size)
+            for i in instances
+        )
+
+    def batches(self, data: Any) -> Iterable[Batch]:
+        """Return sequences as unions, or as the general loss has them."""
+        served = isinstance(data, list | tuple) and (not data or self._serves(data))
+        return super().batches(data) if served else MaxMargin.batches(self, data)
+
+    def _joined(self, instances: Sequence[Instance]) -> MarginBatch:
+        template = self._chain_template(instances)
+        tokens = joined([instance.inputs for instance in instances])
+        costs, cost_row = _costs(self.delta, template.n_states, instances)
+        chains = ChainBatch.build(template, instances, tokens)
+        return MarginBatch(chains, tokens, costs, cost_row, float(self.eps_y), _labels(instances))
+
+    def blocks(self, data: Any) -> ChainBlocks | None:
+        """Return the chains as blocks of the dual that one compiled loop serves; None where it does not."""
+        if self.eps_y > 0 or not self._serves(data):
+            return None
+        (batch,) = self.batches(data)
+        assert isinstance(batch, MarginBatch)
+        return batch.blocks(self.l2)
+
+
+@dataclass(frozen=True, eq=False)
+class MarginBatch(Batch):
+    """Sequences as a union, and what labels cost: ``costs[cost_row[t]]`` are those of token t."""
+
+    chains: ChainBatch
+    tokens: Tokens
+    costs: Floats
+    cost_row: Ints
+    eps: float
+    labels: Ints
+
+    def add_to(self, total: Total, weights: Floats, executor: Executor) -> None:
+        """Add loss and gradient; the total has overflowed where either is not finite."""
+        chains, template = self.chains, self.chains.template
+        run: ChainRun
+        if self.eps == 0:
+            run = _Hard(self, template.cut(weights))
+        else:
+            run = _Soft(self, template.cut(weights / self.eps))
+        value, cost = chains.add_gradient(run, total.grad, executor)
+        value *= self.eps or 1.0
+        total.value += value
+        total.upper += value
+        total.minorant &= chains.clamped is None
+        total.delta += cost
+        total.n_labelled += chains.n_labelled
+        total.n_instances += chains.union.n_chains
+        total.bounds.add(Bound.EXACT)
+        total.overflowed |= not (np.isfinite(total.value) and np.isfinite(total.grad).all())
+
+    def blocks(self, l2: float) -> ChainBlocks | None:
+        """Return the blocks of the dual; None without dense features."""
+        if not isinstance(self.tokens, DenseTokens):
+            return None
+        chains = self.chains
+        return ChainBlocks(
+            chains.template, chains.union, self.tokens, self.labels, chains.weight, self.costs, self.cost_row,
+            1.0 / (2.0 * l2 * chains.n_labelled),
+        )  # fmt: skip
+
+
+class _Costly(ChainRun):
+    """Scores with costs."""
+
+    def __init__(self, margin: MarginBatch, cut: Parameters, eps: float) -> None:
+        super().__init__(margin.chains, cut)
+        self.margin, self.costs = margin, margin.costs / eps
+
+    def add_costs(self, chunk: Chunk) -> None:
+        """Add what labels cost to their scores."""
+        here = slice(chunk.first, chunk.last)
+        self.batch.rows[here, : self.batch.union.n_states] += self.costs[self.margin.cost_row[here]]
+
+    def paid(self, chunk: Chunk) -> float:
+        """Return the expected cost, which is that of the best labelling at temperature 0."""
+        here = slice(chunk.first, chunk.last)
+        chosen = self.batch.rows[here, : self.batch.union.n_states]
+        return float((chosen * self.margin.costs[self.margin.cost_row[here]]).sum())
+
+
+class _Soft(_Costly):
+    """Posteriors of potentials divided by the temperature."""
+
+    def __init__(self, margin: MarginBatch, cut: Parameters) -> None:
+        super().__init__(margin, cut, margin.eps)
+
+
+class _Hard(_Costly):
+    """Best labellings."""
+
+    def __init__(self, margin: MarginBatch, cut: Parameters) -> None:
+        super().__init__(margin, cut, 1.0)
+        self.padded = padded_table(cut.table)
+
+    def look(self, chunk: Chunk) -> None:
+        """Potentials of any span will do."""
+
+    def answer(
+        self, union: ChainUnion, chunk: Chunk, rows: Floats, weight: Floats, wide: Bools, scratch: Floats, log_z: Floats
+    ) -> Floats:
+        """Replace potentials by weighted indicators of the best labels."""
+        return union.maximisers(chunk, rows, self.padded, weight, scratch, log_z)
+
+
+def _labels(instances: Sequence[Instance]) -> Ints:
+    return np.concatenate([instance.labels for instance in instances]).astype(np.int64)
+
+
+def _costs(delta: Any, k: int, instances: Sequence[Instance]) -> tuple[Floats, Ints]:
+    """Return rows of costs and the row of each token: a row a label where tokens have no costs of their own."""
+    labels = _labels(instances)
+    if any(i.costs is not None or i.label_weights is not None for i in instances):
+        rows = np.concatenate([costs_of(delta, instance).reshape(-1, k) for instance in instances])
+        return rows, np.arange(labels.size)
+    table = np.zeros((k + 1, k))  # the last row is that of hidden labels
+    table[:k] = (1.0 - np.eye(k)) * (delta == "hamming") if isinstance(delta, str) else np.array(delta)
+    return table, np.where(labels >= 0, labels, k)

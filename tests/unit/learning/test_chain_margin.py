@@ -1,0 +1,186 @@
+"""Margins of chains by unions against the general loss; Frank-Wolfe in one loop against instance by instance."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beliefs.inference.base import Bound
+from beliefs.kernels.chains.viterbi import best_labels
+from beliefs.learning.chains.blocks import ChainBlocks
+from beliefs.learning.chains.margin import ChainMargin, MarginBatch
+from beliefs.learning.chains.template import ChainTemplate, StatePairs
+from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens
+from beliefs.learning.fit import fit
+from beliefs.learning.instances import Instance
+from beliefs.learning.losses.max_margin import MaxMargin
+from beliefs.learning.optimizers.blocks import Dual, InstanceBlocks
+from beliefs.model.layout import Layout
+
+N, D = (4, 1, 6, 2, 3, 5), 5
+
+
+def layout(n: int, k: int, boundaries: bool) -> Layout:
+    """Tokens, neighbours with a tied table, and the ends."""
+    scopes = [[t] for t in range(n)] + [[t, t + 1] for t in range(n - 1)]
+    cells = [k * t for t in range(n)] + [n * k] * (n - 1)
+    at = n * k + (k * k if n > 1 else 0)
+    if boundaries:
+        scopes, cells = scopes + [[0], [n - 1]], cells + [at, at + k]
+    ptr = np.concatenate([[0], np.cumsum([len(s) for s in scopes])])
+    return Layout.build(np.full(n, k), ptr, np.concatenate(scopes), np.array(cells))
+
+
+def problem(
+    k: int = 3, boundaries: bool = False, hidden: float = 0.0, dtype: Any = float, sparse: bool = False
+) -> tuple[ChainTemplate, list[Instance]]:
+    """A template and instances with features of which some are zero, an intercept, and weights."""
+    rng = np.random.default_rng(7)
+    instances = []
+    for s, n in enumerate(N):
+        labels = rng.integers(0, k, n)
+        labels[rng.random(n) < hidden] = -1
+        labels[0] = 1
+        values = rng.normal(size=(n, D - 1)) * (rng.random((n, D - 1)) < 0.7)
+        tokens: Tokens = DenseTokens(values.astype(dtype), True)
+        if sparse:
+            tokens = SparseTokens(np.arange(n + 1), rng.integers(0, D, n), rng.normal(size=n))
+        instances.append(Instance(layout(n, k, boundaries), tokens, labels, weight=1.0 + s % 2, name=f"instance {s}"))
+    if sparse:
+        return ChainTemplate(k, pairs=StatePairs.every(D, k), boundaries=boundaries), instances
+    return ChainTemplate(k, D, boundaries=boundaries, transitions=np.arange(0, k * k, 2)), instances
+
+
+def check_equal(options: dict[str, Any], template: ChainTemplate, data: list[Instance], union: bool = True) -> None:
+    weights = np.random.default_rng(1).normal(size=template.n_weights)
+    fast, slow = (loss(template=template, l2=0.1, **options) for loss in (ChainMargin, MaxMargin))
+    assert isinstance(next(iter(fast.batches(data))), MarginBatch) == union
+    ours, theirs = fast.evaluate(weights, data), slow.evaluate(weights, data)
+    for name in ("value", "upper", "delta"):
+        assert getattr(ours, name) == pytest.approx(getattr(theirs, name), abs=1e-9), name
+    np.testing.assert_allclose(ours.grad, theirs.grad, atol=1e-9)
+    assert (ours.bound, ours.minorant, ours.n_instances) == (theirs.bound, theirs.minorant, theirs.n_instances)
+    again = fast.evaluate(weights, data)
+    assert again.value == ours.value and (again.grad == ours.grad).all()
+
+
+TABLE = [[0.0, 1.0, 2.5], [0.5, 0.0, 1.0], [3.0, 0.1, 0.0]]
+
+
+@pytest.mark.parametrize("boundaries", [False, True])
+@pytest.mark.parametrize("eps", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("delta", ["hamming", "none", TABLE], ids=["hamming", "none", "table"])
+def test_unions_are_the_general_loss(boundaries: bool, eps: float, delta: Any) -> None:
+    check_equal({"eps_y": eps, "delta": delta}, *problem(boundaries=boundaries))
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.7])
+def test_hidden_labels_at_one_temperature(eps: float) -> None:
+    check_equal({"eps_y": eps, "eps_h": eps}, *problem(hidden=0.4, boundaries=True))
+
+
+def test_costs_of_tokens_and_weights_of_labels() -> None:
+    template, data = problem()
+    rng = np.random.default_rng(2)
+    costs = [rng.random((i.labels.size, 3)) * (np.arange(3) != i.labels[:, None]) for i in data]
+    given = [replace(i, costs=c.ravel()) for i, c in zip(data, costs, strict=True)]
+    check_equal({}, template, given)
+    check_equal({"eps_y": 0.5}, template, [replace(i, label_weights=rng.random(i.labels.size)) for i in data])
+    check_equal({}, *problem(sparse=True))
+    wide = replace(data[0], inputs=DenseTokens(1e6 * data[0].inputs.values, True))
+    check_equal({"eps_y": 0.5}, template, [wide, *data[1:]])
+
+
+def test_two_temperatures_go_instance_by_instance() -> None:
+    check_equal({"eps_y": 0.0, "eps_h": 1.0}, *problem(hidden=0.4), union=False)
+
+
+def test_threads_and_copies() -> None:
+    template, data = problem(k=5)
+    loss = ChainMargin(template=template, l2=0.1)
+    weights = np.random.default_rng(1).normal(size=template.n_weights)
+    one = loss.evaluate(weights, data)
+    two = pickle.loads(pickle.dumps(replace(loss, threads=2))).evaluate(weights, data)
+    assert one.value == two.value and (one.grad == two.grad).all() and one.bound is Bound.EXACT
+
+
+# -- Frank-Wolfe in one loop ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("boundaries", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("k, dtype", [(3, np.float64), (26, np.float32)])
+def test_the_loop_makes_the_steps_of_single_instances(boundaries: bool, batch_size: int, k: int, dtype: Any) -> None:
+    """The same order, the same planes: weights, averages, blocks and sums, to rounding."""
+    template, data = problem(k, boundaries, dtype=dtype)
+    l2, labels = 0.02, sum(i.n_counted for i in data)
+    loss = ChainMargin(template=template, l2=l2)
+    fast = loss.blocks(data)
+    assert isinstance(fast, ChainBlocks)
+    slow = InstanceBlocks(MaxMargin(template=template, l2=l2), data, labels)
+    assert fast.n_cells == slow.n_cells
+    duals = [Dual.start(b.n_weights, b.n_cells, b.n_blocks, labels, l2) for b in (fast, slow)]
+    for n_pass in range(4):
+        order = np.random.default_rng(n_pass).permutation(len(data))
+        for blocks, dual in zip((fast, slow), duals, strict=True):
+            while dual.position < len(data):
+                blocks.advance(dual, order[dual.position :], batch_size)
+            dual.end_pass()
+        one, two = duals
+        np.testing.assert_allclose(fast.template_weights(one.arrays.weights), two.arrays.weights, atol=1e-10)
+        np.testing.assert_allclose(fast.template_weights(one.averaged()), two.averaged(), atol=1e-10)
+        np.testing.assert_allclose(one.arrays.cells, two.arrays.cells, atol=1e-10)
+        np.testing.assert_allclose(one.arrays.offsets, two.arrays.offsets, atol=1e-10)
+        np.testing.assert_allclose(one.arrays.numbers, two.arrays.numbers, atol=1e-9)
+        assert one.lower() == pytest.approx(two.lower(), abs=1e-12)
+
+
+def test_fits_agree_and_gaps_hold(tmp_path: Path) -> None:
+    """By unions and without them; killed and resumed alike; threads change nothing."""
+    template, data = problem()
+    options: dict[str, Any] = {"optimizer": "bcfw", "tol": 0.0, "max_iters": 30}
+    fast = ChainMargin(template=template, l2=0.05)
+    one, two = fit(fast, data, **options), fit(MaxMargin(template=template, l2=0.05), data, **options)
+    np.testing.assert_allclose(one.weights, two.weights, atol=1e-9)
+    np.testing.assert_allclose(one.trace.gap, two.trace.gap, atol=1e-9)
+    long = fit(fast, data, optimizer="bcfw(average=False, gap_every=50)", tol=1e-3, max_iters=4000)
+    assert (one.trace.gap >= one.trace.loss - long.loss).all() and long.converged
+    path = tmp_path / "fit.npz"
+    fit(fast, data, **options, checkpoint=path, callback=lambda now: now.iteration == 7)
+    resumed = fit(replace(fast, threads=2), data, **options, checkpoint=path)
+    assert (resumed.weights == one.weights).all() and (resumed.trace.gap == one.trace.gap).all()
+
+
+def test_sparse_tokens_are_served_one_by_one() -> None:
+    template, data = problem(sparse=True)
+    loss = ChainMargin(template=template, l2=0.05)
+    assert loss.blocks(data) is None
+    result = fit(loss, data, optimizer="bcfw", max_iters=5, tol=0)
+    assert 0 < result.gap < result.loss
+
+
+@pytest.mark.parametrize("states", [2, 4, 9, 26])
+def test_best_labels_take_the_smallest_of_equals(states: int) -> None:
+    """Small integers, so that many labellings tie: the first in each decision from the end."""
+    from beliefs.kernels.chains.linear import Chains
+    from beliefs.learning.chains.union import padded_table, rows_for
+
+    rng = np.random.default_rng(states)
+    starts = np.array([0, 3, 4, 9])
+    rows = rows_for(9, states)
+    rows[:, :states] = rng.integers(0, 2, (9, states))
+    table = rng.integers(0, 2, (states, states)).astype(float)
+    labels, score = np.zeros(9, np.int64), np.zeros(3)
+    room = np.empty(6 * rows.shape[1])
+    best_labels(Chains(starts, 0, 3, states, rows.shape[1]), padded_table(table), rows.ravel(), room, labels, score)
+    for s, (first, last) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+        best = [rows[first, :states]]
+        for t in range(first + 1, last):
+            best.append((best[-1][:, None] + table).max(axis=0) + rows[t, :states])
+        expected = [int(best[-1].argmax())]
+        for b in best[-2::-1]:
+            expected.append(int((b + table[:, expected[-1]]).argmax()))
+        assert labels[first:last].tolist() == expected[::-1] and score[s] == best[-1].max()
