@@ -1,73 +1,55 @@
-r"""Learning with hidden variables by alternating steps.
+r"""Learning with hidden variables by alternating steps, as EM calls them.
 
 .. math::
     \text{E:}\quad & \hat\mu_s \leftarrow \mu(\theta(x_s; w) \mid z_s) \quad \text{for every instance} \\
     \text{M:}\quad & w \leftarrow \arg\min_w \tfrac1n \sum_s
         \bigl[ A(\theta(x_s; w)) - \theta(x_s; w) \cdot \hat\mu_s \bigr] + \lambda \lVert w \rVert^2
 
-With exact inference in both steps each round cannot increase the negative log-likelihood; with surrogates the same
-holds of the surrogate of :class:`~beliefs.learning.losses.likelihood.SurrogateEM` where the clamped method is exact, or
-a lower bound such as mean field. The M-step is convex if the free value is. Few M-iterations a round are enough
-(generalised EM); the gradient of the joint objective at the point where a round begins is that of the M-step.
+The E-step linearises the clamped term and the M-step is a convex problem: this is ``optimizer="cccp"``
+(:mod:`beliefs.learning.optimizers.cccp`) with both temperatures 1, and so it is run. With exact inference no round
+increases the negative log-likelihood; with surrogates the same holds of the surrogate of
+:class:`~beliefs.learning.losses.likelihood.SurrogateEM` where the clamped method is exact, or a lower bound such as
+mean field.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
-from beliefs.driver import says_stop
-from beliefs.errors import ModelError
-from beliefs.inference.base import Bound
-from beliefs.learning.instances import Instance, Slot
-from beliefs.learning.losses.base import InstanceLoss, Loss
-from beliefs.learning.losses.difference import DifferenceLoss, scattered
+from beliefs.driver import Status, says_stop
+from beliefs.learning.fit import fit
+from beliefs.learning.instances import Instance
+from beliefs.learning.linearised import Expected as ExpectedLikelihood
+from beliefs.learning.linearised import expect
+from beliefs.learning.losses.base import Loss
+from beliefs.learning.losses.difference import DifferenceLoss
+from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Watched
+from beliefs.learning.optimizers.cccp import CCCP
+from beliefs.learning.optimizers.objective import Objective
+from beliefs.learning.result import FitProgress
 from beliefs.typing import Floats
 
 __all__ = ["ExpectedLikelihood", "Rounds", "alternate", "expect"]
 
-_EXPECTED = Slot[Floats]("expected statistics given the labels")
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Given(Optimizer):
+    """The M-step as a function of the caller."""
 
-@dataclass(frozen=True, kw_only=True)
-class ExpectedLikelihood(Loss):
-    """The M-step: the free value minus the expected score, with the expectations of the last E-step.
+    minimise: Callable[[Loss, Sequence[Instance], Floats], Floats]
 
-    Parameters
-    ----------
-    of : DifferenceLoss
-        The loss whose free term and clamped term are alternated.
-    """
+    name: ClassVar[str] = "given"
+    default_tol: ClassVar[float] = 0.0
+    default_max_iters: ClassVar[int] = 1
 
-    of: DifferenceLoss
-
-    name: ClassVar[str] = "expected_likelihood"
-    hidden: ClassVar[bool] = True
-    by_variable: ClassVar[bool] = False
-
-    def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
-        """Compare with the kept expectations."""
-        expected = instance.memory.get(_EXPECTED)
-        if expected is None:
-            raise ModelError(f"{instance.name} has no expectations yet; take an E-step (learning.em.expect) first")
-        free = self.of.free(instance.graph(theta), instance)
-        score = float(theta[expected > 0] @ expected[expected > 0])  # a hard zero is expected never
-        value, exact = free.log_z - score, free.bound is Bound.EXACT
-        upper = value if exact or free.bound is Bound.UPPER else np.inf
-        return InstanceLoss(
-            value, free.mu - expected, converged=free.converged, bound=free.bound, upper=upper, minorant=exact
-        )  # fmt: skip
-
-
-def expect(loss: DifferenceLoss, weights: Floats, instances: Sequence[Instance]) -> None:
-    """Take the E-step: keep every instance's expectations given its labels."""
-    for instance in instances:
-        theta = loss.template.theta(weights, instance.inputs)
-        graph = instance.clamped(theta)
-        instance.memory.put(_EXPECTED, scattered(graph, loss.clamped(graph, instance).mu, theta.size))
+    def minimize(self, objective: Objective, watch: Watched, resumed: Point | None = None, seed: int = 0) -> Outcome:
+        """Call it."""
+        data: Any = objective.data
+        weights = self.minimise(objective.loss, data, objective.start)
+        return Outcome(Status.CONVERGED, Point.of(objective, weights, objective.evaluate(weights), 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,21 +70,31 @@ def alternate(
     tol: float = 1e-6,
     callback: Callable[[int, float], Any] | None = None,
 ) -> Rounds:
-    """Alternate E-steps and M-steps until a round gains less than ``tol``.
+    """Alternate E-steps and M-steps; deprecated: ``fit(loss, instances, weights, optimizer="cccp")`` does the same.
 
     Parameters
     ----------
     minimise : callable ``(loss, instances, weights) -> weights``
         Takes the M-step, for example ``lambda l, x, w: fit(l, x, w, max_iters=10).weights``.
+    tol : float
+        On the relative decrease of the loss in a round.
     callback : callable ``(round, loss)``, optional
         Returns True to stop.
     """
-    step = ExpectedLikelihood(template=loss.template, l2=loss.l2, threads=loss.threads, of=loss)
-    losses = [loss.value_and_grad(weights, instances)[0]]
-    for n in range(n_rounds):
-        expect(loss, weights, instances)
-        weights = minimise(step, instances, weights)
-        losses.append(loss.value_and_grad(weights, instances)[0])
-        if (callback is not None and says_stop(callback(n + 1, losses[-1]))) or losses[-2] - losses[-1] < tol:
-            break
-    return Rounds(weights, np.array(losses))
+    warnings.warn(
+        'learning.em.alternate will be removed; use fit(loss, instances, weights, optimizer="cccp")',
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    last = 0
+
+    def told(now: FitProgress) -> bool:
+        nonlocal last
+        if callback is None or now.iteration == last:
+            return False
+        last = now.iteration
+        return says_stop(callback(now.iteration, now.loss))
+
+    method = CCCP(inner=_Given(minimise=minimise))
+    result = fit(loss, list(instances), weights, optimizer=method, max_iters=n_rounds, tol=tol, callback=told)
+    return Rounds(result.weights, result.trace.loss)

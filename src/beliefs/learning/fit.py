@@ -216,7 +216,7 @@ def _result(objective: Objective, method: Optimizer, watch: Watch, outcome: Outc
         loss=point.loss,
         grad_norm=point.grad_norm,
         validation=watch.best_validation,
-        gap=point.gap,
+        gap=point.gap if method.certifies else math.inf,
         bound=Bound[point.bound] if point.bound else None,
         trace=watch.trace(),
         status=outcome.status,

@@ -81,6 +81,10 @@ class SaddlePoint(Loss):
         check_integer("max_iters", self.max_iters, 0, none=True)
         check_integer("seed", self.seed, 0)
 
+    def is_smooth(self, data: Any) -> bool:
+        """It has kinks where two states are best."""
+        return False
+
     def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return the difference of scores and of statistics."""
         graph = instance.graph(theta)

@@ -3,11 +3,12 @@
 from beliefs.learning.optimizers.adam import Adam
 from beliefs.learning.optimizers.base import Optimizer
 from beliefs.learning.optimizers.bcfw import BCFW
+from beliefs.learning.optimizers.cccp import CCCP
 from beliefs.learning.optimizers.lbfgs import LBFGS
 from beliefs.learning.optimizers.one_slack import OneSlack
 from beliefs.learning.optimizers.sgd import SGD
 
-__all__ = ["BCFW", "LBFGS", "OPTIMIZERS", "SGD", "Adam", "OneSlack", "Optimizer"]
+__all__ = ["BCFW", "CCCP", "LBFGS", "OPTIMIZERS", "SGD", "Adam", "OneSlack", "Optimizer"]
 
-OPTIMIZERS: tuple[type[Optimizer], ...] = (LBFGS, SGD, Adam, BCFW, OneSlack)
+OPTIMIZERS: tuple[type[Optimizer], ...] = (LBFGS, SGD, Adam, BCFW, OneSlack, CCCP)
 """All optimisers, by their names in text."""

@@ -125,6 +125,9 @@ class Optimizer(ABC):
     """What ``tol`` is compared with: the largest entry of the ``gradient``, the gap relative to the objective
     (``relative gap``), or the ``relative change`` of the loss."""
 
+    certifies: ClassVar[bool] = True
+    """Whether the gap of a point is that of the objective; else it is that of a problem inside, and shown alone."""
+
     def check(self, objective: Objective) -> None:  # noqa: B027 (most take all)
         """Raise for an objective that cannot be served, before any work."""
 

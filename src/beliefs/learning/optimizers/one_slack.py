@@ -40,7 +40,7 @@ from beliefs.learning.optimizers.planes import Planes
 from beliefs.options import MANY, check_integer, check_option, is_number
 from beliefs.typing import Floats
 
-__all__ = ["OneSlack"]
+__all__ = ["OneSlack", "check_ridge", "moved"]
 
 _STALLED = 20  # iterations in which neither bound moves: rounding allows no more
 _TINY = 1e-300
@@ -97,6 +97,26 @@ class OneSlack(Optimizer):
         return Outcome(status, search.point, reason or search.meaning(status))
 
 
+def moved(point: Point, to: Point, upper: float, slope: Floats, offset: float, objective: Objective) -> Point:
+    """Return where to go on when the risk has changed by ``offset + slope . w``: with all planes, changed as well.
+
+    ``to`` is the point to begin at, of the objective as it is now, and ``upper`` its certified upper bound.
+    """
+    memory = point.memory
+    slopes = memory["slopes"] + np.where(objective.free, slope, 0.0)
+    of_held = float(np.where(objective.free, 0.0, slope) @ objective.start)
+    changed = {"slopes": slopes, "gram": slopes @ slopes.T, "offsets": memory["offsets"] + offset + of_held}
+    planes = Planes(objective.l2, objective.start.size, memory | changed)
+    planes.solve()
+    lower = planes.minimiser()[1] + _ridge_of_held(objective)
+    certified = float(memory["scalars"][_SCALARS.index("certified")])
+    scalars = np.array([lower, upper, _relative(to.loss, lower), certified, 1.0, 0.0])
+    gap = max(upper - lower, 0.0) if certified else math.inf
+    return replace(
+        to, iteration=0, step=0, gap=gap, memory=planes.arrays() | {"centre": to.weights, "scalars": scalars}
+    )  # fmt: skip
+
+
 def check_ridge(name: str, objective: Objective) -> None:
     """Raise unless the objective is a convex risk with a ridge and no other penalty or bound."""
     if not objective.l2 > 0:
@@ -112,8 +132,7 @@ class _Search:
 
     def __init__(self, options: OneSlack, objective: Objective, watch: Watched, resumed: Point | None) -> None:
         self.options, self.objective, self.watch = options, objective, watch
-        held = np.where(objective.free, 0.0, objective.start)
-        self.of_held = objective.l2 * float(held @ held)
+        self.of_held = _ridge_of_held(objective)
         self.fresh = resumed is None
         self.lower, self.upper, self.residual = -math.inf, math.inf, math.inf
         self.certified, self.reach, self.stalled = 1.0, 1.0, 0.0
@@ -186,14 +205,14 @@ class _Search:
     def _next(self) -> Floats:
         """Return where to look next; after points whose loss was not finite, nearer to the centre."""
         minimiser = self.planes.minimiser()[0]
-        step = self.reach * (self.options.step if self.point.iteration else 1.0)
+        step = self.reach * (self.options.step if len(self.planes) > 1 else 1.0)
         following = self.centre + step * (minimiser - self.centre)
         return following if self.objective.all_free else np.where(self.objective.free, following, self.objective.start)
 
     def _show(self, iteration: int) -> None:
         """Make the point of this iteration: the best weights, their gap, and all that the next iteration needs."""
         loss = self.point.loss
-        self.residual = max(loss - self.lower, 0.0) / max(abs(loss), _TINY)
+        self.residual = _relative(loss, self.lower)
         gap = max(self.upper - self.lower, 0.0) if self.certified else math.inf
         scalars = np.array([getattr(self, name) for name in _SCALARS])
         memory = self.planes.arrays() | {"centre": self.centre, "scalars": scalars}
@@ -210,6 +229,15 @@ class _Search:
                 "inference is not exact and its planes do not belong together"
             )
         return ""
+
+
+def _ridge_of_held(objective: Objective) -> float:
+    held = np.where(objective.free, 0.0, objective.start)
+    return objective.l2 * float(held @ held)
+
+
+def _relative(loss: float, lower: float) -> float:
+    return max(loss - lower, 0.0) / max(abs(loss), _TINY)
 
 
 def _finite(found: Evaluation) -> bool:
