@@ -10,8 +10,8 @@ is the E-step, and minimising :math:`\tilde R` the M-step.
 =====================  =============================================================================================
 :class:`Linearised`    one tangent for all instances: as many numbers as weights; small instances are joined. For
                        learners that look at all instances together
-:class:`Expected`      each instance keeps its expectations :math:`\mu_s`, and compares with
-                       :math:`\theta_s \cdot \mu_s`: as many numbers as cells. For learners that look at some of them,
+:class:`Expected`      each instance keeps the tangent in its :math:`\theta_s`: expectations :math:`\mu_s`, and
+                       an offset; as many numbers as cells. For learners that look at some of them,
                        and for curved templates, where this is no tangent in w but still above R
 =====================  =============================================================================================
 """
@@ -34,7 +34,7 @@ from beliefs.typing import Floats
 
 __all__ = ["Expected", "Linearised", "Terms", "expect"]
 
-_EXPECTED = Slot[Floats]("expected statistics given the labels")
+_EXPECTED = Slot[tuple[Floats, float]]("expected statistics given the labels, and what the tangent is at theta = 0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class Free(_Term):
             converged=free.converged,
             bound=free.bound,
             upper=free.upper,
-            minorant=free.bound is Bound.EXACT,
+            minorant=self.of.is_plane(free),
             delta=self.of.expected_cost(free, instance),
         )
 
@@ -144,7 +144,7 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class Expected(_Term):
-    """The free value minus the expected score, with the expectations that each instance keeps (:func:`expect`).
+    """The free value minus the tangent that each instance keeps (:func:`expect`): the M-step.
 
     Parameters
     ----------
@@ -161,18 +161,19 @@ class Expected(_Term):
 
     def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Compare with the kept expectations."""
-        expected = instance.memory.get(_EXPECTED)
-        if expected is None:
+        kept = instance.memory.get(_EXPECTED)
+        if kept is None:
             raise ModelError(f"{instance.name} has no expectations yet; take an E-step (learning.em.expect) first")
+        expected, offset = kept
         free = self.of.free(instance.graph(theta), instance)
-        score = float(theta[expected > 0] @ expected[expected > 0])  # a hard zero is expected never
+        score = offset + _score(theta, expected)
         return InstanceLoss(
             free.log_z - score,
             free.mu - expected,
             converged=free.converged,
             bound=free.bound,
             upper=free.upper - score,
-            minorant=free.bound is Bound.EXACT,
+            minorant=self.of.is_plane(free),
             delta=self.of.expected_cost(free, instance),
         )
 
@@ -182,8 +183,13 @@ def expect(loss: DifferenceLoss, weights: Floats, instances: Sequence[Instance])
     term = Clamped(template=loss.template, l2=0.0, threads=loss.threads, of=loss)
 
     def keep(instance: Instance) -> None:
-        found = term.part(loss.template.theta(weights, instance.inputs), instance)
-        instance.memory.put(_EXPECTED, found.grad_theta)
+        theta = loss.template.theta(weights, instance.inputs)
+        found = term.part(theta, instance)
+        instance.memory.put(_EXPECTED, (found.grad_theta, found.value - _score(theta, found.grad_theta)))
 
     for _ in executor_of(loss.threads).windows(keep, instances):
         pass
+
+
+def _score(theta: Floats, expected: Floats) -> float:
+    return float(theta[expected > 0] @ expected[expected > 0])  # a hard zero is expected never

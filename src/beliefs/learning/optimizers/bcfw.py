@@ -196,14 +196,14 @@ def _check_problem(objective: Objective) -> None:
             "an l1 penalty" if objective.penalised else "bounds" if objective.bounded else "weights that may not move"
         )
         raise UnsupportedError(f'bcfw has no dual with {what}; use optimizer="sgd"')
-    _check_labels(data)
+    _check_labels(loss, data)
     objective.check_convex("bcfw")
 
 
-def _check_labels(data: Any) -> None:
+def _check_labels(loss: Any, data: Any) -> None:
     if not n_labels(data) > 0:
         raise ModelError("no variable of any instance has a label; a loss needs labels to compare with")
-    for instance in data:
+    for instance in () if loss.hidden and loss.is_convex(data) else data:
         if instance.n_labelled < instance.labels.size:
             raise UnsupportedError(
                 f"{instance.name}: variable {int(np.argmin(instance.labelled))} has no label, which makes the problem "

@@ -100,10 +100,10 @@ class CCCP(Optimizer):
     def check(self, objective: Objective) -> None:
         """Refuse losses that are no such difference, and what the inner optimiser refuses."""
         loss = objective.loss
-        if not isinstance(loss, DifferenceLoss):
+        if not isinstance(loss, DifferenceLoss) or getattr(loss, "rescaling", "margin") != "margin":
             name = getattr(loss, "name", type(loss).__name__)
             raise ModelError(
-                f"cccp needs a loss with a free and a clamped term, such as likelihood or max_margin; {name} is none: "
+                f"cccp needs a loss with a free and a clamped term, such as likelihood or max_margin; {name} is not: "
                 "use lbfgs, sgd or one_slack"
             )
         if not isinstance(objective.data, list | tuple):
