@@ -199,8 +199,10 @@ def run(
         now = value() if every and n_iters % every == 0 else None
         if now is not None:
             rows.append((n_iters, seconds, residual, now))
-        progress = Progress(n_iters, seconds, residual, now, stage() if stage is not None else "")
-        stopped = [says_stop(callback(progress)) for callback in limits.callbacks]
+        stopped: list[bool] = []
+        if limits.callbacks:  # a step may take microseconds
+            progress = Progress(n_iters, seconds, residual, now, stage() if stage is not None else "")
+            stopped = [says_stop(callback(progress)) for callback in limits.callbacks]
         if not math.isfinite(residual):
             status = Status.DIVERGED
         elif residual <= limits.tol and not checks.pending:

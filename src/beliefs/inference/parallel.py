@@ -42,4 +42,6 @@ def parallel_chunks(task: Callable[[int, int], int], bounds: Ints, threads: int)
 
 def in_chunks(n: int, n_chunks: int) -> Ints:
     """Return the bounds of ``n`` items cut into at most ``n_chunks`` even chunks."""
-    return np.unique(np.linspace(0, n, n_chunks + 1).astype(np.int64)) if n else np.zeros(2, np.int64)
+    if n == 0 or n_chunks == 1:
+        return np.array([0, n])
+    return np.unique(np.linspace(0, n, n_chunks + 1).astype(np.int64))

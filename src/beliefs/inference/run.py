@@ -16,7 +16,7 @@ import os
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -126,11 +126,11 @@ def solve(
         every = None if watch is None else watch.trace_every
         done = run(
             _step(method, state, deadline),
-            lambda: method.value(state),
+            partial(method.value, state),
             _limits(method, problem, tol, max_iters, deadline, started, callbacks, every),
             value_is_free=watch is not None and method.value_is_free,
             fixed_point=watch is not None and method.fixed_point,
-            verify=lambda: method.verify(state),
+            verify=partial(method.verify, state),
             **_turns(method, state, deadline),
         )
     return Outcome(done, method.finish(state), state, method.warm_state(state))
@@ -138,8 +138,8 @@ def solve(
 
 def _step(method: Method, state: Any, deadline: Deadline | None) -> Any:
     """Return the step as the driver calls it; that of an iterative method may be cut off at the limit."""
-    if deadline is None or not method.iterative:
-        return lambda: method.step(state)
+    if deadline is None or not method.iterative or deadline.soft == math.inf:
+        return partial(method.step, state)
 
     def step() -> float:
         with deadline.stepping():

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -139,9 +140,16 @@ def fit(
 
 def one_thread_of_blas() -> Any:
     """Keep matrix products to one thread: here threads work on instances, and short products lose by being shared."""
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+    return _loaded_libraries().limit(limits=1, user_api="blas")
 
-    return threadpool_limits(limits=1, user_api="blas")
+
+@cache
+def _loaded_libraries() -> Any:
+    """Look once for the libraries of this process that have threads; that takes as long as a small fit."""
+    from scipy import linalg  # noqa: F401  # has one of its own
+    from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+
+    return ThreadpoolController()
 
 
 def optimizer_of(optimizer: Optimizer | str) -> Optimizer:
