@@ -110,12 +110,20 @@ def test_threads_and_copies() -> None:
 
 
 # -- Frank-Wolfe in one loop ----------------------------------------------------------------------------------------
+def costly(data: list[Instance], k: int) -> list[Instance]:
+    """The instances with random costs, so that no two labellings tie and rounding decides nothing."""
+    rng = np.random.default_rng(5)
+    drawn = [(0.5 + rng.random((i.labels.size, k))) * (np.arange(k) != i.labels[:, None]) for i in data]
+    return [replace(i, costs=costs.ravel()) for i, costs in zip(data, drawn, strict=True)]
+
+
 @pytest.mark.parametrize("boundaries", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 4])
 @pytest.mark.parametrize("k, dtype", [(3, np.float64), (26, np.float32)])
 def test_the_loop_makes_the_steps_of_single_instances(boundaries: bool, batch_size: int, k: int, dtype: Any) -> None:
     """The same order, the same planes: weights, averages, blocks and sums, to rounding."""
     template, data = problem(k, boundaries, dtype=dtype)
+    data = costly(data, k)
     l2, labels = 0.02, sum(i.n_counted for i in data)
     loss = ChainMargin(template=template, l2=l2)
     fast = loss.blocks(data)
@@ -141,6 +149,7 @@ def test_the_loop_makes_the_steps_of_single_instances(boundaries: bool, batch_si
 def test_fits_agree_and_gaps_hold(tmp_path: Path) -> None:
     """By unions and without them; killed and resumed alike; threads change nothing."""
     template, data = problem()
+    data = costly(data, 3)
     options: dict[str, Any] = {"optimizer": "bcfw", "tol": 0.0, "max_iters": 30}
     fast = ChainMargin(template=template, l2=0.05)
     one, two = fit(fast, data, **options), fit(MaxMargin(template=template, l2=0.05), data, **options)

@@ -64,8 +64,13 @@ class ChainMargin(JoinedChains, MaxMargin):
 
     def batches(self, data: Any) -> Iterable[Batch]:
         """Return sequences as unions, or as the general loss has them."""
-        served = isinstance(data, list | tuple) and (not data or self._serves(data))
-        return super().batches(data) if served else MaxMargin.batches(self, data)
+        if not isinstance(data, list | tuple):
+            return MaxMargin.batches(self, data)
+        return self._recent.of(data, lambda: self._laid_out(data))
+
+    def _laid_out(self, instances: Sequence[Instance]) -> Iterable[Batch]:
+        served = not instances or self._serves(instances)
+        return (self._joined(instances),) if served else MaxMargin.batches(self, instances)
 
     def _joined(self, instances: Sequence[Instance]) -> MarginBatch:
         template = self._chain_template(instances)
@@ -76,11 +81,8 @@ class ChainMargin(JoinedChains, MaxMargin):
 
     def blocks(self, data: Any) -> ChainBlocks | None:
         """Return the chains as blocks of the dual that one compiled loop serves; None where it does not."""
-        if self.eps_y > 0 or not self._serves(data):
-            return None
-        (batch,) = self.batches(data)
-        assert isinstance(batch, MarginBatch)
-        return batch.blocks(self.l2)
+        batch = next(iter(self.batches(data)))
+        return batch.blocks(self.l2) if isinstance(batch, MarginBatch) and self.eps_y == 0 else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Max-margin learning on scanned words, ours beside CRFsuite and LIBLINEAR."""

@@ -1,0 +1,3 @@
+from benchmarks.learning.margin.run import SUITE
+
+SUITE.main()
