@@ -177,7 +177,8 @@ def test_upper_bounds_widen_the_gap_and_without_them_there_is_none() -> None:
     more = 0.25 * sum(i.weight for i in DATA) / sum(i.n_counted for i in DATA)
     assert (plain.weights == loose.weights).all() and loose.gap == pytest.approx(plain.gap + more)
     assert loose.bound is Bound.UPPER
-    perceptron = fit(SaddlePoint(template=TEMPLATE, l2=L2), DATA, optimizer="bcfw", max_iters=3)
+    searched = SaddlePoint(template=TEMPLATE, l2=L2, method=bl.LocalSearch())
+    perceptron = fit(searched, DATA, optimizer="bcfw", max_iters=3)
     assert perceptron.gap == np.inf and not perceptron.converged
 
 

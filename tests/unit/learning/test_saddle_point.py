@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
 import beliefs as bl
 import reference
+from beliefs.driver import Value
 from beliefs.errors import ModelError, UnsupportedError
+from beliefs.inference.base import Bound, Decoding, Guarantee, Problem, Task
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.saddle_point import SaddlePoint
 from families import family
@@ -54,11 +59,26 @@ def test_an_approximate_method_gives_a_lower_bound_that_is_never_negative(method
         assert score == pytest.approx(part.value, abs=1e-11)
 
 
-class Careless(SaddlePoint):
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FirstStates(bl.Method):
     """Takes the first state of every variable for the best."""
 
-    def _best(self, graph: bl.FactorGraph) -> tuple[np.ndarray, bool]:
-        return np.zeros(graph.n_vars, np.int64), True
+    name: ClassVar[str] = "first_states"
+    tasks: ClassVar[tuple[Task, ...]] = (Task.MAXIMIZE,)
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.ESTIMATE)
+
+    def init(self, problem: Problem, warm: object = None) -> Problem:
+        return problem
+
+    def step(self, state: Problem) -> float:
+        return 0.0
+
+    def value(self, state: Problem) -> Value:
+        return Value(state.graph.log_score(np.zeros(state.graph.n_vars, int)), -np.inf, np.inf)
+
+    def finish(self, state: Problem) -> Decoding:
+        score = self.value(state).log_z
+        return Decoding(np.zeros(state.graph.n_vars, np.int64), score, Bound.ESTIMATE, score)
 
 
 def test_an_approximation_that_loses_to_the_labels_leaves_no_gradient() -> None:
@@ -66,10 +86,11 @@ def test_an_approximation_that_loses_to_the_labels_leaves_no_gradient() -> None:
     joint = reference.joint_table(graph)
     best = np.array(np.unravel_index(int(joint.argmax()), joint.shape), np.int64)
     assert best.any()
-    part = Careless(template=TEMPLATE).part(np.array(graph.theta), Instance(graph.layout, None, best))
-    assert part.value == 0.0 and not part.grad_theta.any()
+    careless = SaddlePoint(template=TEMPLATE, method=FirstStates())
+    part = careless.part(np.array(graph.theta), Instance(graph.layout, None, best))
+    assert part.value == 0.0 and not part.grad_theta.any() and part.bound is Bound.LOWER
     worst = np.array(np.unravel_index(int(joint.argmin()), joint.shape), np.int64)
-    part = Careless(template=TEMPLATE).part(np.array(graph.theta), Instance(graph.layout, None, worst))
+    part = careless.part(np.array(graph.theta), Instance(graph.layout, None, worst))
     assert part.value == pytest.approx(float(joint.flat[0] - joint.min()), rel=1e-12)
 
 

@@ -32,7 +32,7 @@ from beliefs.learning.losses.power_sums import given_outputs, one_temperature, p
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Bools
 
-__all__ = ["Approximation", "check_answers"]
+__all__ = ["Approximation", "certified_lower", "check_answers"]
 
 _TEMPERATURES = (WMB, GDD)  # methods whose bounds hold for any temperatures
 
@@ -47,6 +47,7 @@ class Approximation:
     method: Method
     tol: float | None = None
     max_iters: int | None = None
+    seed: int = 0
     certified: bool = False
 
     def power_sum(
@@ -57,13 +58,17 @@ class Approximation:
         if eps is not None and eps > 0:
             scaled = graph if eps == 1 else graph.with_theta(graph.theta / eps)
             found = settled(scaled, self.method, tol=self.tol)
-            if self.certified and found.upper > found.log_z:
-                found = replace(found, log_z=found.upper, bound=Bound.UPPER)
-            return rescaled(found, eps)
+            return rescaled(self._upper(found) if self.certified else found, eps)
         if eps_y > 0 or (self.certified and isinstance(self.method, _TEMPERATURES)):
             return self._bounded(graph, inner, eps_y, eps_h)
         decoded = self._decoded(graph, inner, eps_h if eps is None else 0.0, given)
-        return replace(decoded, log_z=decoded.upper, bound=Bound.UPPER) if self.certified else decoded
+        return self._upper(decoded) if self.certified else decoded
+
+    def _upper(self, found: Answer) -> Answer:
+        """Return an answer whose value is its certified upper bound."""
+        if found.upper == np.inf:
+            raise UnsupportedError(f"{self.method} has no certified upper bound here; use gdd, or certified=False")
+        return found if found.upper == found.log_z else replace(found, log_z=found.upper, bound=Bound.UPPER)
 
     def _bounded(self, graph: FactorGraph, inner: Bools, eps_y: float, eps_h: float) -> Answer:
         """Return the bound on the power sum and its gradient."""
@@ -82,7 +87,7 @@ class Approximation:
         free = ~graph.layout.observed
         query, scale = np.flatnonzero(free & ~inner) if eps_h > 0 else None, eps_h if eps_h > 0 else 1.0
         scaled = graph if scale == 1 else graph.with_theta(graph.theta / scale)
-        found, met = decoding(scaled, self.method, query, tol=self.tol, max_iters=self.max_iters)
+        found, met = decoding(scaled, self.method, query, tol=self.tol, max_iters=self.max_iters, seed=self.seed)
         upper = scale * found.upper
         if query is None:
             at = point_answer(graph, found.assignment, upper, met)
@@ -98,14 +103,22 @@ class Approximation:
         return replace(at, bound=Bound.EXACT) if at.lower == at.upper == at.log_z else at
 
 
+def certified_lower(found: Answer, method: Method) -> Answer:
+    """Return an answer whose value is its certified lower bound."""
+    if found.lower == -np.inf:
+        raise UnsupportedError(f"{method} has no certified lower bound here; use mean_field, or exact inference")
+    return found if found.lower == found.log_z else replace(found, log_z=found.lower, bound=Bound.LOWER)
+
+
 def check_answers(method: Method, eps_y: float, eps_h: float, *, hidden: bool, certified: bool = False) -> None:
     """Refuse a method that cannot answer, and name those that can; ``hidden``: whether there are hidden variables."""
     what = _question(eps_y, eps_h, hidden)
-    if not _can(type(method), *what, certified):
+    lower = isinstance(method, WMB) and method.lower and (certified or what[0] is not Task.INFER or what[1])
+    if lower or not _can(type(method), *what, certified):
         able = [cls.name for cls in known_methods() if _can(cls, *what, certified)]
         aim = "an upper bound on " if certified else ""
         raise UnsupportedError(
-            f"{method.name} does not give {aim}{what[2]}, which max_margin needs at eps_y={eps_y:g}, eps_h={eps_h:g}; "
+            f"{method} does not give {aim}{what[2]}, which max_margin needs at eps_y={eps_y:g}, eps_h={eps_h:g}; "
             f"use {', '.join(able)}, or None for exact inference"
         )
 

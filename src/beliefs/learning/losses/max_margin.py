@@ -30,16 +30,17 @@ hidden variables, else a difference of convex functions. The evaluation says wha
 Inference is exact by default. With different temperatures hidden variables are eliminated before the outputs, which may
 be wide: a chain whose hidden variables are every second one is cheap, one long run of hidden variables with outputs
 attached is not. With a ``method`` (:mod:`beliefs.learning.losses.approximate`) and eps_y = 0 the value is that of the
-best outputs that it decodes, where the labels themselves count as candidates: it is never below 0, and a lower bound
-where hidden variables are summed exactly. ``certified`` takes an upper bound for the free term and a lower one for the
-labels', so the value is an upper bound. Cost: one inference for each term.
+best outputs that it decodes, a lower bound where hidden variables are summed exactly. The labels themselves count as
+candidates, with or without a method: the value is never below 0, and where nothing beats them the gradient is 0.
+``certified`` takes an upper bound for the free term and a lower one for the labels', so the value is an upper bound.
+Cost: one inference for each term.
 
 ``rescaling="slack"``: see :mod:`beliefs.learning.losses.slack`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -52,7 +53,7 @@ from beliefs.inference.run import Answer, answer, settled
 from beliefs.inference.temperatures import check_temperature
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses import zero_one
-from beliefs.learning.losses.approximate import Approximation, check_answers
+from beliefs.learning.losses.approximate import Approximation, certified_lower, check_answers
 from beliefs.learning.losses.base import InstanceLoss, Needs
 from beliefs.learning.losses.costs import MarginAnswer, augmented, checked_delta, costs_of
 from beliefs.learning.losses.difference import DifferenceLoss, any_hidden
@@ -88,6 +89,8 @@ class MaxMargin(DifferenceLoss):
         Whether the value is to be an upper bound on the loss with exact inference.
     tol, max_iters : optional
         When a method stops: the residual (None: its own), and the iterations of maximisation.
+    seed : int
+        For methods that draw random numbers.
     """
 
     eps_y: float = 0.0
@@ -99,6 +102,7 @@ class MaxMargin(DifferenceLoss):
     certified: bool = False
     tol: float | None = None
     max_iters: int | None = 50
+    seed: int = 0
 
     name: ClassVar[str] = "max_margin"
     needs: ClassVar[Needs] = Needs.METHOD
@@ -115,6 +119,7 @@ class MaxMargin(DifferenceLoss):
         ok = self.tol is None or (is_number(self.tol) and self.tol >= 0)
         check_option(ok, "tol", "None or a number of at least 0", self.tol)
         check_integer("max_iters", self.max_iters, 0, none=True)
+        check_integer("seed", self.seed, 0)
         check_option(is_word(self.rescaling, ("margin", "slack")), "rescaling", "margin or slack", self.rescaling)
         if self._approximate is not None:
             check_answers(self._approximate, self.eps_y, self.eps_h, hidden=False, certified=self.certified)
@@ -133,9 +138,11 @@ class MaxMargin(DifferenceLoss):
                 f"delta='zero_one' needs eps_y of 0 or at least {zero_one.COLDEST:g}, found {self.eps_y:g}"
             )
         other = self.clamped_method
-        if other is not None and Task.INFER not in other.tasks and self.eps_h > 0:
+        if other is None or self.eps_h == 0 or _is_exact(other):
+            return
+        if Task.INFER not in other.tasks:
             raise UnsupportedError(f"{other.name} does not answer infer, as clamped_method must at eps_h > 0")
-        if self.certified and other is not None and self.eps_h > 0 and not _gives_lower(other):
+        if self.certified and not other.guarantee.gives(Bound.LOWER):
             raise UnsupportedError(
                 f"{other.name} gives no lower bound on sums, which certified=True needs of clamped_method; use "
                 "mean_field, or None for exact inference"
@@ -155,7 +162,7 @@ class MaxMargin(DifferenceLoss):
     @property
     def _approximate(self) -> Method | None:
         """The method, unless it is exact: then the mechanism is the same as without one."""
-        return None if self.method is None or self.method.guarantee == "exact" else self.method
+        return None if self.method is None or _is_exact(self.method) else self.method
 
     @classmethod
     def taken(cls, inference: InferenceSpec) -> dict[str, Any]:
@@ -204,9 +211,12 @@ class MaxMargin(DifferenceLoss):
         if self.rescaling == "slack":
             return slack_part(theta, instance)
         found = super().part(theta, instance)
-        if found.value >= 0 or self.eps_y > 0 or self._approximate is None or self.certified:
+        if found.value > 0 or self.eps_y > 0 or self.certified:
             return found
-        return replace(found, value=0.0, grad_theta=np.zeros(theta.size), diverged=False, bound=Bound.LOWER, delta=0.0)
+        bound = Bound.EXACT if found.bound is Bound.EXACT else Bound.LOWER
+        return InstanceLoss(
+            0.0, np.zeros(theta.size), False, found.converged, bound, max(found.upper, 0.0), found.minorant
+        )
 
     def free(self, graph: FactorGraph, instance: Instance) -> Answer:
         """Return the power sum of all variables with the costs of the outputs, over the cells of the graph."""
@@ -239,7 +249,7 @@ class MaxMargin(DifferenceLoss):
         """Return the free power sum of a graph, with whatever costs it has."""
         inner, eps_y, eps_h = ~instance.labelled, float(self.eps_y), float(self.eps_h)
         if self._approximate is not None:
-            approximation = Approximation(self._approximate, self.tol, self.max_iters, self.certified)
+            approximation = Approximation(self._approximate, self.tol, self.max_iters, self.seed, self.certified)
             return approximation.power_sum(graph, inner, eps_y, eps_h, partial(self._given, instance))
         try:
             return exact_power_sum(graph, inner, eps_y, eps_h)
@@ -255,11 +265,9 @@ class MaxMargin(DifferenceLoss):
         inner = ~instance.labelled
         if method is None:
             return exact_power_sum(graph, inner, eps_h, eps_h)
-        approximation = Approximation(method, self.tol, self.max_iters)
+        approximation = Approximation(method, self.tol, self.max_iters, self.seed)
         found = approximation.power_sum(graph, inner, eps_h, eps_h, partial(self._given, instance))
-        if self.certified and eps_h > 0:
-            return replace(found, log_z=found.lower, bound=Bound.LOWER)
-        return found
+        return certified_lower(found, method) if self.certified and eps_h > 0 else found
 
     @property
     def _hidden_method(self) -> Method | None:
@@ -269,7 +277,7 @@ class MaxMargin(DifferenceLoss):
             task = Task.INFER if self.eps_h > 0 else Task.MAXIMIZE
             usable = task in self._approximate.tasks and not (self.certified and self.eps_h > 0)
             method = self._approximate if usable else None
-        return None if method is None or method.guarantee == "exact" else method
+        return None if method is None or _is_exact(method) else method
 
     def _zero_one(self, graph: FactorGraph, instance: Instance) -> Answer:
         """Return the free term with costs of 0 and 1."""
@@ -281,5 +289,5 @@ class MaxMargin(DifferenceLoss):
         return zero_one.soft(free, given, float(self.eps_y))
 
 
-def _gives_lower(method: Method) -> bool:
-    return method.guarantee.gives(Bound.LOWER) or method.guarantee == "exact"
+def _is_exact(method: Method) -> bool:
+    return method.guarantee.bound is Bound.EXACT

@@ -9,27 +9,27 @@ best state: also for theta = 0, so weights shrink to nothing under a ridge, and 
 nothing. Where several states are best the gradient is one of many (ties go as the method breaks them).
 
 The labels themselves count as a candidate: where an approximate method finds nothing better, value and gradient are 0.
+A corner of :mod:`beliefs.learning.losses.max_margin`: both temperatures 0, and no costs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
-
-import numpy as np
 
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Method, Task
 from beliefs.inference.portfolio.auto import exact_method
-from beliefs.inference.run import best_states, settled
+from beliefs.inference.run import settled
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import InstanceLoss, Loss, Needs
 from beliefs.learning.losses.inference import InferenceSpec, method_and_tol
 from beliefs.learning.losses.label_scores import label_score
+from beliefs.learning.losses.max_margin import MaxMargin
 from beliefs.model.graph import FactorGraph
-from beliefs.model.layout import Layout
 from beliefs.options import check_integer, check_option, is_number
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Floats
 
 __all__ = ["SaddlePoint"]
 
@@ -64,7 +64,8 @@ class SaddlePoint(Loss):
 
     def marginals(self, graph: FactorGraph, inference: InferenceSpec) -> Floats:
         """Return the marginals of the method, which maximises in the fit."""
-        return settled(graph, self._method(graph.layout), tol=self.tol).mu_var
+        method = exact_method(graph.layout) if self.method is None else self.method
+        return settled(graph, method, tol=self.tol).mu_var
 
     def is_exact(self, inference: InferenceSpec) -> bool:
         """Whether the method is exact."""
@@ -81,26 +82,24 @@ class SaddlePoint(Loss):
         check_integer("max_iters", self.max_iters, 0, none=True)
         check_integer("seed", self.seed, 0)
 
+    @cached_property
+    def _margin(self) -> MaxMargin:
+        """The same as a margin: maxima only, and no costs."""
+        return MaxMargin(
+            template=self.template, eps_y=0.0, eps_h=0.0, delta="none", method=self.method, tol=self.tol,
+            max_iters=self.max_iters, seed=self.seed,
+        )  # fmt: skip
+
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """Exact inference alone, or nothing that can be joined."""
+        return self._margin.runs
+
     def is_smooth(self, data: Any) -> bool:
         """It has kinks where two states are best."""
         return False
 
     def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return the difference of scores and of statistics."""
-        graph = instance.graph(theta)
-        label_score(graph, instance)
-        state, met = self._best(graph)
-        best = Instance(instance.layout, None, state)
-        value = float((graph.theta[best.label_cells] - graph.theta[instance.label_cells]).sum())
-        if not value > 0:
-            return InstanceLoss(0.0, np.zeros(theta.size), converged=met)
-        return InstanceLoss(value, best.statistics - instance.statistics, converged=met)
-
-    def _method(self, layout: Layout) -> Method:
-        return exact_method(layout) if self.method is None else self.method
-
-    def _best(self, graph: FactorGraph) -> tuple[Ints, bool]:
-        """Return the best state found, and whether the method met its tolerance."""
-        method = self._method(graph.layout)
-        state, met = best_states(graph, method, tol=self.tol, max_iters=self.max_iters, seed=self.seed)
-        return np.array(state, np.int64), met
+        label_score(instance.graph(theta), instance)
+        return self._margin.part(theta, instance)

@@ -1,0 +1,111 @@
+"""Margins by approximate methods: what the value claims to be, it is; what a method cannot answer is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import beliefs as bl
+from beliefs.errors import UnsupportedError
+from beliefs.inference.base import Bound
+from beliefs.learning.instances import Instance
+from beliefs.learning.losses.base import InstanceLoss
+from beliefs.learning.losses.max_margin import MaxMargin
+from families import family
+from losses_reference import TEMPLATE, labelled, margin
+
+METHODS = [bl.BP(), bl.TRW(), bl.WMB(ibound=1), bl.GDD()]
+HIDDEN = [1, 4, 6, 11]
+
+
+def cases() -> list[tuple[bl.FactorGraph, Instance]]:
+    graph = family("grid")
+    return [(graph, labelled(graph, seed, hidden)) for seed in range(2) for hidden in ([], HIDDEN)]
+
+
+def check_claims(found: InstanceLoss, exact: float) -> None:
+    """A number is on the side of the truth that its bound says, and so is the certified one."""
+    assert np.isfinite(found.value) and np.isfinite(found.grad_theta).all()
+    assert found.upper >= exact - 1e-9
+    if found.bound in (Bound.EXACT, Bound.LOWER):
+        assert found.value <= exact + 1e-9
+    if found.bound in (Bound.EXACT, Bound.UPPER):
+        assert found.value >= exact - 1e-9
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
+def test_values_are_what_they_claim_to_be(method: bl.Method) -> None:
+    certified = 0
+    for graph, instance in cases():
+        for eps_y, eps_h in ((0.0, 0.0), (0.0, 1.0), (0.0, 0.5), (1.0, 1.0), (0.5, 0.5)):
+            loss = MaxMargin(template=TEMPLATE, eps_y=eps_y, eps_h=eps_h, method=method)
+            loss.check(instance)
+            found = loss.part(np.array(graph.theta), instance)
+            exact = margin(graph, instance.labels, "hamming", eps_y, eps_h)[0]
+            check_claims(found, exact)
+            if eps_y == 0:
+                assert found.value >= 0 and found.bound is not Bound.UPPER
+                assert found.minorant == (instance.n_labelled == 12)
+            certified += found.upper < np.inf
+    assert bool(certified) == (method.name != "bp")
+
+
+@pytest.mark.parametrize("clamped", [None, bl.MeanField()], ids=repr)
+@pytest.mark.parametrize("method", METHODS[1:], ids=lambda m: m.name)
+def test_a_certified_value_is_an_upper_bound(method: bl.Method, clamped: bl.Method | None) -> None:
+    for graph, instance in cases()[1:3]:
+        for eps_y, eps_h in ((0.0, 0.0), (0.0, 1.0), (1.0, 1.0)):
+            if clamped is not None and eps_h == 0:
+                continue
+            loss = MaxMargin(
+                template=TEMPLATE, eps_y=eps_y, eps_h=eps_h, method=method, clamped_method=clamped, certified=True
+            )
+            found = loss.part(np.array(graph.theta), instance)
+            exact = margin(graph, instance.labels, "hamming", eps_y, eps_h)[0]
+            assert found.bound in (Bound.UPPER, Bound.EXACT) and found.upper == found.value >= exact - 1e-9
+
+
+@pytest.mark.parametrize("method", METHODS[2:], ids=lambda m: m.name)
+def test_different_temperatures_above_zero_are_bounded_by_methods_that_have_temperatures(method: bl.Method) -> None:
+    graph, instance = cases()[1]
+    loss = MaxMargin(template=TEMPLATE, eps_y=1.0, eps_h=0.0, method=method)
+    loss.check(instance)
+    check_claims(loss.part(np.array(graph.theta), instance), margin(graph, instance.labels, "hamming", 1.0, 0.0)[0])
+    with pytest.raises(UnsupportedError, match="different temperatures, .*; use wmb, gdd, or None"):
+        MaxMargin(template=TEMPLATE, eps_y=1.0, eps_h=0.0, method=bl.BP()).check(instance)
+
+
+@pytest.mark.parametrize("method", [bl.JunctionTree(), bl.Elimination(), bl.Enumeration()], ids=lambda m: m.name)
+def test_exact_methods_are_exact(method: bl.Method) -> None:
+    graph, instance = cases()[1]
+    found = MaxMargin(template=TEMPLATE, method=method).part(np.array(graph.theta), instance)
+    plain = MaxMargin(template=TEMPLATE).part(np.array(graph.theta), instance)
+    assert found.value == plain.value and found.bound is Bound.EXACT
+    np.testing.assert_array_equal(found.grad_theta, plain.grad_theta)
+
+
+def test_outputs_that_lose_to_the_labels_are_given_up_for_them() -> None:
+    """One iteration on a frustrated graph decodes badly; labels that are the best state must cost nothing then."""
+    graph = family("complete")
+    joint_best = np.array(bl.maximize(graph).assignment)
+    loss = MaxMargin(template=TEMPLATE, delta="none", method=bl.BP(), max_iters=0)
+    found = loss.part(np.array(graph.theta), Instance(graph.layout, None, joint_best))
+    assert found.value == 0.0 and not found.grad_theta.any() and not found.diverged
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": bl.MeanField()}, "mean_field does not give maxima.* use enumeration, .* bp, trw, .*or None"),
+        ({"method": bl.LocalSearch(), "eps_y": 1.0}, "local_search does not give sums and their marginals"),
+        ({"method": bl.Gibbs(), "eps_y": 1.0}, "gibbs does not give sums and their marginals"),
+        ({"method": bl.WMB(side="lower")}, r"wmb\(side=lower\) does not give maxima"),
+        ({"method": bl.BP(), "certified": True}, "bp does not give an upper bound on maxima"),
+        ({"clamped_method": bl.LocalSearch()}, "local_search does not answer infer"),
+        ({"method": bl.TRW(), "clamped_method": bl.TRW(), "certified": True}, "trw gives no lower bound on sums"),
+        ({"method": bl.TRW(), "delta": "zero_one"}, "zero_one.* needs method=None"),
+    ],
+)
+def test_a_method_that_cannot_answer_is_refused_before_any_work(options: dict, message: str) -> None:
+    with pytest.raises(UnsupportedError, match=message):
+        MaxMargin(template=TEMPLATE, **options)
