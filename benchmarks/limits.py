@@ -1,9 +1,11 @@
 """Time limits on published problems: by how much each answer is late.
 
     python -m benchmarks.limits [--limit SECONDS] [--tasks infer,maximize,marginal_map] [--only TEXTS] [--processor]
+    python -m benchmarks.limits --limit 20 --sample 30 --processor     # ten minutes of a processor
 
 Every problem of the data folder (``BELIEFS_DATA`` or ``--data``) is asked with a short limit, one thread, and the worst
-are printed; marginal MAP where the problem has a query. ``--only`` takes problems whose key contains one of the texts.
+are printed; marginal MAP where the problem has a query. ``--only`` takes problems whose key contains one of the texts;
+``--sample`` draws so many questions (from a seed), no folder's and no task's second one before every other's first.
 Kernels are loaded by small models first, for compiling does not count. On a busy machine give ``--processor``: the
 library's clock is then processor time, and what other programs do is not measured with it.
 """
@@ -12,8 +14,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import time
 import warnings
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from benchmarks.frame import Options, Result, Run, Suite, names, say
@@ -22,6 +27,8 @@ ALLOWED = 0.1, 1.0  # share of the limit, and seconds, that an answer may be lat
 SHOWN = 10
 QUICK_MOST = 5
 
+Question = tuple[Any, str]  # a problem and a task
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the question, the limit and its clock."""
@@ -29,6 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tasks", type=names, default="infer,maximize,marginal_map", help="with commas between")
     parser.add_argument("--method", default="auto")
     parser.add_argument("--most", type=int, metavar="N", help="at most so many problems")
+    parser.add_argument("--sample", type=int, metavar="N", help="so many questions, of all folders and tasks in turn")
     parser.add_argument("--processor", action="store_true", help="limits in processor time")
 
 
@@ -66,17 +74,38 @@ def measure(run: Run) -> None:
     load_kernels(options.tasks, options.method)
     wanted, most = options.only or [""], options.most or (QUICK_MOST if options.quick else None)
     problems = [p for p in bl.datasets.uai_instances() if any(text in p.key for text in wanted)]
-    for problem in problems[:most]:
+    questions = [(p, task) for p in problems[:most] for task in options.tasks if task != "marginal_map" or p.n_query]
+    for problem, task in questions if options.sample is None else sample(questions, options.sample):
         graph = problem.conditioned()
         query = [v for v in problem.query() or () if not graph.layout.observed[v]]
-        for task in options.tasks:
-            if task == "marginal_map" and not query:
-                continue
-            began = time.perf_counter()
-            ending = asked(task, graph, query, options.method, options.limit)
-            late = {"by": time.perf_counter() - began - options.limit, "what": f"{problem.key} {task}: {ending}"}
-            run.result["late"].append(late)
-            say(_line(late))
+        if task == "marginal_map" and not query:
+            continue
+        began = time.perf_counter()
+        ending = asked(task, graph, query, options.method, options.limit)
+        late = {"by": time.perf_counter() - began - options.limit, "what": f"{problem.key} {task}: {ending}"}
+        run.result["late"].append(late)
+        say(_line(late))
+
+
+def sample(questions: list[Question], n: int) -> list[Question]:
+    """Draw questions: one of each folder, then another of each, with its tasks in turn."""
+    drawn = random.Random(0).sample(questions, len(questions))
+    by_task = _in_turn(drawn, lambda problem, task: (_folder(problem), task))
+    return _in_turn(by_task, lambda problem, task: _folder(problem))[:n]
+
+
+def _in_turn(questions: list[Question], of: Callable[[Any, str], Any]) -> list[Question]:
+    """Return the first questions of all kinds, then the second ones, and so on."""
+    seen: Counter[Any] = Counter()
+    turns = []
+    for question in questions:
+        turns.append(seen[of(*question)])
+        seen[of(*question)] += 1
+    return [questions[k] for k in sorted(range(len(questions)), key=turns.__getitem__)]
+
+
+def _folder(problem: Any) -> str:
+    return str(problem.key.rpartition("/")[0])
 
 
 def _line(late: Result) -> str:

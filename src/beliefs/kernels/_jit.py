@@ -14,15 +14,21 @@ A ``twofold_kernel`` has one result, to the last bit, compiled and interpreted: 
 operations that no flag allows to change. On small arguments it is interpreted at first, since loading compiled code
 costs a process more, and compiling it much more: see :class:`Twofold`.
 
+Numba counts the references to every array that a kernel touches, at every touch. Callers of kernels hold on to what
+they pass, so only kernels that make arrays of their own need that, and what returns arrays to them; all others do
+without, as a third of what would be compiled is counting.
+
 Time limits do not count compiling, nor loading what was compiled: Numba tells a listener when either begins and ends.
 """
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import logging
 import os
 import pickle
+import re
 import sys
 import threading
 import time
@@ -30,6 +36,7 @@ from collections.abc import Callable
 from functools import cache, cached_property, partial, update_wrapper
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -61,6 +68,9 @@ _IMPORT, _LOAD = 0.5, 0.05  # seconds: to import the compiler and load a few ker
 _PER_BYTE = 0.6e-3  # seconds that a byte of Python's code takes to compile: the same, within a third, for all kernels
 _DOUBT = 3.0  # how far to mistrust the seconds that interpreting is expected to take
 _LONG = 2.0  # seconds that are worth a word
+_MAKERS = frozenset({"arange", "empty", "full", "ones", "zeros"})  # as in ``np.empty``; structures may have such fields
+_METHODS = frozenset({"argsort", "copy", "sort"})
+_NUMBERS = frozenset({"None", "bool", "float", "int", "tuple"})
 _LINEAR = frozenset({"contract", "reassoc", "nsz", "arcp"})
 
 
@@ -71,7 +81,7 @@ class Kernel:
         update_wrapper(self, function)
         self.py_func, self.flags = function, flags
         self._dispatcher: Any = None
-        self._part: Any = None
+        self._parts: dict[bool, Any] = {}
         self._run: Callable[..., Any] = self._first
         _KERNELS.append(self)
 
@@ -93,22 +103,42 @@ class Kernel:
     @property
     def _numba_type_(self) -> Any:
         """What the compiler asks of a global of a kernel: the kernel as other kernels call it."""
-        if self._part is None:
+        from beliefs.kernels._compiler import counts_references
+
+        counts = counts_references() and (self.allocates or self.returns_arrays)
+        if counts not in self._parts:
             with _LOCK:
-                if self._part is None:
-                    self._part = _given_to_numba(self, part=True)
-        return self._part._numba_type_
+                if counts not in self._parts:
+                    self._parts[counts] = _given_to_numba(self, counts, part=True)
+        return self._parts[counts]._numba_type_
 
     @property
     def signatures(self) -> list[Any]:
         """The types of arguments for which it has been compiled or loaded, by itself or as a part of another."""
-        found = [known.signatures for known in (self._dispatcher, self._part) if known is not None]
+        found = [known.signatures for known in (self._dispatcher, *self._parts.values()) if known is not None]
         return list(dict.fromkeys(signature for signatures in found for signature in signatures))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.dispatcher, name)
+
+    @cached_property
+    def called(self) -> list[Kernel]:
+        """The kernels that its code names, without itself."""
+        named = map(self.py_func.__globals__.get, self.py_func.__code__.co_names)
+        return [value for value in named if isinstance(value, Kernel) and value is not self]
+
+    @cached_property
+    def allocates(self) -> bool:
+        """Whether it, or a kernel that it calls, makes arrays: then references to all its arrays are counted."""
+        return _makes_arrays(self.py_func) or any(called.allocates for called in self.called)
+
+    @cached_property
+    def returns_arrays(self) -> bool:
+        """Whether it may return arrays, perhaps in a structure: all that is not said to be numbers."""
+        words = re.findall(r"\w+", str(self.py_func.__annotations__.get("return", "Any")))
+        return not _NUMBERS.issuperset(words)
 
     @cached_property
     def is_on_disk(self) -> bool:
@@ -207,19 +237,28 @@ def _numba() -> Any:
 
 
 def _dispatcher(kernel: Kernel) -> Any:
-    compiled = _given_to_numba(kernel, part=False)
+    compiled = _given_to_numba(kernel, kernel.allocates, part=False)
     index = compiled._cache._cache_file
     index._source_stamp = _source_stamp(kernel)  # compared by equality when the index is read
     index._load_index = partial(_overloads, index._load_index)
     return compiled
 
 
-def _given_to_numba(kernel: Kernel, *, part: bool) -> Any:
+def _given_to_numba(kernel: Kernel, counts: bool, *, part: bool) -> Any:
     njit = _numba().njit
     from beliefs.kernels._compiler import Part, Whole
 
     pipeline = {"pipeline_class": Part} if part else {"pipeline_class": Whole, "cache": True}
-    return njit(nogil=True, error_model="numpy", **pipeline, **kernel.flags)(kernel.py_func)
+    return njit(nogil=True, error_model="numpy", _nrt=counts, **pipeline, **kernel.flags)(kernel.py_func)
+
+
+def _makes_arrays(function: Callable[..., Any]) -> bool:
+    """Whether the code of a function names a way to make an array: a function of NumPy, or a method of that name."""
+    names = _METHODS.union(_MAKERS).intersection(function.__code__.co_names)
+    if names and not names & _METHODS:
+        steps = [step.argval for step in dis.get_instructions(function)]
+        return any(before == "np" and step in names for before, step in pairwise(steps))
+    return bool(names)
 
 
 def _overloads(load: Callable[[], dict[Any, str]]) -> dict[Any, str]:
@@ -234,10 +273,8 @@ def _reached(kernel: Kernel, known: set[Kernel]) -> set[Kernel]:
     """Return the kernel and all that it calls, as far as they have not been compiled; ``known`` are left out."""
     if kernel not in known and not kernel.signatures:
         known.add(kernel)
-        for name in kernel.py_func.__code__.co_names:
-            called = kernel.py_func.__globals__.get(name)
-            if isinstance(called, Kernel):
-                _reached(called, known)
+        for called in kernel.called:
+            _reached(called, known)
     return known
 
 
