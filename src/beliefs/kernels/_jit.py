@@ -15,8 +15,8 @@ operations that no flag allows to change. On small arguments it is interpreted a
 costs a process more, and compiling it much more: see :class:`Twofold`.
 
 Numba counts the references to every array that a kernel touches, at every touch. Callers of kernels hold on to what
-they pass, so only kernels that make arrays of their own need that, and what returns arrays to them; all others do
-without, as a third of what would be compiled is counting.
+they pass, so only kernels that make arrays of their own need that, and what returns arrays or structures to them; all
+others do without, as a third of what would be compiled is counting.
 
 Time limits do not count compiling, nor loading what was compiled: Numba tells a listener when either begins and ends.
 """
@@ -70,7 +70,7 @@ _DOUBT = 3.0  # how far to mistrust the seconds that interpreting is expected to
 _LONG = 2.0  # seconds that are worth a word
 _MAKERS = frozenset({"arange", "empty", "full", "ones", "zeros"})  # as in ``np.empty``; structures may have such fields
 _METHODS = frozenset({"argsort", "copy", "sort"})
-_NUMBERS = frozenset({"None", "bool", "float", "int", "tuple"})
+_NUMBERS = frozenset({"None", "bool", "float", "int", "np", "tuple", "uint64"})
 _LINEAR = frozenset({"contract", "reassoc", "nsz", "arcp"})
 
 
@@ -105,7 +105,7 @@ class Kernel:
         """What the compiler asks of a global of a kernel: the kernel as other kernels call it."""
         from beliefs.kernels._compiler import counts_references
 
-        counts = counts_references() and (self.allocates or self.returns_arrays)
+        counts = self.counts or (counts_references() and not self.returned <= _NUMBERS)
         if counts not in self._parts:
             with _LOCK:
                 if counts not in self._parts:
@@ -130,15 +130,17 @@ class Kernel:
         return [value for value in named if isinstance(value, Kernel) and value is not self]
 
     @cached_property
-    def allocates(self) -> bool:
-        """Whether it, or a kernel that it calls, makes arrays: then references to all its arrays are counted."""
-        return _makes_arrays(self.py_func) or any(called.allocates for called in self.called)
+    def counts(self) -> bool:
+        """Whether it counts references: it, or a kernel that it calls, makes arrays or returns a bare one."""
+        kinds = [self.py_func.__globals__.get(word) for word in self.returned - _NUMBERS]
+        bare = not all(kind is Any or isinstance(kind, type) and issubclass(kind, tuple) for kind in kinds)
+        bare = bare and "tuple" not in self.returned
+        return bare or _makes_arrays(self.py_func) or any(called.counts for called in self.called)
 
     @cached_property
-    def returns_arrays(self) -> bool:
-        """Whether it may return arrays, perhaps in a structure: all that is not said to be numbers."""
-        words = re.findall(r"\w+", str(self.py_func.__annotations__.get("return", "Any")))
-        return not _NUMBERS.issuperset(words)
+    def returned(self) -> set[str]:
+        """The words that say what it returns."""
+        return set(re.findall(r"\w+", str(self.py_func.__annotations__.get("return", "unsaid"))))
 
     @cached_property
     def is_on_disk(self) -> bool:
@@ -237,7 +239,7 @@ def _numba() -> Any:
 
 
 def _dispatcher(kernel: Kernel) -> Any:
-    compiled = _given_to_numba(kernel, kernel.allocates, part=False)
+    compiled = _given_to_numba(kernel, kernel.counts, part=False)
     index = compiled._cache._cache_file
     index._source_stamp = _source_stamp(kernel)  # compared by equality when the index is read
     index._load_index = partial(_overloads, index._load_index)

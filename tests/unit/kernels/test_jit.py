@@ -111,3 +111,62 @@ def test_numba_is_left_as_it_was(tmp_path: Path) -> None:
         "except TypingError:\n    print(BaseFunction.get_call_type is before)"
     )
     assert printed(code, tmp_path) == "True\n"
+
+
+COUNTED = """
+import sys
+from typing import NamedTuple
+import numpy as np
+from beliefs.kernels._jit import kernel
+from beliefs.typing import Floats
+
+class Half(NamedTuple):
+    cells: Floats
+
+@kernel
+def largest(x: "Floats") -> "float":
+    top = x[0]
+    for value in x:
+        top = max(top, value)
+    return top
+
+@kernel
+def half(x: "Floats") -> "Half":
+    return Half(x[x.size // 2 :])
+
+@kernel
+def doubled(x: "Floats") -> "Floats":
+    out = np.empty(x.size)
+    for k in range(x.size):
+        out[k] = 2.0 * x[k]
+    return out
+
+@kernel
+def plain(x: "Floats") -> "float":
+    return largest(half(x).cells)
+
+@kernel
+def making(x: "Floats") -> "float":
+    return largest(half(doubled(x)).cells) + largest(half(x).cells)
+
+x = np.arange(6.0)
+held = sys.getrefcount(x)
+for _ in range(50):
+    assert plain(x) == 5.0 and making(x) == 15.0
+assert sys.getrefcount(x) == held
+from numba.core.runtime import rtsys
+made = rtsys.get_allocation_stats()
+making(x)
+now = rtsys.get_allocation_stats()
+assert now.alloc - made.alloc == now.free - made.free > 0
+print([k.counts for k in (largest, half, doubled, plain, making)], *(sorted(k._parts) for k in (largest, half)))
+"""
+
+
+def test_only_kernels_that_make_arrays_count_references_and_those_lose_none(tmp_path):
+    (tmp_path / "counted.py").write_text(COUNTED)
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    env["NUMBA_NRT_STATS"] = "1"
+    done = subprocess.run([sys.executable, tmp_path / "counted.py"], capture_output=True, text=True, env=env)
+    assert not done.stderr
+    assert done.stdout.strip() == "[False, False, True, False, True] [False] [False, True]"
