@@ -189,3 +189,21 @@ def slack(graph: FactorGraph, labels: np.ndarray) -> tuple[float, np.ndarray, fl
     worst[at] += 1.0
     worst[tuple(labels)] -= 1.0
     return float(values[at]), float(delta[at]) * expected_statistics(graph, worst), float(delta[at])
+
+
+def min_entropy(graph: FactorGraph, labels: np.ndarray, order: float) -> float:
+    """The loss of max-margin min-entropy models with Hamming costs by enumeration."""
+    joint, delta = reference.joint_table(graph), cost_table(graph, labels, "hamming")
+    hidden = tuple(v for v in range(graph.n_vars) if labels[v] < 0)
+    if order == 1.0:
+        total = np.exp(joint).sum(axis=hidden, keepdims=True)
+        p = np.exp(joint) / np.where(total > 0, total, 1.0)
+        mean = np.where(p > 0, p * np.where(joint == -np.inf, 0.0, joint), 0.0)
+        value = np.where(joint.max(axis=hidden) == -np.inf, -np.inf, mean.sum(axis=hidden)) if hidden else joint
+    else:
+        sums = [reference.log_sum_exp(a * joint, hidden) if hidden else a * joint for a in (order, 1.0)]
+        with np.errstate(invalid="ignore"):
+            value = (sums[0] - sums[1]) / (order - 1.0)
+        value = np.where(np.isnan(value), -np.inf, value)
+    value = value + (delta.max(axis=hidden) if hidden else delta)
+    return float(value.max() - value[tuple(k for k in labels if k >= 0)])

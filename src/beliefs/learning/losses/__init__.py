@@ -15,6 +15,7 @@ from beliefs.learning.losses.marginal import (
     UnivariateQuadratic,
 )
 from beliefs.learning.losses.max_margin import MaxMargin
+from beliefs.learning.losses.min_entropy import MinEntropy
 from beliefs.learning.losses.piecewise import Piecewise
 from beliefs.learning.losses.pseudo_likelihood import PseudoLikelihood
 from beliefs.learning.losses.registry import LOSSES, make_loss
@@ -34,6 +35,7 @@ __all__ = [
     "Loss",
     "InstanceLoss",
     "MaxMargin",
+    "MinEntropy",
     "PatchPseudoLikelihood",
     "Piecewise",
     "PseudoLikelihood",

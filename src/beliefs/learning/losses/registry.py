@@ -20,6 +20,7 @@ from beliefs.learning.losses.marginal import (
     UnivariateQuadratic,
 )
 from beliefs.learning.losses.max_margin import MaxMargin
+from beliefs.learning.losses.min_entropy import MinEntropy
 from beliefs.learning.losses.piecewise import Piecewise
 from beliefs.learning.losses.pseudo_likelihood import PseudoLikelihood
 from beliefs.learning.losses.saddle_point import SaddlePoint
@@ -47,6 +48,7 @@ LOSSES: tuple[type[Loss], ...] = (
     Piecewise,
     SaddlePoint,
     MaxMargin,
+    MinEntropy,
     ContrastiveDivergence,
     StochasticLikelihood,
 )
