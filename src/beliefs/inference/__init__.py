@@ -1,9 +1,14 @@
 """Questions and methods: four doors, one driver, one method a file."""
 
+from typing import TYPE_CHECKING, Any
+
 from beliefs.inference.base import Bound, Method, Task
 from beliefs.inference.doors import infer, marginal_map, maximize, sample
-from beliefs.inference.registry import METHODS, methods
 from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult
+from beliefs.inference.text import use_methods
+
+if TYPE_CHECKING:
+    from beliefs.inference.registry import METHODS, methods
 
 __all__ = [
     "METHODS",
@@ -20,3 +25,15 @@ __all__ = [
     "methods",
     "sample",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the list of methods, and with it all of them, when somebody asks for it or names one."""
+    if name not in ("METHODS", "methods"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from beliefs.inference import registry
+
+    return getattr(registry, name)
+
+
+use_methods(lambda: __getattr__("METHODS"))

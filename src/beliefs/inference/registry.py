@@ -18,7 +18,6 @@ from beliefs.inference.messages.fractional import FractionalBP
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.sampling.gibbs import Gibbs
 from beliefs.inference.search.local_search import LocalSearch
-from beliefs.inference.text import use_methods
 from beliefs.inference.variational.mean_field import MeanField
 
 __all__ = ["METHODS", "MethodTable", "methods"]
@@ -29,8 +28,6 @@ METHODS: tuple[type[Method], ...] = (
     Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, MeanField, MiniBucket, WMB, GDD, LocalSearch,
     Gibbs,
 )  # fmt: skip
-
-use_methods(lambda: METHODS)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from html import escape
 from xml.parsers import expat
-from xml.sax.saxutils import escape
 
 import numpy as np
 
@@ -244,4 +244,4 @@ def _property_tags(properties: dict[str, str]) -> list[str]:
 def _tag(tag: str, text: str) -> str:
     if text != text.strip() or not text.isprintable():
         raise FormatError(f"XMLBIF cannot hold the text {text!r}; write .npz instead")
-    return f"  <{tag}>{escape(text)}</{tag}>"
+    return f"  <{tag}>{escape(text, quote=False)}</{tag}>"

@@ -9,10 +9,6 @@ from beliefs.inference.base import Method, Problem, Task
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.clusters.cluster_tree import MOST_SECONDS
 from beliefs.inference.exact.junction_tree import JunctionTree
-from beliefs.inference.messages.bp import BP
-from beliefs.inference.messages.schedule import is_forest
-from beliefs.inference.portfolio.portfolio import Portfolio
-from beliefs.inference.sampling.gibbs import Gibbs
 from beliefs.model.layout import Layout
 
 __all__ = ["EXACT_SHARE", "INSTEAD", "choose", "exact_method", "instead_of_exact"]
@@ -52,11 +48,20 @@ def choose(problem: Problem) -> tuple[Method, str]:
 
 def exact_method(layout: Layout) -> Method:
     """Return the exact method for a structure: one sweep of messages on forests, else a junction tree."""
+    from beliefs.inference.messages.bp import BP
+    from beliefs.inference.messages.schedule import is_forest
+
     return BP() if is_forest(layout) else JunctionTree()
 
 
 def instead_of_exact(problem: Problem, began: float | None = None) -> Method:
-    """Return what answers where exact inference does not; its time limit counts from ``began``, or from now."""
+    """Return what answers where exact inference does not; its time limit counts from ``began``, or from now.
+
+    Its methods are loaded here: where exact inference fits, nobody waits for them.
+    """
+    from beliefs.inference.portfolio.portfolio import Portfolio
+    from beliefs.inference.sampling.gibbs import Gibbs
+
     if problem.task is Task.SAMPLE:
         return Gibbs()
     return Portfolio.of(problem, now() if began is None else began)
