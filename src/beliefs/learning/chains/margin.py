@@ -8,7 +8,7 @@ to :class:`~beliefs.learning.losses.max_margin.MaxMargin` on the same instances,
 speed. Unions serve one temperature, exact inference and costs that are sums over tokens; for all else (hidden labels at
 two temperatures, ``zero_one``, slack rescaling, methods) the general loss is asked, instance by instance.
 
-Frank-Wolfe gets whole passes in one compiled loop where features are dense (:mod:`beliefs.learning.chains.blocks`).
+Frank-Wolfe gets whole passes in one compiled loop (:mod:`beliefs.learning.chains.blocks`).
 Cost of an evaluation: ``2 K^2`` flops a token at temperature 0, else as the likelihood, and the features each way.
 """
 
@@ -23,10 +23,10 @@ import numpy as np
 from beliefs.inference.base import Bound
 from beliefs.learning.batches import Batch, Total
 from beliefs.learning.chains.batch import ChainBatch, ChainRun
-from beliefs.learning.chains.blocks import ChainBlocks
+from beliefs.learning.chains.blocks import ChainBlocks, ChainProblem, chain_blocks
 from beliefs.learning.chains.joining import JoinedChains
 from beliefs.learning.chains.template import ChainTemplate, Parameters
-from beliefs.learning.chains.tokens import DenseTokens, Tokens, joined
+from beliefs.learning.chains.tokens import Tokens, joined
 from beliefs.learning.chains.union import ChainUnion, Chunk, padded_table
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.costs import costs_of
@@ -115,15 +115,14 @@ class MarginBatch(Batch):
         total.bounds.add(Bound.EXACT)
         total.overflowed |= not (np.isfinite(total.value) and np.isfinite(total.grad).all())
 
-    def blocks(self, l2: float) -> ChainBlocks | None:
-        """Return the blocks of the dual; None without dense features."""
-        if not isinstance(self.tokens, DenseTokens):
-            return None
-        chains = self.chains
-        return ChainBlocks(
-            chains.template, chains.union, self.tokens, self.labels, chains.weight, self.costs, self.cost_row,
-            1.0 / (2.0 * l2 * chains.n_labelled),
-        )  # fmt: skip
+    def blocks(self, l2: float) -> ChainBlocks:
+        """Return the blocks of the dual."""
+        chains, scale = self.chains, 1.0 / (2.0 * l2 * self.chains.n_labelled)
+        return chain_blocks(
+            ChainProblem(
+                chains.template, chains.union, self.tokens, self.labels, chains.weight, self.costs, self.cost_row, scale
+            )
+        )
 
 
 class _Costly(ChainRun):
