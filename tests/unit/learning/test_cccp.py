@@ -79,7 +79,7 @@ def test_without_hidden_labels_one_problem_is_all() -> None:
     assert result.converged and result.loss - bundle.loss <= 1e-5 and result.trace.gap[-1] < 1e-5
 
 
-@pytest.mark.parametrize("inner", ["one_slack(step=1.0)", "sgd(step=0.5)", "adam(step=0.1)", "bcfw"])
+@pytest.mark.parametrize("inner", ["n_slack", "sgd(step=0.5)", "adam(step=0.1)", "bcfw"])
 def test_every_learner_inside(inner: str) -> None:
     loss = replace(MARGIN, eps_h=0.0)
     reference = fit(loss, DATA, START, optimizer="cccp", max_iters=2)

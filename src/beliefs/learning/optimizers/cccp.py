@@ -12,7 +12,7 @@ rule that sees the ridge). For the likelihood this is EM: the tangent is the E-s
 =============  ======================================================================================================
 ``lbfgs``      where it is smooth
 ``one_slack``  else; the planes of earlier rounds are kept, since a tangent changes all by the same
-``n_slack``    no temperature and all but the clamped term a maximum of planes; likewise ``bcfw``
+``n_slack``    few evaluations, much memory; ``bcfw`` where the free term is a maximum of planes
 ``sgd``        mini-batches; a round that does not lower the objective is not taken
 =============  ======================================================================================================
 
@@ -46,6 +46,7 @@ from beliefs.learning.optimizers.adam import Adam
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.bcfw import BCFW
 from beliefs.learning.optimizers.lbfgs import LBFGS
+from beliefs.learning.optimizers.n_slack import NSlack
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.learning.optimizers.one_slack import OneSlack, moved
 from beliefs.learning.optimizers.sgd import SGD
@@ -55,7 +56,7 @@ from beliefs.typing import Floats
 
 __all__ = ["CCCP"]
 
-_INNER: tuple[type[Optimizer], ...] = (LBFGS, OneSlack, BCFW, SGD, Adam)
+_INNER: tuple[type[Optimizer], ...] = (LBFGS, OneSlack, NSlack, BCFW, SGD, Adam)
 _TOGETHER = (LBFGS, OneSlack)  # those that look at all instances together
 _FIRST = 1e-2  # precision of the first round: the gap relative to the objective
 _SHARE = 0.1  # of the last decrease: the precision of the next round
