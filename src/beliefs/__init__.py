@@ -54,8 +54,11 @@ if TYPE_CHECKING:
     from beliefs.inference.variational.mean_field import MeanField
     from beliefs.io import read, read_evidence, read_query, write
     from beliefs.learning.estimators.chain import ChainCRF
+    from beliefs.learning.estimators.chain_svm import ChainSVM
     from beliefs.learning.estimators.graph import GraphCRF
+    from beliefs.learning.estimators.graph_svm import GraphSVM
     from beliefs.learning.estimators.grid import GridCRF
+    from beliefs.learning.estimators.grid_svm import GridSVM
     from beliefs.model import BayesianNetwork, Factor, FactorGraph, Layout, Variable
 
 __version__ = "0.1.0"
@@ -85,8 +88,11 @@ _HOMES = {
     "inference.variational.mean_field": ("MeanField",),
     "io": ("read", "read_evidence", "read_query", "write"),
     "learning.estimators.chain": ("ChainCRF",),
+    "learning.estimators.chain_svm": ("ChainSVM",),
     "learning.estimators.graph": ("GraphCRF",),
+    "learning.estimators.graph_svm": ("GraphSVM",),
     "learning.estimators.grid": ("GridCRF",),
+    "learning.estimators.grid_svm": ("GridSVM",),
     "model": ("BayesianNetwork", "Factor", "FactorGraph", "Layout", "Variable"),
 }  # fmt: skip
 _MODULES = ("datasets", "driver", "errors", "inference", "io", "learning", "metrics", "model")
@@ -103,6 +109,7 @@ __all__ = [
     "Bound",
     "BudgetError",
     "ChainCRF",
+    "ChainSVM",
     "ConvergenceWarning",
     "DataWarning",
     "Elimination",
@@ -113,7 +120,9 @@ __all__ = [
     "FractionalBP",
     "Gibbs",
     "GraphCRF",
+    "GraphSVM",
     "GridCRF",
+    "GridSVM",
     "InferenceResult",
     "JunctionTree",
     "Layout",

@@ -232,7 +232,8 @@ def test_an_estimator_is_found_by_the_command_line(tmp_path: Path, monkeypatch: 
     data = table()
     np.savez("data.npz", X=data.rows, Y=data.labels)
     run = CliRunner()
-    assert "[grid|chain|graph|softmax]" in run.invoke(group.commands, ["fit", "--help"]).output
+    shown = run.invoke(group.commands, ["fit", "--help"], terminal_width=200).output
+    assert "[grid|chain|graph|grid_svm|chain_svm|graph_svm|softmax]" in shown
     words = ["fit", "data.npz", "--model", "softmax", "-o", "model.npz", "--l2", "0.01"]
     fitted = run.invoke(group.commands, words)
     assert (fitted.exit_code, fitted.stderr) == (0, "") and "Softmax" in fitted.output

@@ -243,3 +243,36 @@ def test_ctrl_c_writes_the_model_so_far_whole(folder: Path) -> None:
     assert "stopping after this step" in errors
     assert sorted(p.name for p in folder.iterdir()) == ["data.npz", "inputs.npz", "model.npz"]
     assert bl.GridCRF.load("model.npz").weights_.size == 12
+
+
+def test_machines_with_a_margin(folder: Path) -> None:
+    X, Y = images()
+    told = json.loads(
+        run("fit", "data.npz", "--model", "grid_svm", "-o", "m.npz", "--C", "0.1", "--max-iters", "5", "--json").stdout
+    )
+    svm = bl.GridSVM(C=0.1, max_iters=5).fit(list(X), list(Y))
+    assert told["objective"] == svm.objective_
+    assert told["accuracy"] == svm.score(X, Y)
+    run("predict", "m.npz", "data.npz", "-o", "p.npz")
+    with np.load("p.npz") as predicted:
+        assert np.array_equal(predicted["Y"], np.stack(svm.predict(X)))
+    assert (
+        "GridSVM has no option --l2; it has --C"
+        in run("fit", "data.npz", "--model", "grid_svm", "-o", "m.npz", "--l2", "1", code=2).stderr
+    )
+
+
+def test_hidden_vertices_of_files(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    hidden = np.array([False, True, False])
+    X, Y = rng.normal(size=(5, 3, 1)), np.where(hidden, -1, rng.integers(0, 2, (5, 3)))
+    edges = np.array([(0, 1), (1, 2)])
+    np.savez("graphs.npz", X=X, Y=Y, edges=edges, hidden=hidden)
+    run("fit", "graphs.npz", "--model", "graph_svm", "-o", "m.npz", "-O", "n_hidden_states=3", "--max-iters", "2",
+        "--eps-h", "0")  # fmt: skip
+    run("predict", "m.npz", "graphs.npz", "-o", "p.npz")
+    with np.load("p.npz") as predicted:
+        assert ((predicted["Y"] == -1) == hidden).all()
+    inputs = [{"unary": x, "edges": edges, "hidden": hidden} for x in X]
+    svm = bl.GraphSVM(n_hidden_states=3, eps_h=0.0, max_iters=2).fit(inputs, list(Y))
+    assert bl.GraphSVM.load("m.npz").weights_.tobytes() == svm.weights_.tobytes()

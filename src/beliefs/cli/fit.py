@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -71,12 +72,18 @@ _output = click.option("--output", "-o", required=True, metavar="FILE.npz", help
 @click.option("--inference", metavar="METHOD", help="Such as trw, bp, mean_field or junction_tree.")
 @click.option("--n-sweeps", type=int, metavar="N", help="Sweeps of inference.")
 @click.option("--l2", type=float, help="Ridge, relative to the loss per labelled variable.")
+@click.option("--C", "C", type=float, help="Of machines with a margin: what losses count beside half the squared norm.")
+@click.option("--eps-y", type=float, metavar="T", help="Of machines: the temperature of outputs; 0 maximises, 1 sums.")
+@click.option("--eps-h", type=float, metavar="T", help="Of machines: the temperature of hidden variables.")
+@click.option("--delta", metavar="WORD", help="Of machines: what wrong labels cost: hamming, zero_one or none.")
 @click.option("--l1", type=float, help="Lasso, likewise.")
-@click.option("--optimizer", metavar="OPTIMIZER", help='lbfgs, or such as "adam(step=0.01)" for many instances.')
+@click.option("--optimizer", metavar="OPTIMIZER", help='Such as lbfgs, or "adam(step=0.01)" for many instances.')
 @click.option("--max-iters", type=int, metavar="N", help="Iterations after which to stop.")
 @click.option("--tol", type=float, help="Gradient at which to stop.")
 @click.option("--n-states", type=int, metavar="K", help="States; by default as many as the labels need.")
-@click.option("--init", metavar="WORD", help="Where to start: zeros, independent, or a loss to be fitted first.")
+@click.option(
+    "--init", metavar="WORD", help="Where to start: zeros, independent, random, or a loss to be fitted first."
+)
 @click.option("--validation", type=float, metavar="SHARE", help="Share of the instances held out to stop early.")
 @click.option("--checkpoint", metavar="FILE.npz", help="Kept up to date; a fit that was killed goes on from it.")
 @click.option("--seed", type=int, help="Seed of all random choices.")
@@ -88,16 +95,17 @@ def fit_command(
     data: str, model: str, output: str, more: tuple[str, ...], threads: int, progress: bool | None, as_json: bool,
     **options: Any,
 ) -> None:  # fmt: skip
-    """Fit a conditional random field to the instances in DATA.npz.
+    """Fit a conditional random field, or a machine with a margin, to the instances in DATA.npz.
 
     The file has arrays X and Y with a first axis of instances, or X_0, Y_0, X_1, Y_1, ...; labels are integers from 0,
-    -1 where hidden. Graphs also have edges and edge_features.
+    -1 where hidden. Graphs also have edges and edge_features, and a mask of hidden vertices.
     """
     _check_output(output, data, options["checkpoint"])
     from beliefs.learning.estimators.registry import estimator
 
     cls: Any = estimator(model)
     chosen = {name: value for name, value in options.items() if value is not None}
+    _check_known(cls, chosen)
     chosen |= _further(more, cls, chosen)
     examples = read_data(data, model)
     if examples.labels is None:
@@ -116,6 +124,8 @@ def fit_command(
     facts = {
         "model": cls.__name__,
         "loss": result.loss,
+        "objective": getattr(crf, "objective_", None),
+        "gap": _known(getattr(crf, "gap_", None)),
         "status": result.status.name,
         "reason": result.reason,
         "n_iters": result.n_iters,
@@ -135,7 +145,9 @@ def fit_command(
 @click.argument("model", metavar="MODEL.npz")
 @click.argument("data", metavar="DATA.npz")
 @_output
-@click.option("--decode", type=click.Choice(("mpm", "map", "mean")), help="By default what the model was made for.")
+@click.option(
+    "--decode", type=click.Choice(("auto", "mpm", "map", "mean")), help="By default what the model was made for."
+)
 @click.option("--marginals", is_flag=True, help="Write the marginals as well.")
 @_threads
 @json_flag
@@ -176,6 +188,19 @@ def _check_output(path: str, *others: str | None) -> None:
         raise FormatError(f"the folder {folder} cannot be written to", path)
     if any(other is not None and os.path.realpath(other) == os.path.realpath(path) for other in others):
         raise FormatError("that file is read or kept by this very command; give --output another name", path)
+
+
+def _known(number: float | None) -> float | None:
+    return None if number is None or math.isinf(number) else number
+
+
+def _check_known(cls: Any, chosen: dict[str, Any]) -> None:
+    """Refuse options that the model does not have."""
+    known = cls._get_param_names()
+    for name in chosen:
+        if name not in known:
+            hint = {"l2": "; it has --C", "l1": "; it has --C"}.get(name, suggestion(name, known))
+            raise ModelError(f"{cls.__name__} has no option --{name.replace('_', '-')}{hint}")
 
 
 def _further(more: tuple[str, ...], cls: Any, chosen: dict[str, Any]) -> dict[str, Any]:

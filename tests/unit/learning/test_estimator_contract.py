@@ -19,13 +19,28 @@ from sklearn.preprocessing import FunctionTransformer
 
 import beliefs as bl
 from beliefs.driver import Status
+from beliefs.learning.estimators.chain import ChainCRF
+from beliefs.learning.estimators.chain_svm import ChainSVM
 from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.examples import Examples
 from beliefs.learning.estimators.graph import GraphCRF
+from beliefs.learning.estimators.graph_svm import GraphSVM
 from beliefs.learning.estimators.grid import GridCRF
+from beliefs.learning.estimators.grid_svm import GridSVM
+from beliefs.learning.estimators.svm import SVM
 
 QUICK: dict[str, Any] = {"n_sweeps": 2, "max_iters": 5}
 BOTH = pytest.mark.parametrize("kind", [GridCRF, GraphCRF])
+ALL = pytest.mark.parametrize("kind", [GridCRF, GraphCRF, ChainSVM, GridSVM, GraphSVM])
+
+
+def ridge_of(kind: type[CRF]) -> str:
+    """Return what says how much weights are held back."""
+    return "C" if issubclass(kind, SVM) else "l2"
+
+
+def quickly(kind: type[CRF]) -> dict[str, Any]:
+    return {"max_iters": 5} if issubclass(kind, SVM) else QUICK
 
 
 def images(n: int = 6) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -36,20 +51,22 @@ def images(n: int = 6) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 def instances(kind: type[CRF], n: int = 6) -> tuple[list[Any], list[np.ndarray]]:
     X, Y = images(n)
-    if kind is GridCRF:
+    if issubclass(kind, GridCRF):
         return X, Y
+    if issubclass(kind, ChainCRF):
+        return [x.reshape(-1, 1) for x in X], [y.ravel() for y in Y]
     edges = np.stack([np.arange(15), np.arange(1, 16)], axis=1)
     return [(x.reshape(-1, 1), edges) for x in X], [y.ravel() for y in Y]
 
 
-@BOTH
+@ALL
 def test_arguments_are_kept_unchanged(kind: type[CRF]) -> None:
-    weight, method = {0: 1.0, 1: 2.0}, bl.MeanField()
-    crf = kind(class_weight=weight, inference=method, n_sweeps=np.int64(3), l2=np.float32(0.5))
+    weight, method, ridge = {0: 1.0, 1: 2.0}, bl.TRW(), ridge_of(kind)
+    crf = kind(class_weight=weight, inference=method, patience=np.int64(3), **{ridge: np.float32(0.5)})
     params = crf.get_params()
     assert params["class_weight"] is weight
     assert params["inference"] is method
-    assert crf.set_params(n_sweeps=4).n_sweeps == 4
+    assert crf.set_params(patience=4).patience == 4
     crf.set_params(max_iters=2).fit(*instances(kind))
     assert crf.get_params()["class_weight"] is weight
     copy = clone(crf)
@@ -60,7 +77,7 @@ def test_arguments_are_kept_unchanged(kind: type[CRF]) -> None:
         crf.set_params(n_sweep=3)
 
 
-@BOTH
+@ALL
 def test_what_is_not_fitted_does_not_answer(kind: type[CRF]) -> None:
     X, Y = instances(kind)
     for question in (
@@ -71,20 +88,21 @@ def test_what_is_not_fitted_does_not_answer(kind: type[CRF]) -> None:
             question(kind())
 
 
-@BOTH
+@ALL
 def test_searches_and_cross_validation(kind: type[CRF]) -> None:
     X, Y = instances(kind)
-    search = GridSearchCV(kind(**QUICK), {"l2": [1e-3, 10.0]}, cv=KFold(2)).fit(X, Y)
+    quick, ridge = quickly(kind), ridge_of(kind)
+    search = GridSearchCV(kind(**quick), {ridge: [1e-3, 10.0]}, cv=KFold(2)).fit(X, Y)
     scores = search.cv_results_["mean_test_score"]
-    for l2, found in zip((1e-3, 10.0), scores, strict=True):
+    for value, found in zip((1e-3, 10.0), scores, strict=True):
         by_hand = []
         for train, test in KFold(2).split(X):
-            crf = kind(l2=l2, **QUICK).fit([X[i] for i in train], [Y[i] for i in train])
+            crf = kind(**quick, **{ridge: value}).fit([X[i] for i in train], [Y[i] for i in train])
             by_hand.append(crf.score([X[i] for i in test], [Y[i] for i in test]))
         assert found == pytest.approx(np.mean(by_hand))
-    assert search.best_params_["l2"] == (1e-3, 10.0)[int(np.argmax(scores))]
+    assert search.best_params_[ridge] == (1e-3, 10.0)[int(np.argmax(scores))]
     assert search.predict(X)[0].shape == Y[0].shape
-    assert cross_val_score(kind(**QUICK), X, Y, cv=2).shape == (2,)
+    assert cross_val_score(kind(**quick), X, Y, cv=2).shape == (2,)
 
 
 def doubled(X: list[np.ndarray]) -> list[np.ndarray]:
@@ -107,11 +125,11 @@ def test_stacked_arrays_are_lists() -> None:
     assert stacked.weights_.tobytes() == GridCRF(**QUICK).fit(X, Y).weights_.tobytes()
 
 
-@BOTH
+@ALL
 def test_a_fitted_model_survives_pickling(kind: type[CRF]) -> None:
     """Searches in several processes send fitted models home."""
     X, Y = instances(kind)
-    crf = kind(**QUICK).fit(X, Y)
+    crf = kind(**quickly(kind)).fit(X, Y)
     copy = pickle.loads(pickle.dumps(crf))
     assert copy.predict_marginals(X)[0].tobytes() == crf.predict_marginals(X)[0].tobytes()
 
@@ -252,7 +270,7 @@ def test_mini_batches_of_pairs_loaded_one_by_one(optimizer: str) -> None:
 def test_estimators_are_at_the_top_level_and_loaded_late() -> None:
     assert bl.GridCRF is GridCRF
     assert bl.GraphCRF is GraphCRF
-    assert {"GridCRF", "GraphCRF", "ChainCRF", "learning", "metrics"} <= set(dir(bl))
+    assert {"GridCRF", "GraphCRF", "ChainCRF", "ChainSVM", "GridSVM", "GraphSVM", "learning", "metrics"} <= set(dir(bl))
     code = (
         "import sys, beliefs as bl\n"
         "late = ('sklearn', 'scipy.optimize', 'beliefs.learning')\n"

@@ -24,7 +24,7 @@ from beliefs.io.files import StrPath
 from beliefs.learning.batches import BatchLoss
 from beliefs.learning.data import LabelledData
 from beliefs.learning.estimators.examples import Examples
-from beliefs.learning.estimators.fitting import FitOptions, fitted
+from beliefs.learning.estimators.fitting import FitOptions, Start, divided, fitted
 from beliefs.learning.estimators.labels import Classes, label_array
 from beliefs.learning.estimators.storage import Learned, load, save
 from beliefs.learning.instances import HIDDEN
@@ -142,6 +142,12 @@ class Estimator(BaseEstimator, ABC, Generic[L]):  # type: ignore[misc]
     def _loss(self) -> L:
         """Return the loss to be minimised, for what was learned of the data."""
 
+    def _count(self, data: LabelledData) -> None:
+        """Learn from the data to be fitted to what the loss must know of them."""
+
+    def _conclude(self, data: LabelledData) -> None:
+        """Say what else is known of a fit that has ended."""
+
     def _stage(self, text: str) -> BatchLoss:
         """Return the loss of a stage before the last, by its name."""
         raise ModelError(f"{type(self).__name__} has no stage {text!r}; init is auto, zeros or weights")
@@ -187,15 +193,18 @@ class Estimator(BaseEstimator, ABC, Generic[L]):  # type: ignore[misc]
     def _fitted(self, X: Any, Y: Any, sample_weight: ArrayLike | None) -> Self:
         before: Floats | None = getattr(self, "weights_", None) if self.warm_start else None
         self._check_options()
-        data = self._data(X, Y, sample_weight)
+        data, held = divided(self._data(X, Y, sample_weight), self.validation, self.seed)
+        self._count(data)
         self.loss_ = self._loss()
-        self.result_ = fitted(self._fit_options, self.loss_, data, before, self._stage, self._touching_hidden)
+        start = Start(self._stage, self._touching_hidden, before)
+        self.result_ = fitted(self._fit_options(data), self.loss_, data, held, start)
         self.weights_: Floats = self.result_.weights
+        self._conclude(data)
         self.loss_.forget()  # unions of instances may be large
         return self
 
-    @property
-    def _fit_options(self) -> FitOptions:
+    def _fit_options(self, data: LabelledData) -> FitOptions:
+        """Return how to fit to these data."""
         names = [f.name for f in fields(FitOptions) if f.name != "threads"]
         return FitOptions(threads=self._threads, **{name: getattr(self, name) for name in names})
 

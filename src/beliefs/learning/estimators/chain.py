@@ -34,7 +34,7 @@ from beliefs.learning.instances import HIDDEN, Instance
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.likelihood import Likelihood
 from beliefs.learning.losses.registry import loss_named
-from beliefs.model.features import Template
+from beliefs.model.features import Rows, Template
 from beliefs.options import MANY, check_integer
 from beliefs.typing import Bools, Floats, Ints
 
@@ -128,7 +128,16 @@ class ChainCRF(CRF):
         if n == 0:
             raise ModelError(f"{name} is an empty sequence; leave it out")
         kinds = (FactorSpec("tokens", 1, width), *_KINDS[: 3 if self.boundaries else 1])
-        return ParsedInput((n,), tokens, kinds, lambda: _scopes(n, self.boundaries), n)
+        inputs: Any = tokens
+        if self._as_rows:
+            assert isinstance(tokens, DenseTokens)
+            inputs = (Rows(n, tokens.rows(0, n)), Rows(n - 1), *([Rows(1), Rows(1)] if self.boundaries else []))
+        return ParsedInput((n,), inputs, kinds, lambda: _scopes(n, self.boundaries), n)
+
+    @property
+    def _as_rows(self) -> bool:
+        """Whether sequences are graphs like any others, which are joined: unions of chains know no substates."""
+        return self.substates is not None and self.form_ == "dense" and self.all_transitions
 
     def _tokens(self, x: Any, name: str) -> tuple[Tokens, int]:
         """Return the tokens of one input, and how many features they may have (0: as many as have names)."""
@@ -185,6 +194,8 @@ class ChainCRF(CRF):
         return np.flatnonzero(seen[np.ix_(groups, groups)])
 
     def _template(self, kinds: tuple[FactorSpec, ...]) -> Template:
+        if self._as_rows:
+            return super()._template(kinds)
         dense = self.form_ == "dense"
         return ChainTemplate(
             self._spaces.n_scored,
@@ -202,7 +213,7 @@ class ChainCRF(CRF):
         return self._likelihood() if text in _LIKELIHOODS and not self._spaces.latent else super()._stage(text)
 
     def _likelihood(self) -> ChainLikelihood:
-        return ChainLikelihood(template=self.template_, l2=self.l2, threads=self._threads)
+        return ChainLikelihood(template=self.template_, l2=self._ridge, threads=self._threads)
 
     # -- answers --------------------------------------------------------------------------------------------------
     def _decoded(self, X: Any, how: str) -> list[tuple[np.ndarray, Outputs]]:
@@ -253,7 +264,8 @@ class ChainCRF(CRF):
         """Return the learned weights: transitions, then the attributes of largest weight for each label."""
         self._check_fitted()
         template = self.template_.base if isinstance(self.template_, WithConstants) else self.template_
-        assert isinstance(template, ChainTemplate)
+        if not isinstance(template, ChainTemplate):
+            return super().describe(feature_names, limit)
         check_integer("limit", limit, 1)
         by_name = self.form_ == "names"
         names = self.attributes_ if by_name and feature_names is None else self._feature_names(feature_names)

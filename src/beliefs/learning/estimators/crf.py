@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike
 from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Method
 from beliefs.inference.doors import sample
+from beliefs.learning.data import LabelledData
 from beliefs.learning.estimators.base import MOST_STATES, Estimator
-from beliefs.learning.estimators.examples import Example, Examples, Stream, inputs_of
+from beliefs.learning.estimators.examples import Example, Examples, Stream, checked_costs, inputs_of
 from beliefs.learning.estimators.fitting import FitOptions
 from beliefs.learning.estimators.inputs import FactorSpec, Layouts, ParsedInput, check_kinds, check_tables
 from beliefs.learning.estimators.labels import Classes, Tally, label_array
@@ -117,6 +118,7 @@ class CRF(Estimator[Loss]):
         """Return the template for these types of factors, and the states that have weights."""
         return LogLinearTemplate(self._spaces.types(kinds))
 
+    _decoders: ClassVar[tuple[str, ...]] = DECODERS
     _may_declare_hidden: ClassVar[bool] = False  # whether inputs say which vertices are hidden
 
     def _state_spaces(self) -> StateSpaces:
@@ -125,7 +127,7 @@ class CRF(Estimator[Loss]):
 
     # -- fitting ------------------------------------------------------------------------------------------------
     def _data(self, X: Any, Y: Any, sample_weight: ArrayLike | None) -> list[Instance] | Stream:
-        examples = Examples(X, Y, sample_weight)
+        examples = X if isinstance(X, Examples) else Examples(X, Y, sample_weight)
         self._prepare(examples)
         return self._instances(examples)
 
@@ -146,7 +148,7 @@ class CRF(Estimator[Loss]):
             )
         return make_loss(
             text, template=self.template_, method=spec.method, n_sweeps=spec.n_sweeps, gradient=spec.gradient,
-            tol=spec.tol, l2=self.l2, threads=self._threads,
+            tol=spec.tol, l2=self._ridge, threads=self._threads,
         )  # fmt: skip
 
     def _instances(self, examples: Examples) -> list[Instance] | Stream:
@@ -187,12 +189,15 @@ class CRF(Estimator[Loss]):
         spaces, each = self._spaces, None
         if weights is not None:
             each = spaces.of_vertices(np.where(codes == HIDDEN, 0.0, weights[codes]), parsed)
-        labels = spaces.labels(codes, parsed)
-        return Instance(self._layouts.of(parsed), spaces.inputs(parsed), labels, example.weight, each, example.name)
+        layout, costs = self._layouts.of(parsed), None
+        if example.costs is not None:
+            costs = spaces.of_states(checked_costs(example, (*parsed.shape, self.n_states_)), parsed, layout)
+        return Instance(
+            layout, spaces.inputs(parsed), spaces.labels(codes, parsed), example.weight, each, example.name, costs
+        )
 
-    @property
-    def _fit_options(self) -> FitOptions:
-        options = super()._fit_options
+    def _fit_options(self, data: LabelledData) -> FitOptions:
+        options = super()._fit_options(data)
         latent = self._spaces.own or self._spaces.substates is not None  # from zeros their states stay alike for ever
         starts_at_random = latent and isinstance(self.init, str) and self.init == "auto"
         return replace(options, init="random") if starts_at_random else options
@@ -212,7 +217,7 @@ class CRF(Estimator[Loss]):
             "loss", "the text of a loss", self.loss,
         )  # fmt: skip
         check_option(isinstance(self.gradient, str | Gradient), "gradient", "a Gradient or its text", self.gradient)
-        check_option(is_word(self.decode, DECODERS), "decode", f"one of {', '.join(DECODERS)}", self.decode)
+        self._check_decode(self.decode)
         check_substates(self.substates)
         check_integer("n_hidden_states", self.n_hidden_states, 2, MOST_STATES, none=True)
         if self.n_hidden_states is not None and not self._may_declare_hidden:
@@ -220,6 +225,9 @@ class CRF(Estimator[Loss]):
                 f"n_hidden_states is of vertices that an input declares hidden, and those of {type(self).__name__} "
                 "declare none; give labels hidden states by substates"
             )
+
+    def _check_decode(self, how: Any) -> None:
+        check_option(is_word(how, self._decoders), "decode", f"one of {', '.join(self._decoders)}", how)
 
     # -- answers ------------------------------------------------------------------------------------------------
     def model(self, x: Any) -> FactorGraph:
@@ -230,7 +238,7 @@ class CRF(Estimator[Loss]):
     def predict(self, X: Any, decode: str | None = None) -> list[np.ndarray]:
         """Return the labels of each input, in the shape of its variables; see ``decode`` of the class."""
         how = self.decode if decode is None else decode
-        check_option(is_word(how, DECODERS), "decode", f"one of {', '.join(DECODERS)}", how)
+        self._check_decode(how)
         return [self._shown(states, outputs) for states, outputs in self._decoded(X, how)]
 
     def _decoded(self, X: Any, how: str) -> list[tuple[np.ndarray, Outputs]]:
@@ -280,7 +288,7 @@ class CRF(Estimator[Loss]):
         return self._each(X, drawn)
 
     def _compared(self, X: Any) -> list[np.ndarray]:
-        return self.predict(X, "map" if self.decode == "map" else "mpm")
+        return self.predict(X, "mpm" if self.decode == "mean" else self.decode)
 
     # -- the model itself ---------------------------------------------------------------------------------------
     def describe(self, feature_names: Sequence[str] | None = None, limit: int = 30) -> str:
@@ -326,8 +334,9 @@ class CRF(Estimator[Loss]):
         parsed = self._read(x, name)
         check_kinds(parsed.kinds, self.kinds_, name, "the fitted model")
         layout = self._layouts.of(parsed)
-        nothing = np.zeros(layout.n_vars, np.int64)
-        return Instance(layout, self._spaces.inputs(parsed), nothing, name=name), Outputs(parsed.shape, parsed.hidden)
+        outputs = Outputs(parsed.shape, parsed.hidden)
+        nothing = self._spaces.labels(outputs.masked(np.zeros(parsed.n_vars, np.int64)).ravel(), parsed)
+        return Instance(layout, self._spaces.inputs(parsed), nothing, name=name), outputs
 
     def _shown(self, states: np.ndarray, outputs: Outputs) -> np.ndarray:
         """Return states of vertices as labels in their shape; declared hidden ones are -1, among words None."""
@@ -360,6 +369,10 @@ class CRF(Estimator[Loss]):
         """Features of a variable, the constant included."""
         self._check_fitted()
         return self.kinds_[0].width
+
+    @property
+    def _ridge(self) -> float:
+        return self.l2
 
     @property
     def _method(self) -> Method:

@@ -13,16 +13,17 @@ from beliefs.errors import ModelError
 from beliefs.learning.instances import Instance
 from beliefs.typing import Floats
 
-__all__ = ["Example", "Examples", "Stream", "inputs_of"]
+__all__ = ["Example", "Examples", "Stream", "checked_costs", "inputs_of"]
 
 
 class Example(NamedTuple):
-    """One input with its labels, its weight, and what messages call it."""
+    """One input with its labels, its weight, what messages call it, and what wrong labels cost, if that is given."""
 
     name: str
     x: Any
     y: Any
     weight: float
+    costs: Any = None
 
 
 class Examples:
@@ -36,9 +37,11 @@ class Examples:
     Y : list of labels, optional
     sample_weight : array_like (n_instances,), optional
         How much each instance counts.
+    costs : list of arrays, optional
+        What each label of each variable costs, an array an instance; for losses with a margin.
     """
 
-    def __init__(self, X: Any, Y: Any = None, sample_weight: ArrayLike | None = None) -> None:
+    def __init__(self, X: Any, Y: Any = None, sample_weight: ArrayLike | None = None, costs: Any = None) -> None:
         self.lazy = Y is None and not isinstance(X, list | tuple)
         self._pairs: Callable[[], Iterable[Any]]
         if Y is not None:
@@ -53,6 +56,10 @@ class Examples:
             raise ModelError("there is no instance; give at least one")
         if n is not None and self.weights is not None and len(self.weights) != n:
             raise ModelError(f"sample_weight has {len(self.weights)} entries for {n} instances")
+        self.costs = costs
+        if costs is not None and (not isinstance(costs, list | tuple | np.ndarray) or n is None or len(costs) != n):
+            found = len(costs) if isinstance(costs, Sized) else type(costs).__name__
+            raise ModelError(f"costs must be a list with one array for each of {n} instances, found {found}")
 
     def __iter__(self) -> Iterator[Example]:
         count = 0
@@ -65,7 +72,8 @@ class Examples:
                 raise ModelError(f"{name}: expected a pair (input, labels), found {type(pair).__name__}")
             if self.weights is not None and count > len(self.weights):
                 raise ModelError(f"sample_weight has {len(self.weights)} entries, and there are more instances")
-            yield Example(name, *pair, 1.0 if self.weights is None else float(self.weights[count - 1]))
+            weight = 1.0 if self.weights is None else float(self.weights[count - 1])
+            yield Example(name, *pair, weight, None if self.costs is None else self.costs[count - 1])
         if self.weights is not None and 0 < count < len(self.weights):
             raise ModelError(f"sample_weight has {len(self.weights)} entries for {count} instances")
         if count == 0:
@@ -92,6 +100,17 @@ class Stream:
             raise ModelError(
                 f"there were {self.n_instances} instances, and now there are {count}; every pass needs the same ones"
             )
+
+
+def checked_costs(example: Example, shape: tuple[int, ...]) -> Floats:
+    """Return the costs of an example as rows ``(n_vars, n_states)``; what they may be is said by the loss."""
+    try:
+        costs = np.asarray(example.costs, np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"{example.name}: costs must be an array of numbers of shape {shape}") from None
+    if costs.shape != shape:
+        raise ModelError(f"{example.name}: costs must have shape {shape}, found {costs.shape}")
+    return costs.reshape(-1, shape[-1])
 
 
 def inputs_of(X: Any) -> Iterator[tuple[str, Any]]:

@@ -13,10 +13,11 @@ from beliefs.errors import ModelError
 from beliefs.inference.text import parse
 from beliefs.learning.batches import BatchLoss
 from beliefs.learning.data import LabelledData, can_choose, chosen
-from beliefs.learning.fit import fit
+from beliefs.learning.fit import fit, optimizer_of
 from beliefs.learning.independent import fit_independent
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.registry import loss_names
+from beliefs.learning.optimizers.lbfgs import LBFGS
 from beliefs.learning.result import FitResult
 from beliefs.learning.schedules import Doubling
 from beliefs.model.features import LogLinearTemplate
@@ -24,7 +25,7 @@ from beliefs.model.variable import suggestion
 from beliefs.options import check_option, is_number, is_word
 from beliefs.typing import Bools, Floats
 
-__all__ = ["FitOptions", "fitted"]
+__all__ = ["FitOptions", "Start", "divided", "fitted"]
 
 _INDEPENDENT_ITERS = 200  # the start need not be exact
 
@@ -40,7 +41,6 @@ class FitOptions:
     init: Any
     schedule: Any
     checkpoint: Any
-    validation: float | None
     patience: int
     seed: int | None
     callback: Callable[..., Any] | None
@@ -65,39 +65,40 @@ class FitOptions:
         return self.checkpoint is not None and self.schedule is None and os.path.exists(self.checkpoint)
 
 
-def fitted(
-    options: FitOptions,
-    loss: BatchLoss,
-    data: LabelledData,
-    before: Floats | None,
-    stage: Callable[[str], BatchLoss],
-    touching_hidden: Callable[[Any], Bools],
-) -> FitResult:
-    """Return the result of minimising a loss over data.
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where a fit may begin.
 
-    Parameters
+    Attributes
     ----------
-    before : ndarray, optional
-        Weights to go on from, if there are as many.
     stage : callable
         From the text of a loss to the loss, for stages before the last.
     touching_hidden : callable
         From data to the weights ``(n_weights,)`` that a random start is for.
+    before : ndarray, optional
+        Weights to go on from, if there are as many.
     """
-    kept, held = _divided(options, data)
-    schedule = _schedule(options, kept)
-    warm = before is not None and before.shape == (loss.n_weights,)  # else other features or states
-    begun = before if warm else _start(options, loss, kept, stage, touching_hidden)
+
+    stage: Callable[[str], BatchLoss]
+    touching_hidden: Callable[[Any], Bools]
+    before: Floats | None = None
+
+
+def fitted(options: FitOptions, loss: BatchLoss, data: Any, held: Any, start: Start) -> FitResult:
+    """Return the result of minimising a loss over data, with others held out (None: none)."""
+    schedule = _schedule(options, data)
+    warm = start.before is not None and start.before.shape == (loss.n_weights,)  # else other features or states
+    begun = start.before if warm else _start(options, loss, data, start)
     if isinstance(begun, FitResult) and begun.was_stopped:
         return begun
-    start = begun.weights if isinstance(begun, FitResult) else begun
+    weights = begun.weights if isinstance(begun, FitResult) else begun
     further = {
         "max_iters": options.max_iters, "checkpoint": options.checkpoint, "validation": held,
         "patience": options.patience,
     }  # fmt: skip
     if schedule is None:
-        return fit(loss, kept, start, **further, **options.common)
-    return schedule.fit(loss, kept, start, **further, **options.common)[-1]
+        return fit(loss, data, weights, **further, **options.common)
+    return schedule.fit(loss, data, weights, **further, **options.common)[-1]
 
 
 def _schedule(options: FitOptions, data: LabelledData) -> Doubling | None:
@@ -109,19 +110,19 @@ def _schedule(options: FitOptions, data: LabelledData) -> Doubling | None:
     return given if isinstance(given, Doubling) else parse(str(given), (Doubling,), "schedule")
 
 
-def _divided(options: FitOptions, data: Any) -> tuple[Any, Any]:
-    """Return the data to fit to and what is held out, drawn by the seed."""
-    if options.validation is None:
+def divided(data: Any, validation: float | None, seed: int | None) -> tuple[Any, Any]:
+    """Return the data to fit to and the share that is held out, drawn by the seed."""
+    if validation is None:
         return data, None
     if not can_choose(data):
         raise ModelError(
             "validation holds out a share of a list of instances; pairs that are loaded one by one are not"
         )
     n = len(data)
-    out = max(1, round(options.validation * n))
+    out = max(1, round(validation * n))
     if out >= n:
-        raise ModelError(f"validation={options.validation} of {n} instances leaves none to fit to; give more instances")
-    order = np.random.default_rng(options.seed or 0).permutation(n)
+        raise ModelError(f"validation={validation} of {n} instances leaves none to fit to; give more instances")
+    order = np.random.default_rng(seed or 0).permutation(n)
     return chosen(data, np.sort(order[out:])), chosen(data, np.sort(order[:out]))
 
 
@@ -143,13 +144,7 @@ class Random:
         return np.where(where, drawn, 0.0)
 
 
-def _start(
-    options: FitOptions,
-    loss: BatchLoss,
-    data: Any,
-    stage: Callable[[str], BatchLoss],
-    touching_hidden: Callable[[Any], Bools],
-) -> Floats | FitResult:
+def _start(options: FitOptions, loss: BatchLoss, data: Any, start: Start) -> Floats | FitResult:
     """Return the weights that ``init`` asks for, or the fit that ends in them."""
     if not isinstance(options.init, str):
         return _given(options, loss.n_weights)
@@ -162,10 +157,10 @@ def _start(
     if options.init == "zeros" or options.goes_on:
         return begin
     if word == Random.name:
-        return parse(options.init, (Random,), "init").weights(touching_hidden(data), options.seed)
+        return parse(options.init, (Random,), "init").weights(start.touching_hidden(data), options.seed)
     result = None
     if isinstance(loss, Loss) and isinstance(loss.template, LogLinearTemplate):
-        changed = options.common | {"l1": 0.0, "tol": None}
+        changed = options.common | {"l1": 0.0, "tol": None, "optimizer": _of_stages(options.optimizer)}
         result = fit_independent(
             loss.template, data, threads=options.threads, max_iters=_INDEPENDENT_ITERS, **changed
         )  # fmt: skip
@@ -175,7 +170,14 @@ def _start(
     first = _first_loss(options, loss, data)
     if first is None:
         return begin if result is None else result
-    return fit(stage(first), data, begin, max_iters=options.max_iters, **options.common)
+    changed = options.common | {"optimizer": _of_stages(options.optimizer)}
+    return fit(start.stage(first), data, begin, max_iters=options.max_iters, **changed)
+
+
+def _of_stages(optimizer: Any) -> Any:
+    """Return the optimiser of stages before the last, whose losses are smooth: one that is made for margins is not."""
+    meant = optimizer_of(optimizer)
+    return optimizer if meant.takes_estimates or isinstance(meant, LBFGS) else "lbfgs"
 
 
 def _first_loss(options: FitOptions, loss: BatchLoss, data: Any) -> str | None:

@@ -36,6 +36,9 @@ ESTIMATORS: tuple[EstimatorRow, ...] = (
     EstimatorRow("grid", "GridCRF", "beliefs.learning.estimators.grid"),
     EstimatorRow("chain", "ChainCRF", "beliefs.learning.estimators.chain"),
     EstimatorRow("graph", "GraphCRF", "beliefs.learning.estimators.graph"),
+    EstimatorRow("grid_svm", "GridSVM", "beliefs.learning.estimators.grid_svm"),
+    EstimatorRow("chain_svm", "ChainSVM", "beliefs.learning.estimators.chain_svm"),
+    EstimatorRow("graph_svm", "GraphSVM", "beliefs.learning.estimators.graph_svm"),
 )
 """Every estimator, in the order of the docs."""
 

@@ -1,0 +1,200 @@
+r"""Structured support vector machines: what those on chains, grids and graphs share.
+
+.. math:: \min_w\; \tfrac12 \lVert w \rVert^2 + C \sum_s U_s(w)
+
+with the margin loss U of :class:`~beliefs.learning.losses.max_margin.MaxMargin`, which has one temperature for outputs
+and one for hidden variables. Divided by :math:`C n`, with n the labelled variables, each weighted like its instance,
+this is the objective of every fit here, with the ridge :math:`\lambda = 1 / (2 C n)`: ``result_`` is in those units,
+``objective_`` and ``gap_`` in the ones above.
+
+=========================================  =============================================================================
+the problem                                ``optimizer="auto"``
+=========================================  =============================================================================
+smooth: ``eps_y > 0``, ``eps_h > 0``       ``lbfgs``
+hidden variables                           ``cccp``
+convex, exact inference                    ``bcfw`` for chains of arrays and for large graphs; small graphs are joined,
+                                           which ``one_slack`` gains by
+convex otherwise                           ``one_slack``
+not linear in the weights, or slack        ``sgd`` where the rows above do not say ``lbfgs`` or ``one_slack``
+rescaling with hidden variables
+=========================================  =============================================================================
+
+**Predictions** (``decode="auto"``) are the best outputs, what is declared hidden summed or maximised out:
+:math:`\arg\max_y \varepsilon_h \log \sum_h \exp(\theta(y, h) / \varepsilon_h)` at ``eps_y = 0``, and the likeliest
+label of each variable at these temperatures else: the free term of the loss, asked without costs, so by the method, the
+tolerance and the iterations of the fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from beliefs.errors import ModelError
+from beliefs.inference.base import Method
+from beliefs.learning.data import LabelledData
+from beliefs.learning.estimators.crf import CRF, DECODERS
+from beliefs.learning.estimators.examples import Examples, inputs_of
+from beliefs.learning.estimators.fitting import FitOptions
+from beliefs.learning.estimators.prediction import all_marginals, likeliest_states, method_of
+from beliefs.learning.estimators.states import Outputs
+from beliefs.learning.instances import Instance
+from beliefs.learning.joined import Joiner
+from beliefs.learning.losses.base import Loss
+from beliefs.learning.losses.max_margin import MaxMargin
+from beliefs.model.features import DifferentiableTemplate, LogLinearTemplate, Template
+from beliefs.options import check_option, is_number
+from beliefs.typing import Floats
+
+__all__ = ["SVM"]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SVM(CRF):
+    """Base of the machines; for the other options see :class:`CRF` and :class:`Estimator`.
+
+    Parameters
+    ----------
+    C : float
+        How much losses count beside half the squared norm of the weights; they are added up, as in scikit-learn.
+    eps_y, eps_h : float
+        Temperatures of outputs and of hidden variables: 0 maximises, 1 sums.
+    delta : str or array_like (K, K)
+        What wrong labels cost: ``"hamming"`` (weighted by ``class_weight``), ``"zero_one"``, ``"none"``, or a table
+        ``[true, predicted]``; or arrays given to :meth:`fit`.
+    rescaling : {"margin", "slack"}
+        Whether costs are added to the margin or multiply it.
+    certified : bool
+        Whether approximate inference is to give an upper bound on the loss.
+    optimizer : str
+        ``"auto"``, ``"bcfw"``, ``"one_slack"``, ``"n_slack"``, ``"cccp"``, ``"sgd"``, ``"lbfgs"``, with options.
+    tol : float, optional
+        Of ``"bcfw"``, ``"one_slack"`` and ``"n_slack"`` the gap relative to the objective (1e-3).
+    inference : str or Method, optional
+        The method through which is fitted and predicted; None: exact.
+    decode : {"auto", "mpm", "map", "mean"}
+        What :meth:`predict` returns: the best outputs at the temperatures of the fit, or as in :class:`CRF`.
+
+    Attributes
+    ----------
+    objective_ : float
+        Half the squared norm of the weights, plus C times the sum of the losses.
+    gap_ : float
+        A certified bound on how far that is above its minimum; inf where there is none.
+    n_labelled_ : float
+        The labelled variables fitted to, weighted like their instances.
+    """
+
+    C: float = 1.0
+    eps_y: float = 0.0
+    eps_h: float = 1.0
+    delta: Any = "hamming"
+    rescaling: str = "margin"
+    certified: bool = False
+    optimizer: Any = "auto"
+    inference: Any = "bp"
+    decode: str = "auto"
+
+    # what a field has and a machine has not
+    loss: Any = field(default="max_margin", init=False)
+    l2: float = field(default=0.0, init=False)
+    l1: float = field(default=0.0, init=False)
+    n_sweeps: int | None = field(default=None, init=False)
+    gradient: Any = field(default="auto", init=False)
+
+    _decoders: ClassVar[tuple[str, ...]] = ("auto", *DECODERS)
+
+    # -- fitting ------------------------------------------------------------------------------------------------
+    def fit(self, X: Any, Y: Any = None, sample_weight: ArrayLike | None = None, costs: Any = None) -> Self:
+        """Fit the weights to inputs ``X`` and labels ``Y`` (-1 where hidden), one entry per instance each.
+
+        ``costs`` has an array for each instance, in the shape of its labels and a last axis of states: what each label
+        costs there, at least 0, and 0 for the true one. They take the place of ``delta``.
+        """
+        if costs is None:
+            return super().fit(X, Y, sample_weight)
+        if self.class_weight is not None:
+            raise ModelError("costs say what each wrong label costs; leave out class_weight, which weighs delta")
+        return super().fit(Examples(X, Y, sample_weight, costs))
+
+    def _check_options(self) -> None:
+        super()._check_options()
+        check_option(is_number(self.C) and 0 < self.C < math.inf, "C", "a positive number", self.C)
+        self._margin_loss(LogLinearTemplate([]), 0.0)  # options that do not go together are refused before any work
+
+    def _count(self, data: LabelledData) -> None:
+        """Count the labelled variables, by which C becomes a ridge, and see whether there are hidden ones."""
+        self.n_labelled_, self._any_hidden = 0.0, False
+        for instance in cast("Iterable[Instance]", data):
+            self.n_labelled_ += instance.n_counted
+            self._any_hidden |= instance.n_labelled < instance.labels.size
+
+    @property
+    def _ridge(self) -> float:
+        return 1.0 / (2.0 * float(self.C) * self.n_labelled_)
+
+    def _loss(self) -> Loss:
+        return self._margin_loss(self.template_, self._ridge)
+
+    def _margin_loss(self, template: Template, l2: float) -> MaxMargin:
+        return MaxMargin(
+            template=template, l2=l2, threads=self._threads, eps_y=self.eps_y, eps_h=self.eps_h, delta=self.delta,
+            rescaling=self.rescaling, method=None if self.inference is None else self._method,
+            certified=self.certified, tol=self.inference_tol,
+        )  # fmt: skip
+
+    def _fit_options(self, data: LabelledData) -> FitOptions:
+        options = super()._fit_options(data)
+        auto = isinstance(options.init, str) and options.init == "auto"
+        init = "zeros" if auto and not self._any_hidden else options.init  # convex: the start does not matter
+        optimizer = self._chosen_optimizer(data) if _is_auto(self.optimizer) else self.optimizer
+        return replace(options, init=init, optimizer=optimizer)
+
+    def _chosen_optimizer(self, data: LabelledData) -> str:
+        if self.eps_y > 0 and (self.eps_h > 0 or not self._any_hidden):
+            return "lbfgs"
+        if isinstance(self.template_, DifferentiableTemplate):
+            return "sgd"
+        if self._any_hidden:
+            return "cccp" if self.rescaling == "margin" else "sgd"
+        exact = self.loss_.is_exact(self._inference_spec)
+        return "bcfw" if exact and isinstance(data, list) and self._pays_one_by_one(data) else "one_slack"
+
+    def _pays_one_by_one(self, data: list[Instance]) -> bool:
+        """Whether instances are so large that a step for each costs no more than one for all of them."""
+        joiner = Joiner.of(self.loss_)
+        return joiner is None or not joiner.takes(data[0])
+
+    def _conclude(self, data: LabelledData) -> None:
+        scale, found = float(self.C) * self.n_labelled_, self.result_
+        if found.was_stopped:  # perhaps while a start was being found, by another loss
+            found = replace(found, loss=self.loss_.evaluate(self.weights_, data).value, gap=math.inf)
+            self.result_ = found
+        self.objective_, self.gap_ = scale * found.loss, scale * found.gap
+
+    # -- answers ------------------------------------------------------------------------------------------------
+    def _decoded(self, X: Any, how: str) -> list[tuple[np.ndarray, Outputs]]:
+        if how != "auto":
+            return super()._decoded(X, how)
+        self._check_fitted()
+        free = replace(self._margin_loss(self.template_, 0.0), delta="none", rescaling="margin", certified=False)
+
+        def solve(instance: Instance) -> Floats:
+            return free.free(self._graph(instance), instance).mu_var
+
+        joiner = Joiner.of(free) if free.predicts_jointly else None
+        found = all_marginals(solve, self._asked, inputs_of(X), joiner, self._executor)
+        return [(likeliest_states(self._spaces.label_marginals(mu, outputs)), outputs) for mu, outputs in found]
+
+    @property
+    def _method(self) -> Method:
+        return method_of("junction_tree" if self.inference is None else self.inference)
+
+
+def _is_auto(optimizer: Any) -> bool:
+    return isinstance(optimizer, str) and optimizer.strip() == "auto"
