@@ -18,6 +18,7 @@ from beliefs.inference.base import Bound
 from beliefs.learning.fit import fit
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import InstanceLoss, Loss
+from beliefs.learning.losses.max_margin import MaxMargin
 from beliefs.learning.optimizers import blocks as blocks_module
 from beliefs.learning.optimizers.blocks import Dual, InstanceBlocks
 from beliefs.learning.result import FitProgress
@@ -180,6 +181,28 @@ def test_upper_bounds_widen_the_gap_and_without_them_there_is_none() -> None:
     assert boundless.gap == np.inf and not boundless.converged
 
 
+def rings(n: int) -> list[Instance]:
+    """Rings of four variables, which messages do not solve exactly."""
+    rng = np.random.default_rng(4)
+    ring = [[0], [1], [2], [3], [0, 1], [1, 2], [2, 3], [3, 0]]
+    ptr = np.concatenate([[0], np.cumsum([len(scope) for scope in ring])])
+    layout = Layout.build(np.full(4, 2), ptr, np.concatenate(ring), np.array([0, 2, 4, 6, 8, 8, 8, 8]))
+    return [Instance(layout, (Rows(4, rng.normal(size=(4, 3))), Rows(4)), rng.integers(0, 2, 4)) for _ in range(n)]
+
+
+@pytest.mark.parametrize("method", [None, bl.TRW(), bl.GDD(), bl.BP()], ids=["exact", "trw", "gdd", "bp"])
+def test_gaps_with_messages_on_rings_are_certified_or_none(method: Any) -> None:
+    """The excess of the objective with exact inference is below the gap of the fit with another."""
+    data = rings(6)
+    loss = MaxMargin(template=TEMPLATE, l2=L2, method=method)
+    result = fit(loss, data, optimizer="bcfw", max_iters=12, tol=0.0)
+    optimum = quadratic_program(data, TEMPLATE, L2)
+    exact = MaxMargin(template=TEMPLATE, l2=L2).evaluate(result.weights, data).value
+    assert result.gap >= exact - optimum - 1e-9 >= -1e-9
+    assert (result.gap < np.inf) == (result.trace.gap < np.inf).all()
+    assert result.gap < 0.5 * result.loss or isinstance(method, bl.BP)
+
+
 # -- the same steps -------------------------------------------------------------------------------------------------
 def test_threads_change_no_byte() -> None:
     one, two = (fit(replace(LOSS, threads=n), DATA, optimizer="bcfw(batch_size=3)", max_iters=6, tol=0) for n in (1, 2))
@@ -197,6 +220,16 @@ def test_every_stop_is_a_place_to_go_on_from(step: int, tmp_path: Path) -> None:
     resumed = fit(LOSS, DATA, **options, checkpoint=path)
     assert (resumed.weights == whole.weights).all() and resumed.gap == whole.gap and resumed.n_iters == 4
     assert (resumed.trace.loss == whole.trace.loss).all() and (resumed.trace.gap == whole.trace.gap).all()
+
+
+def test_a_finished_fit_is_finished(tmp_path: Path) -> None:
+    path = tmp_path / "fit.npz"
+    first = fit(LOSS, DATA, optimizer="bcfw", tol=0.1, checkpoint=path)
+    again = fit(LOSS, DATA, optimizer="bcfw", tol=0.1, checkpoint=path)
+    assert first.converged and again.converged and again.n_evaluations == 0 and again.n_iters == first.n_iters
+    assert (again.weights == first.weights).all() and again.gap == first.gap
+    further = fit(LOSS, DATA, optimizer="bcfw", tol=0.05, checkpoint=path)
+    assert further.converged and further.n_iters > first.n_iters
 
 
 def test_an_interrupt_in_the_middle_of_a_step_loses_nothing(tmp_path: Path) -> None:

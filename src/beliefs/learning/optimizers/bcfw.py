@@ -55,7 +55,7 @@ class BCFW(Optimizer):
     average : bool
         Whether the weights returned are an average over the steps, late ones counting more.
     batch_size : int
-        Instances solved at the same weights, on threads; they are then moved along one after the other.
+        Instances solved at the same weights, on threads (chains: in one loop); then they move one after the other.
     gap_every : int
         Passes between two evaluations of objective and gap; the last one always ends with one.
 
@@ -117,6 +117,8 @@ class _Ascent:
         return np.random.default_rng([self.seed, self.dual.n_pass]).permutation(self.blocks.n_blocks)
 
     def _ended(self) -> Status | None:
+        if self.last is not None and self.dual.position == 0 and _residual(self.last) <= self.watch.limits.tol:
+            return Status.CONVERGED  # by an earlier run
         return Status.MAX_ITERS if self.dual.n_pass >= self.watch.limits.max_iters else None
 
     def _step(self) -> float:
@@ -137,7 +139,7 @@ class _Ascent:
         self.order = self._drawn()
         self.last = point
         self.watch.iterate(point)
-        return point.gap / max(abs(point.loss), sys.float_info.min) if point.gap < math.inf else _UNKNOWN
+        return _residual(point)
 
     # -- points ---------------------------------------------------------------------------------------------------
     def _shown(self) -> Floats:
@@ -166,6 +168,11 @@ class _Ascent:
     def best_known(self) -> Point:
         """Return the end of the last pass, if there was one; else the present point."""
         return self._passing() if self.last is None else self.last
+
+
+def _residual(point: Point) -> float:
+    """Return the gap relative to the objective."""
+    return point.gap / max(abs(point.loss), sys.float_info.min) if point.gap < math.inf else _UNKNOWN
 
 
 def _blocks(objective: Objective) -> Blocks:
