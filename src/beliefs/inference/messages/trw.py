@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from beliefs.driver import Limits, Value, run
 from beliefs.inference.base import Bound, Guarantee, Problem, Task
 from beliefs.inference.messages.propagation import MessagePassing, MessageState, MessageWarmStart
 from beliefs.inference.messages.rho import WORDS, Reweighting, choose_rho, improved
@@ -115,10 +116,14 @@ class TRW(MessagePassing):
         """Return a bound on log Z after some iterations of sum-product."""
         state = self.init(replace(problem, task=Task.INFER, query=np.zeros(0, np.int64)))
         steps = int(np.clip(_BOUND_WORK / max(1, int(problem.graph.layout.table_ptr[-1])), 5, 100))
-        for _ in range(steps):
-            if self.step(state) < _SETTLED and self.verify(state) < _SETTLED:
-                break
-        return self._bound_here(state)
+
+        def step() -> float:
+            residual = self.step(state)
+            return residual if residual > _SETTLED else max(residual, self.verify(state))
+
+        limits = Limits(tol=_SETTLED, max_iters=steps)
+        done = run(step, lambda: Value(0.0, upper=self._bound_here(state)), limits, fixed_point=False)
+        return float(done.trace.upper[-1])
 
     def _bound_here(self, state: MessageState) -> float:
         if state.reweighting.parent is None:

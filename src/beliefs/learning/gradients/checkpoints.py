@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from math import comb
 from weakref import finalize
 
-from beliefs.learning.gradients.shelf import put_back, take
+from beliefs.learning.gradients.buffer_pool import put_back, take
 from beliefs.typing import Floats
 
 __all__ = ["Recording", "Replayed", "Room", "State"]
 
 
 class Room:
-    """An array that goes back to the shelf when nobody has the room any more."""
+    """An array that goes back to the pool when nobody has the room any more."""
 
     def __init__(self, array: Floats) -> None:
         self.array = array
@@ -37,7 +37,7 @@ class State:
 
     @classmethod
     def copied(cls, messages: Floats, rest: tuple[Floats, ...] | None) -> State:
-        """Copy the messages to memory of the shelf."""
+        """Copy the messages to memory of the pool."""
         room = Room(take(messages.size))
         room.array[:] = messages
         return cls(room.array, rest, room)

@@ -20,11 +20,17 @@ from beliefs.driver import Limits, Status, Value
 from beliefs.driver import run as drive
 from beliefs.errors import NotConvergedError
 from beliefs.inference.base import Method, observed_point_masses
-from beliefs.inference.messages.propagation import MessagePassing, MessageWarmStart
-from beliefs.inference.variational.mean_field import MeanField
+from beliefs.inference.messages.propagation import MessageWarmStart
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.forms import message_run
-from beliefs.learning.gradients.message_run import MessageRun, check_method, reweighting_of, sweep_spec
+from beliefs.learning.gradients.message_run import (
+    MessageRun,
+    check_method,
+    goes_back_by_marginals,
+    goes_back_by_messages,
+    reweighting_of,
+    sweep_spec,
+)
 from beliefs.model.graph import FactorGraph
 from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats
@@ -117,11 +123,11 @@ class AtConvergence(Gradient):
 
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
         """Run to the tolerance, from the messages of earlier beliefs on the same layout if they are given."""
-        if isinstance(self.method, MeanField):
+        if goes_back_by_marginals(self.method):
             from beliefs.learning.gradients.mean_field import converge_mean_field
 
             return converge_mean_field(self.method, graph, self.tol, self.back_tol, self.max_iters, warm)
-        assert isinstance(self.method, MessagePassing)
+        assert goes_back_by_messages(self.method)
         spec = sweep_spec(self.method, graph)
         sent = warm.messages_for(graph.theta) if isinstance(warm, MessageWarmStart) else None
         run = message_run(graph, spec, observed_point_masses(graph), sent)

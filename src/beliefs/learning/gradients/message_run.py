@@ -7,11 +7,12 @@ Beliefs are those of ``infer`` with the same method, pass by pass; only what an 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TypeGuard
 
 import numpy as np
 
 from beliefs.errors import UnsupportedError
-from beliefs.inference.base import Method, Problem, check_possible, zero_probability
+from beliefs.inference.base import Derivative, Method, Problem, check_possible, zero_probability
 from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.rho import Reweighting
@@ -19,16 +20,26 @@ from beliefs.inference.messages.schedule import make_schedule
 from beliefs.inference.messages.sweep_spec import SweepSpec
 from beliefs.inference.messages.tiers import REFRESH, LogTier, Tier
 from beliefs.inference.text import known_methods
+from beliefs.inference.variational.mean_field import MeanField
 from beliefs.kernels.adjoints.messages import add_unary, adjoint_beliefs, adjoint_sweep_log, largest_adjoint
 from beliefs.kernels.adjoints.structures import Adjoints
 from beliefs.kernels.messages.log import log_beliefs
 from beliefs.kernels.messages.structures import LogSums
+from beliefs.learning.gradients.buffer_pool import take
 from beliefs.learning.gradients.checkpoints import Replayed, State
-from beliefs.learning.gradients.shelf import take
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
 
-__all__ = ["Backward", "LogRun", "MessageRun", "check_method", "reweighting_of", "sweep_spec"]
+__all__ = [
+    "Backward",
+    "LogRun",
+    "MessageRun",
+    "check_method",
+    "goes_back_by_marginals",
+    "goes_back_by_messages",
+    "reweighting_of",
+    "sweep_spec",
+]
 
 
 def check_method(method: Method) -> None:
@@ -38,6 +49,16 @@ def check_method(method: Method) -> None:
         raise UnsupportedError(f"there is no way back through {method!r}; use {', '.join(names)} or {last}")
     if reason := method.irreversible():
         raise UnsupportedError(reason)
+
+
+def goes_back_by_messages(method: Method) -> TypeGuard[MessagePassing]:
+    """Whether the way back through a method's updates goes along its messages."""
+    return method.derivative is Derivative.MESSAGES
+
+
+def goes_back_by_marginals(method: Method) -> TypeGuard[MeanField]:
+    """Whether the way back goes along updates of marginals."""
+    return method.derivative is Derivative.MARGINALS
 
 
 def sweep_spec(method: MessagePassing, graph: FactorGraph) -> SweepSpec:

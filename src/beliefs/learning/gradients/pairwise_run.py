@@ -20,9 +20,9 @@ from beliefs.kernels.adjoints.pairwise import add_waiting, adjoint_sweep
 from beliefs.kernels.adjoints.structures import Adjoints, Ranks
 from beliefs.kernels.messages.pairwise.setup import multiply_up
 from beliefs.kernels.messages.pairwise.sweep import CONSTANT_WIDTHS
+from beliefs.learning.gradients.buffer_pool import put_back, take
 from beliefs.learning.gradients.checkpoints import Room, State
 from beliefs.learning.gradients.message_run import Backward, MessageRun
-from beliefs.learning.gradients.shelf import put_back, take
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
 
@@ -85,7 +85,7 @@ class PairwiseRun(MessageRun):
 
 
 class PairwiseBackward(Backward):
-    """Adjoints of held messages, in memory of the shelf that :meth:`gradient` puts back."""
+    """Adjoints of held messages, in memory of the pool that :meth:`gradient` puts back."""
 
     def __init__(self, run: PairwiseRun, product: Floats) -> None:
         tier, edges = run.tier, run.tier.edges

@@ -21,14 +21,18 @@ import numpy as np
 
 from beliefs.inference.base import Method, observed_point_masses
 from beliefs.inference.budget import default_budget, over_budget
-from beliefs.inference.messages.propagation import MessagePassing
 from beliefs.inference.messages.schedule import make_schedule
-from beliefs.inference.variational.mean_field import MeanField
 from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.checkpoints import Recording, State
 from beliefs.learning.gradients.forms import message_run
-from beliefs.learning.gradients.message_run import MessageRun, check_method, sweep_spec
+from beliefs.learning.gradients.message_run import (
+    MessageRun,
+    check_method,
+    goes_back_by_marginals,
+    goes_back_by_messages,
+    sweep_spec,
+)
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.options import MANY, check_integer
@@ -106,11 +110,11 @@ class Truncated(Gradient):
 
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
         """Run ``n_sweeps`` iterations from the uniform start, whatever came before."""
-        if isinstance(self.method, MeanField):
+        if goes_back_by_marginals(self.method):
             from beliefs.learning.gradients.mean_field import run_mean_field
 
             return run_mean_field(self.method, self.n_sweeps, graph, self.checkpoints)
-        assert isinstance(self.method, MessagePassing)
+        assert goes_back_by_messages(self.method)
         self._check_budget(graph.layout)
         run = message_run(graph, sweep_spec(self.method, graph), observed_point_masses(graph))
         n_passes = self.n_sweeps * run.passes_an_iteration
@@ -121,9 +125,9 @@ class Truncated(Gradient):
 
     def marginals(self, graph: FactorGraph) -> Floats:
         """Run ``n_sweeps`` iterations and keep nothing on the way."""
-        if isinstance(self.method, MeanField):
+        if goes_back_by_marginals(self.method):
             return super().marginals(graph)
-        assert isinstance(self.method, MessagePassing)
+        assert goes_back_by_messages(self.method)
         run = message_run(graph, sweep_spec(self.method, graph), observed_point_masses(graph))
         for t in range(self.n_sweeps * run.passes_an_iteration):
             run.run_pass(t)
@@ -135,7 +139,7 @@ class Truncated(Gradient):
 
     def n_bytes(self, layout: Layout) -> int:
         """Return the memory that copies of messages take for a graph of this layout; tables come on top of it."""
-        if not isinstance(self.method, MessagePassing):  # marginals, one pass an iteration
+        if not goes_back_by_messages(self.method):  # marginals, one pass an iteration
             return 8 * (self._held(self.n_sweeps) + 2) * layout.n_states
         schedule = make_schedule(layout, self.method.schedule, self.method.order)
         n_passes = self.n_sweeps * len(schedule.passes)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.learning.gradients import shelf
+from beliefs.learning.gradients import buffer_pool
 from beliefs.learning.gradients.exact import Exact
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
@@ -22,22 +22,22 @@ class Collected(np.ndarray):
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        shelf.put_back(np.empty(5000))
+        buffer_pool.put_back(np.empty(5000))
         return 10**9
 
 
 def test_memory_may_come_back_while_some_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the garbage collector does where beliefs hang in a cycle of references: in the same thread, under the lock."""
-    monkeypatch.setattr(shelf, "_kept", [np.empty(5000).view(Collected)])
-    worker = threading.Thread(target=shelf.take, args=(6000,), daemon=True)
+    monkeypatch.setattr(buffer_pool, "_kept", [np.empty(5000).view(Collected)])
+    worker = threading.Thread(target=buffer_pool.take, args=(6000,), daemon=True)
     worker.start()
     worker.join(10)
     assert not worker.is_alive()
-    assert shelf.take(5000).size == 5000
+    assert buffer_pool.take(5000).size == 5000
 
 
 def test_beliefs_that_live_at_once_do_not_share_memory() -> None:
-    """Large enough for the shelf; those of dropped beliefs are used again by the next ones."""
+    """Large enough for the pool; those of dropped beliefs are used again by the next ones."""
     grid, through = bl.datasets.make_ising_grid(40, seed=0), Truncated(method=bl.TRW(), n_sweeps=3)
     bar = np.random.default_rng(0).normal(size=grid.layout.n_states)
     first = through.run(grid)
