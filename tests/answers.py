@@ -15,7 +15,7 @@ import numpy as np
 import beliefs as bl
 from beliefs.inference import Task
 from beliefs.learning.losses import LOSSES, make_loss
-from families import FAMILIES, evidence, family
+from families import FAMILIES, MACHINE_METHODS, MACHINES, evidence, family
 from learning_reference import identity, labelled
 
 Numbers = dict[str, list[float]]
@@ -46,11 +46,23 @@ def of_methods() -> Numbers:
     found: Numbers = {}
     for name in FAMILIES:
         graph = family(name).condition(evidence(name, 1) if family(name).n_vars > 3 else {})
-        for cls in bl.METHODS:
+        for cls in (cls for cls in bl.METHODS if cls.general):
             for task in cls.tasks:
                 door, args = DOORS[task]
                 query = ([int(np.flatnonzero(~graph.layout.observed)[0])],) if task is Task.MARGINAL_MAP else args
                 found[f"{cls.name} {task.value} {name}"] = plain(door(graph, *query, method=cls(), max_iters=N_ITERS))
+    return found
+
+
+def of_machines() -> Numbers:
+    """What the forms for Boltzmann machines answer."""
+    found: Numbers = {}
+    for name, make in MACHINES.items():
+        for text in MACHINE_METHODS:
+            if name != "fractional" or not text.startswith("mean_field"):
+                result = bl.infer(make(), text, max_iters=2)
+                found[f"{text} {name}"] = [result.log_z, *result.mu_var, *result.pairs.ravel()]
+        found[f"sample {name}"] = plain(bl.sample(make(), 3, "gibbs(burn_in=2)"))
     return found
 
 
@@ -71,7 +83,7 @@ def of_losses() -> Numbers:
 def answers() -> Numbers:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bl.ConvergenceWarning)
-        return {**of_methods(), **of_losses()}
+        return {**of_methods(), **of_machines(), **of_losses()}
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 import reference
-from beliefs.model import BayesianNetwork, FactorGraph, Variable
+from beliefs.model import RBM, BayesianNetwork, FactorGraph, FractionalRBM, Variable
 
 Tables = list[tuple[Sequence[int], np.ndarray]]
 
@@ -177,6 +177,41 @@ FAMILIES: dict[str, Callable[[], FactorGraph]] = {
         uniform, bayesian_network,
     )
 }  # fmt: skip
+
+
+def rbm() -> RBM:
+    rng = np.random.default_rng(23)
+    return RBM(rng.normal(size=(5, 4)), rng.normal(size=5), rng.normal(size=4))
+
+
+def wide_rbm() -> RBM:
+    rng = np.random.default_rng(24)
+    return RBM(rng.normal(size=(3, 7)).astype(np.float32), rng.normal(size=3).astype(np.float32))
+
+
+def strong_rbm() -> RBM:
+    rng = np.random.default_rng(25)
+    return RBM(300.0 * rng.normal(size=(4, 4)), 100.0 * rng.normal(size=4), 100.0 * rng.normal(size=4))
+
+
+def no_hidden() -> RBM:
+    return RBM(np.zeros((4, 0)), [0.5, -1.0, 0.0, 2.0])
+
+
+def fractional() -> FractionalRBM:
+    rng = np.random.default_rng(26)
+    return FractionalRBM(rng.normal(size=(5, 4)), rng.normal(size=5), rng.normal(size=4), [0.3, 1.0, 2.4, 0.0])
+
+
+MACHINES: dict[str, Callable[[], RBM | FractionalRBM]] = {
+    make.__name__: make for make in (rbm, wide_rbm, strong_rbm, no_hidden, fractional)
+}
+"""Boltzmann machines, for the forms of methods that take them; their factor graphs are pairwise models like others."""
+
+MACHINE_METHODS = (
+    "enumeration", "mean_field", "mean_field(restarts=2)", "mean_field(order=2)", "gibbs(chains=3, burn_in=5)",
+    "gibbs(chains=3, burn_in=5, temperatures=3)", "ais(chains=3, temperatures=4, reverse=True)",
+)  # fmt: skip
 
 
 @cache

@@ -29,7 +29,7 @@ from beliefs.learning.estimators.chain import ChainCRF
 from beliefs.learning.estimators.graph import GraphCRF
 from beliefs.learning.estimators.grid import GridCRF
 from beliefs.learning.losses import LOSSES, make_loss
-from families import family, grid_pairs, random_model, unary
+from families import MACHINE_METHODS, family, grid_pairs, random_model, unary
 from learning_reference import identity
 from replay import plain_loops, recorded, unstable
 
@@ -108,13 +108,18 @@ def questions() -> Iterator[tuple[str, Callable[[int], Any]]]:
         "a hub": random_model([4] * 9, unary(9) + [(0, v) for v in range(1, 9)] + [(1, 2), (2, 3)], seed=1),
     }
     for name, graph in models.items():
-        for method in (*(cls.name for cls in bl.METHODS), *OPTIONS):
+        for method in (*(cls.name for cls in bl.METHODS if cls.general), *OPTIONS):
             for door, args in DOORS:
                 if bl.inference.Task(door.__name__) in parse_method(method, bl.METHODS).tasks:
                     yield f"{door.__name__}, {method}, {name}", _asked(door, graph, args, method)
+    rng = np.random.default_rng(0)
+    for dtype in (np.float32, np.float64):  # more rows than a piece of them has
+        machine = bl.RBM((0.3 * rng.normal(size=(9, 13))).astype(dtype))
+        for method in (*MACHINE_METHODS, "gibbs(chains=300)", "ais(chains=300, temperatures=5, reverse=True)"):
+            yield f"infer, {method}, {machine}", _asked(bl.infer, machine, (), method)
 
 
-def _asked(door: Any, graph: bl.FactorGraph, args: tuple[Any, ...], method: str) -> Callable[[int], Any]:
+def _asked(door: Any, graph: Any, args: tuple[Any, ...], method: str) -> Callable[[int], Any]:
     return lambda threads: door(graph, *args, method=method, seed=3, threads=threads, max_iters=12)
 
 

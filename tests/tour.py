@@ -41,7 +41,7 @@ def variants(name: str) -> list[bl.FactorGraph]:
 def ask_everything(graph: bl.FactorGraph) -> None:
     for cls in bl.METHODS:
         for door, args in QUESTIONS:
-            if bl.inference.Task(door.__name__) in cls.tasks:
+            if cls.general and bl.inference.Task(door.__name__) in cls.tasks:
                 result = door(graph, *args, method=cls())  # type: ignore[operator]
                 door(graph, *args, method=cls(), init=result, seed=np.int64(3), threads=1)  # type: ignore[operator]
     bl.infer(graph).marginal([0, graph.n_vars - 1])
@@ -59,7 +59,7 @@ def tour() -> None:
         bl.infer(family(name), bl.JunctionTree(order="min_fill", restarts=2))
     network = sprinkler()
     network.sample(5, seed=np.random.default_rng(1))
-    for cls in bl.methods(task="infer"):
+    for cls in (cls for cls in bl.methods(task="infer") if cls.general):
         bl.infer(network.condition({"Cloudy": 0}), cls(), targets=["Rain"])
 
 

@@ -30,16 +30,19 @@ if TYPE_CHECKING:
         METHODS,
         Bound,
         InferenceResult,
+        LogLikelihood,
         MapResult,
         MarginalMapResult,
         Method,
         SampleResult,
         infer,
+        log_likelihood,
         marginal_map,
         maximize,
         methods,
         sample,
     )
+    from beliefs.inference.boltzmann.ais import AIS
     from beliefs.inference.buckets.mini_bucket import MiniBucket
     from beliefs.inference.buckets.wmb import WMB
     from beliefs.inference.dual.gdd import GDD
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
     from beliefs.learning.estimators.graph_svm import GraphSVM
     from beliefs.learning.estimators.grid import GridCRF
     from beliefs.learning.estimators.grid_svm import GridSVM
-    from beliefs.model import BayesianNetwork, Factor, FactorGraph, Layout, Variable
+    from beliefs.model import RBM, BayesianNetwork, Factor, FactorGraph, FractionalRBM, Layout, Variable
 
 __version__ = "0.1.0"
 
@@ -71,9 +74,10 @@ _HOMES = {
         "NotConvergedError", "UnsupportedError", "ZeroProbabilityError",
     ),
     "inference": (
-        "METHODS", "Bound", "InferenceResult", "MapResult", "MarginalMapResult", "Method", "SampleResult", "infer",
-        "marginal_map", "maximize", "methods", "sample",
+        "METHODS", "Bound", "InferenceResult", "LogLikelihood", "MapResult", "MarginalMapResult", "Method",
+        "SampleResult", "infer", "log_likelihood", "marginal_map", "maximize", "methods", "sample",
     ),
+    "inference.boltzmann.ais": ("AIS",),
     "inference.buckets.mini_bucket": ("MiniBucket",),
     "inference.buckets.wmb": ("WMB",),
     "inference.dual.gdd": ("GDD",),
@@ -93,15 +97,17 @@ _HOMES = {
     "learning.estimators.graph_svm": ("GraphSVM",),
     "learning.estimators.grid": ("GridCRF",),
     "learning.estimators.grid_svm": ("GridSVM",),
-    "model": ("BayesianNetwork", "Factor", "FactorGraph", "Layout", "Variable"),
+    "model": ("RBM", "BayesianNetwork", "Factor", "FactorGraph", "FractionalRBM", "Layout", "Variable"),
 }  # fmt: skip
 _MODULES = ("datasets", "driver", "errors", "inference", "io", "learning", "metrics", "model")
 _HOME = {name: f"beliefs.{module}" for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AIS",
     "BP",
     "GDD",
     "METHODS",
+    "RBM",
     "TRW",
     "WMB",
     "BayesianNetwork",
@@ -118,6 +124,7 @@ __all__ = [
     "FactorGraph",
     "FormatError",
     "FractionalBP",
+    "FractionalRBM",
     "Gibbs",
     "GraphCRF",
     "GraphSVM",
@@ -127,6 +134,7 @@ __all__ = [
     "JunctionTree",
     "Layout",
     "LocalSearch",
+    "LogLikelihood",
     "MapResult",
     "MarginalMapResult",
     "MeanField",
@@ -146,6 +154,7 @@ __all__ = [
     "inference",
     "io",
     "learning",
+    "log_likelihood",
     "marginal_map",
     "maximize",
     "methods",

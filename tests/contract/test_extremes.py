@@ -277,7 +277,7 @@ def test_numbers_at_the_ends_of_the_float_range() -> None:
     tiny, huge = 5e-324, 1.7e308
     graph = bl.FactorGraph.from_tables([2, 2], [((0,), [tiny, huge]), ((0, 1), [[huge, tiny], [tiny, 1.0]])])
     joint = reference.joint_table(graph)
-    for method in bl.methods(task="infer"):
+    for method in (cls for cls in bl.methods(task="infer") if cls.general):
         result = bl.infer(graph, method())
         assert result.log_z == pytest.approx(reference.log_z(joint), rel=1e-13)
         np.testing.assert_allclose(result.mu_var, reference.mu_var(joint), atol=1e-12)

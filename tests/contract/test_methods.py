@@ -19,7 +19,7 @@ from beliefs.inference import Bound, Method, Task
 from families import FAMILIES, evidence, family, oracle
 
 PRESETS: tuple[Method, ...] = (
-    *(cls() for cls in bl.METHODS),
+    *(cls() for cls in bl.METHODS if cls.general),
     bl.JunctionTree(order="min_fill", restarts=0),
     bl.Elimination(order="min_degree"),
     bl.BP(damping=0.4),

@@ -33,7 +33,7 @@ SIBLINGS = {0, 5}  # the ground floor and the top floor are one room each; io an
 # Likewise inside the two largest rooms: each line may import those above it; names on one line are strangers.
 FLOORS = {
     "inference": (
-        ("base", "budget", "parallel", "prune", "quiet"),
+        ("base", "budget", "parallel", "prune", "quiet", "units"),
         ("result", "rounding", "show", "temperatures", "text"),
         ("run",),
         ("orders",),
@@ -41,10 +41,11 @@ FLOORS = {
         ("exact",),
         ("search",),
         ("buckets", "messages", "sampling", "variational"),
-        ("dual",),
+        ("boltzmann", "dual"),
         ("portfolio", "registry"),
         ("question",),
         ("doors",),
+        ("likelihood",),
         ("__init__",),
     ),
     "kernels": (
@@ -52,7 +53,7 @@ FLOORS = {
         ("_jit",),
         ("primitives",),
         ("layout", "text"),
-        ("chains", "dual", "mean_field", "messages", "optimizers", "orders", "trees"),
+        ("boltzmann", "chains", "dual", "mean_field", "messages", "optimizers", "orders", "trees"),
         ("buckets", "gibbs", "rounding", "search"),
         ("adjoints", "losses"),
         ("__init__",),

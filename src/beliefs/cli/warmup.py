@@ -33,7 +33,8 @@ from beliefs.inference.search.query_value import QueryPlan
 from beliefs.io import formats, uai
 from beliefs.kernels._jit import Twofold, kernels
 from beliefs.model.bayes_net import BayesianNetwork
-from beliefs.model.graph import FactorGraph
+from beliefs.model.graph import FactorGraph, Model
+from beliefs.model.rbm import RBM
 
 __all__ = ["jobs", "warmup_command"]
 
@@ -44,7 +45,7 @@ _GRIDS = (10, 91)  # orders of small and of large graphs are searched by differe
 _STATES = (2, 3, 4, 6, 9)  # the kernels of their own: two, three, four, up to eight and more states
 _LARGE = 18  # rows of a grid beyond which effective resistances are computed sparsely
 
-_DOORS: dict[Task, Callable[[FactorGraph, str], object]] = {
+_DOORS: dict[Task, Callable[[Model, str], object]] = {
     Task.INFER: lambda graph, method: infer(graph, method).mu,  # which is made when it is asked for
     Task.MAXIMIZE: lambda graph, method: maximize(graph, method),
     Task.MARGINAL_MAP: lambda graph, method: marginal_map(graph, [0], method),
@@ -54,7 +55,7 @@ _DOORS: dict[Task, Callable[[FactorGraph, str], object]] = {
 
 _TIGHT = 4000  # bytes: too few for exact inference on a grid of 36
 
-_SMALL_DOORS: dict[Task, Callable[[FactorGraph, str], object]] = {
+_SMALL_DOORS: dict[Task, Callable[[Model, str], object]] = {
     Task.INFER: lambda graph, method: infer(graph, method, max_bytes=_TIGHT, max_iters=12),
     Task.MAXIMIZE: lambda graph, method: maximize(graph, method, max_bytes=_TIGHT, max_iters=6),
     Task.MARGINAL_MAP: lambda graph, method: marginal_map(graph, [0, 9, 20], method, max_bytes=_TIGHT, max_iters=6),
@@ -104,7 +105,7 @@ def jobs() -> Iterator[Job]:
     for name, graph in _models(network).items():
         for task, door in _DOORS.items():
             for method in methods():
-                if task in method.tasks:
+                if method.general and task in method.tasks:
                     yield f"{task.value} with {method.name}, {name}", _asked(door, graph, method.name)
     for states in _STATES:
         for task, text in _variants():
@@ -117,6 +118,7 @@ def jobs() -> Iterator[Job]:
     yield "moves of a search", _moves(grid)
     for size in _GRIDS:
         yield f"an order of {size * size} variables", _planned(make_ising_grid(size, seed=0))
+    yield from _machine_jobs()
     yield "ancestral samples", lambda: network.sample(2, seed=0)
     yield from learning_jobs(_STATES)
 
@@ -128,7 +130,21 @@ def _variants() -> Iterator[tuple[Task, str]]:
             yield from ((task, f"{method.name}({text})" if text else method.name) for text in options)
 
 
-def _asked(door: Callable[[FactorGraph, str], object], graph: FactorGraph, method: str) -> Callable[[], object]:
+def _machine_jobs() -> Iterator[Job]:
+    """Yield questions about Boltzmann machines, whose matrices are of either type."""
+    for dtype in (np.float32, np.float64):
+        machine = RBM(np.eye(3, 2, dtype=dtype))
+        for text in (
+            "enumeration",
+            "mean_field",
+            "mean_field(order=2)",
+            "gibbs(temperatures=2)",
+            "ais(temperatures=3)",
+        ):
+            yield f"infer with {text}, an RBM of {machine.dtype}", _asked(_DOORS[Task.INFER], machine, text)
+
+
+def _asked(door: Callable[[Model, str], object], graph: Model, method: str) -> Callable[[], object]:
     return lambda: door(graph, method)
 
 

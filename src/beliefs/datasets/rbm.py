@@ -6,6 +6,7 @@ import numpy as np
 
 from beliefs.datasets.arguments import check_count, check_room, check_scale, generator
 from beliefs.model.graph import FactorGraph
+from beliefs.model.rbm import RBM
 
 __all__ = ["make_rbm"]
 
@@ -34,14 +35,7 @@ def make_rbm(
     n, m = check_count("n_visible", n_visible), check_count("n_hidden", n_hidden, 0)
     check_room(2 * (n + m) + 4 * n * m)
     rng = generator(seed)
-    bias = np.concatenate(
-        [
-            check_scale("visible_bias", visible_bias) * rng.standard_normal(n),
-            check_scale("hidden_bias", hidden_bias) * rng.standard_normal(m),
-        ]
-    )
+    visible = check_scale("visible_bias", visible_bias) * rng.standard_normal(n)
+    hidden = check_scale("hidden_bias", hidden_bias) * rng.standard_normal(m)
     weights = check_scale("weight", weight) * rng.standard_normal((n, m))
-    edges = np.stack(np.divmod(np.arange(n * m, dtype=np.int64), max(m, 1)), axis=1) + np.array([0, n])
-    tables = weights.reshape(-1, 1, 1) * np.array([[0.0, 0.0], [0.0, 1.0]])
-    names = [f"v{i}" for i in range(n)] + [f"h{j}" for j in range(m)]
-    return FactorGraph.pairwise(bias[:, None] * np.array([0.0, 1.0]), edges, tables, names=names)
+    return RBM(weights, visible, hidden).to_factor_graph()

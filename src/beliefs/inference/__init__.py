@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from beliefs.inference.base import Bound, Method, Task
 from beliefs.inference.doors import infer, marginal_map, maximize, sample
+from beliefs.inference.likelihood import LogLikelihood, log_likelihood
 from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult
 from beliefs.inference.text import use_methods
 
@@ -14,12 +15,14 @@ __all__ = [
     "METHODS",
     "Bound",
     "InferenceResult",
+    "LogLikelihood",
     "MapResult",
     "MarginalMapResult",
     "Method",
     "SampleResult",
     "Task",
     "infer",
+    "log_likelihood",
     "marginal_map",
     "maximize",
     "methods",

@@ -12,13 +12,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from beliefs.driver import Status, Value
 from beliefs.errors import ZeroProbabilityError
-from beliefs.model.graph import FactorGraph
+from beliefs.model.graph import FactorGraph, as_factor_graph
+from beliefs.model.machine import BoltzmannMachine
 from beliefs.typing import Floats, Ints
 
 __all__ = [
@@ -130,17 +132,19 @@ class Derivative(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One question about one graph, checked by the door.
+    """One question about one model, checked by the door.
 
     Attributes
     ----------
+    model : FactorGraph or BoltzmannMachine
+        Machines are handed on as they are, for the methods that know their layers; all others ask for ``graph``.
     query : ndarray
         The maximised variables of marginal MAP, sorted; empty for the other tasks.
     targets : ndarray or None
         Variables whose marginals are wanted; None means all.
     """
 
-    graph: FactorGraph
+    model: FactorGraph | BoltzmannMachine
     task: Task = Task.INFER
     query: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     targets: Ints | None = None
@@ -149,6 +153,11 @@ class Problem:
     seed: int = 0
     threads: int = 1
     time_limit: float = math.inf
+
+    @cached_property
+    def graph(self) -> FactorGraph:
+        """The model as a factor graph, made when it is first asked for."""
+        return as_factor_graph(self.model)
 
     @property
     def tau(self) -> Floats:
@@ -165,7 +174,8 @@ class Marginals:
     """Raw answer to ``infer``.
 
     ``tables`` are every factor's own marginals, one after the other, or a function that makes them: they may take more
-    memory and time than all else, and many questions end with variables.
+    memory and time than all else, and many questions end with variables. Methods that have more to say name the class
+    of their result in ``kind``, and its further fields in ``extras``.
     """
 
     log_z: float
@@ -174,6 +184,8 @@ class Marginals:
     tables: Tables
     lower: float = -math.inf
     upper: float = math.inf
+    kind: type | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def mu_factor(self) -> Floats:
@@ -260,6 +272,9 @@ class Method(ABC):
     variants: ClassVar[Mapping[Task, tuple[str, ...]]] = {}
     """Options with kernels of their own, by question: what ``beliefs warmup`` compiles for every number of states."""
 
+    general: ClassVar[bool] = True
+    """Whether it takes every factor graph; False: restricted Boltzmann machines alone."""
+
     takes_turns: ClassVar[bool] = False
     """Whether it is several methods that share the work; the driver then asks :meth:`ended` and :meth:`at_work`."""
 
@@ -304,6 +319,11 @@ class Method(ABC):
     def warm_from(self, earlier: WarmStages) -> Any:
         """Return what to start from, given what the methods of an earlier run have left."""
         return earlier.of(self)
+
+    @property
+    def needs_machine(self) -> bool:
+        """Whether these options are for restricted Boltzmann machines alone."""
+        return not self.general
 
     # -- what a method costs, and how it is used in learning ---------------------------------------------------------
     def step_cells(self, problem: Problem) -> float:

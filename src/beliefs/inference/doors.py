@@ -27,6 +27,7 @@ from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResu
 from beliefs.inference.run import default_threads
 from beliefs.inference.text import named_method
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
+from beliefs.model.machine import BoltzmannMachine
 from beliefs.options import MANY, check_integer
 from beliefs.typing import Bools, Floats, Ints, VariableRef
 
@@ -75,7 +76,7 @@ def infer(
 
     Parameters
     ----------
-    model : FactorGraph, BayesianNetwork, ...
+    model : FactorGraph, BayesianNetwork, RBM, ...
         With evidence by ``model.condition({...})``.
     method : Method or str
         ``"auto"``, a name, or text such as ``"bp(damping=0.2)"``.
@@ -95,22 +96,25 @@ def infer(
     >>> bl.infer(g.condition({"x0": 1})).marginal("x1").round(3)
     array([0.429, 0.571])
     """
-    graph = _checked(model)
-    wanted = None if targets is None else np.unique(_listed(graph, targets, "targets"))
-    asked, pruned, kept_cells = graph, np.zeros(graph.n_vars, np.bool_), None
-    if wanted is not None:
-        asked, pruned, kept_cells = prune_barren(graph, wanted)
-    done = _ask(Problem(asked, Task.INFER, targets=wanted), method, options, graph, pruned)
+    known = asked = _checked(model)
+    pruned, kept_cells, wanted = np.zeros(known.n_vars, np.bool_), None, None
+    if targets is not None:
+        graph = as_factor_graph(model)
+        wanted = np.unique(_listed(graph, targets, "targets"))
+        if known is graph:
+            asked, pruned, kept_cells = prune_barren(graph, wanted)
+    done = _ask(Problem(asked, Task.INFER, targets=wanted), method, options, known, pruned)
     answer = done.answer
     assert isinstance(answer, Marginals)
     tables = answer.tables
     if kept_cells is not None:
-        tables = np.zeros(int(graph.layout.factor_size.sum()))
+        tables = np.zeros(int(as_factor_graph(model).layout.factor_size.sum()))
         tables[kept_cells] = answer.mu_factor
     answer.mu_var.setflags(write=False)
     exact = answer.bound is Bound.EXACT and not done.method.iterative
-    return InferenceResult(
-        **done.common(graph),
+    kind: type[InferenceResult] = answer.kind or InferenceResult
+    return kind(
+        **done.common(known),
         log_z=answer.log_z,
         bound=answer.bound,
         log_lower=answer.lower,
@@ -118,7 +122,8 @@ def infer(
         mu_var=answer.mu_var,
         tables=tables,
         pruned=pruned,
-        joint=JointMarginals(graph, done.method, options.get("max_bytes"), pruned) if exact else None,
+        joint=JointMarginals(known, done.method, options.get("max_bytes"), pruned) if exact else None,
+        **answer.extras,
     )
 
 
@@ -134,7 +139,7 @@ def maximize(model: Model, method: Method | str = "auto", **options: Unpack[Opti
     >>> bl.maximize(g).states()
     {'x0': '1', 'x1': '1'}
     """
-    graph = _checked(model)
+    graph = as_factor_graph(_checked(model))
     done = _ask(Problem(graph, Task.MAXIMIZE), method, options)
     answer = done.answer
     assert isinstance(answer, Decoding)
@@ -167,7 +172,7 @@ def marginal_map(
     >>> bl.marginal_map(g, ["x0"]).states(), bl.maximize(g).states()
     ({'x0': '1'}, {'x0': '0', 'x1': '1'})
     """
-    graph = _checked(model)
+    graph = as_factor_graph(_checked(model))
     asked = checked_query(graph, query)
     done = _ask(Problem(graph, Task.MARGINAL_MAP, query=np.sort(asked)), method, options)
     answer = done.answer
@@ -197,11 +202,11 @@ def sample(model: Model, n: int, method: Method | str = "auto", **options: Unpac
     >>> bl.sample(g, 3, seed=1).samples.shape
     (3, 2)
     """
-    graph = _checked(model)
+    known = _checked(model)
     check_integer("the number of samples", n, 0)
-    done = _ask(Problem(graph, Task.SAMPLE, n_samples=int(n)), method, options)
+    done = _ask(Problem(known, Task.SAMPLE, n_samples=int(n)), method, options)
     assert isinstance(done.answer, Samples)
-    return SampleResult(**done.common(graph), samples=done.answer.samples, bound=done.answer.bound)
+    return SampleResult(**done.common(known), samples=done.answer.samples, bound=done.answer.bound)
 
 
 # -- behind the doors ---------------------------------------------------------------------------------------------
@@ -209,10 +214,10 @@ def _ask(
     problem: Problem,
     method: Method | str,
     options: Options,
-    model: FactorGraph | None = None,
+    model: FactorGraph | BoltzmannMachine | None = None,
     pruned: Bools | None = None,
 ) -> Done:
-    """Check, choose, run. Where targets made ``problem.graph`` a part of ``model``, ``pruned`` says what it lacks."""
+    """Check, choose, run. Where targets made ``problem.model`` a part of ``model``, ``pruned`` says what it lacks."""
     started = time.perf_counter()
     _check_options(options)
     problem = replace(
@@ -222,12 +227,12 @@ def _ask(
         threads=_given(options.get("threads"), default_threads),
         time_limit=_given(options.get("time_limit"), lambda: math.inf),
     )
-    needed = 8.0 * problem.n_samples * problem.graph.n_vars
+    needed = 8.0 * problem.n_samples * problem.model.n_vars
     if needed > problem.max_bytes:
         raise over_budget(f"{problem.n_samples} samples need", needed, problem.max_bytes, "Draw them in parts")
 
     def warm(chosen: Method) -> Any:
-        return _warm(model or problem.graph, chosen, options.get("init"), pruned)
+        return _warm(model or problem.model, chosen, options.get("init"), pruned)
 
     with limited(problem.time_limit) as deadline:
         question = Question(problem, options, warm, started, deadline)
@@ -285,13 +290,15 @@ def _check_options(options: Options) -> None:
     check_integer("threads", options.get("threads"), 1, MANY, none=True)
 
 
-def _checked(model: Model) -> FactorGraph:
-    graph = as_factor_graph(model)
-    if graph.n_vars == 0:
+def _checked(model: Model) -> FactorGraph | BoltzmannMachine:
+    """Return the model as methods take it: machines as they are, everything else as a factor graph."""
+    known = model if isinstance(model, BoltzmannMachine) else as_factor_graph(model)
+    if known.n_vars == 0:
         raise ModelError("the model has no variables")
-    if 64.0 * graph.layout.n_states > default_budget():  # marginals and the copies that normalising makes
-        raise BudgetError(f"marginals of {graph.layout.n_states:.3g} states in all do not fit in memory")
-    return graph
+    n_states = known.layout.n_states if isinstance(known, FactorGraph) else 2 * known.n_vars
+    if 64.0 * n_states > default_budget():  # marginals and the copies that normalising makes
+        raise BudgetError(f"marginals of {n_states:.3g} states in all do not fit in memory")
+    return known
 
 
 def _listed(graph: FactorGraph, variables: Sequence[VariableRef], what: str) -> Ints:
@@ -312,13 +319,13 @@ def checked_query(graph: FactorGraph, query: Sequence[VariableRef]) -> Ints:
     return asked
 
 
-def _warm(graph: FactorGraph, method: Method, init: Any, pruned: Bools | None = None) -> Any:
+def _warm(model: FactorGraph | BoltzmannMachine, method: Method, init: Any, pruned: Bools | None = None) -> Any:
     """Return the state to start from: that of the same method on the same variables, else None."""
     if init is None:
         return None
     if not isinstance(init, _Result):
         raise ModelError(f"init must be an earlier result, found {type(init).__name__}")
-    if not init.graph.layout.equals(graph.layout):
+    if not _same_structure(init.model, model):
         raise ModelError("init is the result of a model with another layout; start without it")
     if not (pruned is None or np.array_equal(getattr(init, "pruned", pruned), pruned)):
         return None
@@ -326,18 +333,24 @@ def _warm(graph: FactorGraph, method: Method, init: Any, pruned: Bools | None = 
     return method.warm_from(stages)
 
 
+def _same_structure(one: FactorGraph | BoltzmannMachine, other: FactorGraph | BoltzmannMachine) -> bool:
+    if isinstance(one, BoltzmannMachine) or isinstance(other, BoltzmannMachine):
+        return type(one) is type(other) and one.weights.shape == other.weights.shape  # type: ignore[union-attr]
+    return one.layout.equals(other.layout)
+
+
 @dataclass(frozen=True, eq=False)
 class JointMarginals:
     """Answers joint marginals of any set: a factor of ones over it, and the same method again."""
 
-    graph: FactorGraph
+    model: FactorGraph | BoltzmannMachine
     method: Method
     max_bytes: int | None
     pruned: Bools
 
     def __call__(self, scope: tuple[int, ...]) -> Floats:
         """Return the joint marginal of some unobserved variables, one axis each."""
-        graph = self.graph
+        graph = as_factor_graph(self.model)
         shape = tuple(int(k) for k in graph.layout.card[list(scope)])
         if math.prod(shape) * 8 > _given(self.max_bytes, default_budget):
             raise UnsupportedError(f"a joint marginal over {len(scope)} variables does not fit the budget")

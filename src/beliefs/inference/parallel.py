@@ -10,12 +10,13 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from beliefs.typing import Ints
 
-__all__ = ["in_chunks", "parallel_chunks"]
+__all__ = ["in_chunks", "one_thread_of_blas", "parallel_chunks"]
 
 
 @cache
@@ -45,3 +46,17 @@ def in_chunks(n: int, n_chunks: int) -> Ints:
     if n == 0 or n_chunks == 1:
         return np.array([0, n])
     return np.unique(np.linspace(0, n, n_chunks + 1).astype(np.int64))
+
+
+def one_thread_of_blas() -> Any:
+    """Keep matrix products to one thread: ours share the work, and short products lose by being shared again."""
+    return _loaded_libraries(os.getpid()).limit(limits=1, user_api="blas")
+
+
+@cache
+def _loaded_libraries(process: int) -> Any:
+    """Look once for the libraries of this process that have threads; that takes as long as a small fit."""
+    from scipy import linalg  # noqa: F401  # has one of its own
+    from threadpoolctl import ThreadpoolController  # comes with scikit-learn
+
+    return ThreadpoolController()

@@ -16,6 +16,7 @@ from beliefs.inference.run import Watch, solve
 from beliefs.inference.show.progress import reporter
 from beliefs.inference.text import known_methods
 from beliefs.model.graph import FactorGraph
+from beliefs.model.machine import BoltzmannMachine
 
 __all__ = ["Done", "Question", "warn_if_short"]
 
@@ -31,10 +32,10 @@ class Done:
     state: Any
     short: str = ""
 
-    def common(self, graph: FactorGraph) -> dict[str, Any]:
+    def common(self, model: FactorGraph | BoltzmannMachine) -> dict[str, Any]:
         """Fields that all results share."""
         return {
-            "graph": graph,
+            "model": model,
             "method": self.method,
             "reason": self.reason,
             "status": self.run.status,
@@ -67,16 +68,18 @@ class Question:
 
     def put(self, method: Method, reason: str) -> Done:
         """Run a method; OutOfTime where it has no answer yet when the time is over."""
-        problem, options = self.problem, self.options
+        options = self.options
         method = method.for_iterations(options.get("max_iters"))
-        if problem.task not in method.tasks:
-            able = ", ".join(cls.name for cls in known_methods() if problem.task in cls.tasks)
-            raise UnsupportedError(f"{method.name} does not answer {problem.task.value}; use one of {able}")
+        task = self.problem.task
+        if task not in method.tasks:
+            able = ", ".join(cls.name for cls in known_methods() if task in cls.tasks)
+            raise UnsupportedError(f"{method.name} does not answer {task.value}; use one of {able}")
         check_time()  # a question within another whose time is over costs nothing
+        form, problem = _form(method, self.problem)
         callback = options.get("callback")
-        shown = reporter(options.get("progress", False), method, problem.task, problem.time_limit, self.started)
+        shown = reporter(options.get("progress", False), method, task, problem.time_limit, self.started)
         found = solve(
-            method,
+            form,
             problem,
             tol=options.get("tol"),
             max_iters=options.get("max_iters"),
@@ -86,8 +89,9 @@ class Question:
             watch=Watch(() if callback is None else (callback,), shown, options.get("trace_every")),
         )
         status = found.run.status
-        stopped_short = method.fixed_point and status not in (Status.CONVERGED, Status.STOPPED)
-        source, parts = method.ran(found.state)
+        stopped_short = form.fixed_point and status not in (Status.CONVERGED, Status.STOPPED)
+        source, parts = form.ran(found.state)
+        source = method if source is form else source
         return Done(
             source,
             f"{reason}\n{parts}" if parts else reason,
@@ -96,6 +100,15 @@ class Question:
             found.warm_state,
             f"{method}: {status.advice}" if stopped_short else "",
         )
+
+
+def _form(method: Method, problem: Problem) -> tuple[Method, Problem]:
+    """Return the form of a method for machines, which are loaded where there is one, and the problem that it takes."""
+    if not (method.needs_machine or isinstance(problem.model, BoltzmannMachine)):
+        return method, problem
+    from beliefs.inference.boltzmann.native import native
+
+    return native(method, problem)
 
 
 def warn_if_short(done: Done, stacklevel: int) -> None:

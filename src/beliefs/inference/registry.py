@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound, Method, Task
+from beliefs.inference.boltzmann.ais import AIS
 from beliefs.inference.buckets.mini_bucket import MiniBucket
 from beliefs.inference.buckets.wmb import WMB
 from beliefs.inference.dual.gdd import GDD
@@ -26,7 +27,7 @@ _HEADER = ("method", "answers", "guarantee", "cost", "reference")
 
 METHODS: tuple[type[Method], ...] = (
     Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, MeanField, MiniBucket, WMB, GDD, LocalSearch,
-    Gibbs,
+    Gibbs, AIS,
 )  # fmt: skip
 
 

@@ -13,8 +13,11 @@ import numpy as np
 from beliefs.driver import Status, Trace
 from beliefs.errors import ModelError, NotConvergedError, UnsupportedError
 from beliefs.inference.base import Bound, Method, Tables
+from beliefs.inference.units import UnitMarginals
 from beliefs.model.factor import check_axes
-from beliefs.model.graph import FactorGraph
+from beliefs.model.fractional_rbm import FractionalRBM
+from beliefs.model.graph import FactorGraph, as_factor_graph
+from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.variable import as_index
 from beliefs.typing import Floats, Ints, VariableRef
 
@@ -25,7 +28,7 @@ __all__ = ["InferenceResult", "MapResult", "MarginalMapResult", "SampleResult"]
 class _Result:
     """What every answer carries: the model asked about, what ran, why, and how it ended."""
 
-    graph: FactorGraph
+    model: FactorGraph | BoltzmannMachine
     method: Method
     reason: str
     status: Status
@@ -33,6 +36,13 @@ class _Result:
     n_iters: int
     seconds: float
     state: Any = field(default=None)
+
+    @cached_property
+    def graph(self) -> FactorGraph:
+        """The factor graph asked about; that of a machine is made when it is first asked for."""
+        if isinstance(self.model, FractionalRBM):
+            raise UnsupportedError("a fractional machine has no factor graph; read visible, hidden and pairs")
+        return as_factor_graph(self.model)
 
     @property
     def converged(self) -> bool:
@@ -90,7 +100,36 @@ class InferenceResult(_Result):
         return tables
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"tables": self.mu_factor}  # arrays travel, functions may not
+        arrays = self.tables if isinstance(self.tables, UnitMarginals) else self.mu_factor
+        return self.__dict__ | {"tables": arrays}  # arrays travel, functions may not
+
+    # -- units of a machine -----------------------------------------------------------------------------------------
+    @cached_property
+    def units(self) -> UnitMarginals:
+        """The marginals of a restricted Boltzmann machine as matrices."""
+        if isinstance(self.tables, UnitMarginals):
+            return self.tables
+        if not isinstance(self.model, BoltzmannMachine):
+            raise UnsupportedError("visible, hidden and pairs are those of an RBM; make one by RBM.from_factor_graph")
+        shape = n, m = self.model.weights.shape
+        ones = self.mu_var[1::2]
+        pairs = self.mu_factor[2 * (n + m) :].reshape(*shape, 4)[:, :, 3]
+        return UnitMarginals(ones[:n], ones[n:], pairs)
+
+    @property
+    def visible(self) -> Floats:
+        """P(v = 1) of a machine's visible units, ``(n_visible,)``."""
+        return self.units.visible
+
+    @property
+    def hidden(self) -> Floats:
+        """P(h = 1) of a machine's hidden units, ``(n_hidden,)``."""
+        return self.units.hidden
+
+    @property
+    def pairs(self) -> Floats:
+        """P(v = 1, h = 1) of each visible and each hidden unit, ``(n_visible, n_hidden)``."""
+        return self.units.pairs
 
     @cached_property
     def mu(self) -> Floats:

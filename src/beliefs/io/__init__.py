@@ -15,6 +15,7 @@ from beliefs.io.formats import FORMATS, format_of, suffixes
 from beliefs.io.scanner import check_beginning
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.graph import FactorGraph, Model
+from beliefs.model.machine import BoltzmannMachine
 
 __all__ = ["FORMATS", "SUFFIXES", "read", "read_evidence", "read_query", "uai", "write"]
 
@@ -22,7 +23,7 @@ SUFFIXES: tuple[str, ...] = suffixes()
 """Known suffixes, in lower case; each may be followed by ``.gz``, ``.xz`` or ``.bz2``."""
 
 
-def read(path: StrPath) -> FactorGraph | BayesianNetwork:
+def read(path: StrPath) -> FactorGraph | BayesianNetwork | BoltzmannMachine:
     """Read a model: a BayesianNetwork from ``.bif`` and ``.xmlbif``, what was written from ``.npz``, else a graph.
 
     The suffix says which format, in any case, plain or followed by ``.gz``, ``.xz``, ``.bz2``; see

@@ -12,6 +12,7 @@ from beliefs.io.files import StrPath, plain_name
 from beliefs.io.scanner import check_beginning
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.graph import FactorGraph, Model
+from beliefs.model.machine import BoltzmannMachine
 
 __all__ = ["FORMATS", "Format", "format_of", "formats_table", "suffixes"]
 
@@ -40,7 +41,7 @@ class Format:
 
     title: str
     suffixes: tuple[str, ...]
-    loads: Callable[[bytes], FactorGraph | BayesianNetwork]
+    loads: Callable[[bytes], FactorGraph | BayesianNetwork | BoltzmannMachine]
     dumps: Callable[[Model], str | bytes] | None = None
     reads_as: str = "`FactorGraph`"
     writes: str = "-"

@@ -3,7 +3,9 @@
 A NumPy archive without pickles. ``header`` is UTF-8 JSON as bytes: ``format`` ("beliefs"), ``version``, ``model``
 ("FactorGraph" or "BayesianNetwork"), ``kind``, ``names``, ``labels``, ``properties``. The other members are the arrays
 ``card``, ``scope_ptr``, ``scope_vars``, ``cell_ptr``, ``theta``, ``evidence_states`` and, where there are any,
-``children``, ``parent_cells``, ``probabilities``. Members are stored uncompressed in a fixed order without time stamps:
+``children``, ``parent_cells``, ``probabilities``. Boltzmann machines ("RBM", "FractionalRBM") have a header of
+``format``, ``version``, ``model``, ``dtype``, ``n_visible`` and ``n_hidden``, and the arrays of
+:mod:`beliefs.io.machines`. Members are stored uncompressed in a fixed order without time stamps:
 the same model gives the same bytes. Compress by name: ``model.npz.xz``.
 """
 
@@ -21,10 +23,12 @@ import numpy as np
 from numpy.lib import format as npy
 
 from beliefs.errors import BeliefsError, FormatError
+from beliefs.io import machines
 from beliefs.io.limits import MAX_CARD
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.layout import Layout
+from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.naming import Naming
 
 __all__ = ["VERSION", "dumps", "loads"]
@@ -43,6 +47,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "parent_cells": np.dtype(np.int64),
     "probabilities": np.dtype(np.float64),
 }
+_KNOWN = _DTYPES.keys() | machines.NAMES
 # A member's own header, read by pattern rather than evaluated.
 _MEMBER = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '(?P<descr>[<|][a-z][0-9])', 'fortran_order': (?:False|True),"
@@ -55,6 +60,8 @@ Arrays = dict[str, np.ndarray]
 
 def dumps(model: Model) -> bytes:
     """Return the bytes of a model."""
+    if isinstance(model, BoltzmannMachine):
+        return _archive({"format": "beliefs", "version": VERSION, **machines.header(model)}, machines.arrays(model))
     graph = as_factor_graph(model)
     network = model if isinstance(model, BayesianNetwork) else None
     header = {
@@ -68,7 +75,6 @@ def dumps(model: Model) -> bytes:
     }
     layout = graph.layout
     arrays: dict[str, np.ndarray | None] = {
-        "header": np.frombuffer(json.dumps(header).encode(), np.uint8),
         "card": layout.card,
         "scope_ptr": layout.scope_ptr,
         "scope_vars": layout.scope_vars,
@@ -79,11 +85,14 @@ def dumps(model: Model) -> bytes:
         "parent_cells": graph.parent_cells,
         "probabilities": None if network is None else network.probabilities,
     }
+    return _archive(header, {name: a.astype(_DTYPES[name]) for name, a in arrays.items() if a is not None})
+
+
+def _archive(header: Mapping[str, Any], arrays: Arrays) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            if array is not None:
-                archive.writestr(zipfile.ZipInfo(f"{name}.npy"), _member(array.astype(_DTYPES[name].newbyteorder("<"))))
+        for name, array in {"header": np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays}.items():
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), _member(array.astype(array.dtype.newbyteorder("<"))))
     return file.getvalue()
 
 
@@ -93,17 +102,19 @@ def _member(array: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def loads(data: bytes | str) -> FactorGraph | BayesianNetwork:
-    """Return the FactorGraph or BayesianNetwork of such bytes."""
+def loads(data: bytes | str) -> FactorGraph | BayesianNetwork | BoltzmannMachine:
+    """Return the model of such bytes."""
     if isinstance(data, str):
         raise FormatError("expected the bytes of an .npz file, found text")
     arrays = _arrays(bytes(data))
     header = _header(arrays.pop("header", None))
-    missing = _DTYPES.keys() - _OPTIONAL - arrays.keys() - {"header"}
+    is_machine = header["model"] in machines.MODELS
+    needed = machines.NAMES - machines.OPTIONAL if is_machine else _DTYPES.keys() - _OPTIONAL - {"header"}
+    missing = needed - arrays.keys()
     if missing:
         raise FormatError(f"the array {sorted(missing)[0]!r} is missing")
     try:
-        return _model(header, arrays)
+        return machines.model(header, arrays) if is_machine else _model(header, arrays)
     except FormatError:
         raise
     except BeliefsError as error:
@@ -119,7 +130,7 @@ def _arrays(data: bytes) -> Arrays:
                 name = info.filename.removesuffix(".npy")
                 if info.compress_type != zipfile.ZIP_STORED or info.file_size > len(data):
                     raise FormatError(f"the member {name[:40]!r} is compressed or longer than the file")
-                if name in _DTYPES:
+                if name in _KNOWN:
                     found[name] = _array(name, archive.read(info))
     except FormatError:
         raise
@@ -131,13 +142,14 @@ def _arrays(data: bytes) -> Arrays:
 def _array(name: str, member: bytes) -> np.ndarray:
     """Return a one-dimensional array of the type that its name requires; no other is legal."""
     match = _MEMBER.match(member)
-    dtype = _DTYPES[name].newbyteorder("<")
-    if match is None or match["descr"].decode() != dtype.str:
-        raise FormatError(f"the array {name!r} must be one-dimensional, of type {dtype.str}")
+    legal = machines.TYPES if name in machines.NAMES else (_DTYPES[name].newbyteorder("<").str,)
+    if match is None or match["descr"].decode() not in legal:
+        raise FormatError(f"the array {name!r} must be one-dimensional, of type {' or '.join(legal)}")
+    dtype = np.dtype(match["descr"].decode())
     length = int(match["length"])
     if len(member) - match.end() != length * dtype.itemsize:
         raise FormatError(f"the array {name!r} should have {length} entries, found {len(member) - match.end()} bytes")
-    array: np.ndarray = np.frombuffer(member, dtype, offset=match.end()).astype(_DTYPES[name])
+    array: np.ndarray = np.frombuffer(member, dtype, offset=match.end()).astype(dtype.newbyteorder("="))
     array.setflags(write=False)
     return array
 
@@ -151,6 +163,9 @@ def _header(raw: np.ndarray | None) -> dict[str, Any]:
         raise FormatError("the archive has no header of this format")
     if header.get("version") != VERSION:
         raise FormatError(f"unknown version {header.get('version')!r}; this release reads version {VERSION}")
+    if header.get("model") in machines.MODELS:
+        machines.check_header(header)
+        return header
     legal = (
         header.get("model") in ("FactorGraph", "BayesianNetwork")
         and header.get("kind") in ("MARKOV", "BAYES")

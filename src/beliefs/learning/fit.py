@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from numpy.typing import ArrayLike
 from beliefs.driver import Limits, Status
 from beliefs.errors import ConvergenceWarning, ModelError
 from beliefs.inference.base import Bound
+from beliefs.inference.parallel import one_thread_of_blas
 from beliefs.inference.quiet import warn
 from beliefs.inference.text import parse
 from beliefs.io.files import StrPath
@@ -136,20 +136,6 @@ def fit(
     result = _result(objective, method, watch, outcome)
     _warn(result, watch, asked=max_iters is not None)
     return result
-
-
-def one_thread_of_blas() -> Any:
-    """Keep matrix products to one thread: here threads work on instances, and short products lose by being shared."""
-    return _loaded_libraries().limit(limits=1, user_api="blas")
-
-
-@cache
-def _loaded_libraries() -> Any:
-    """Look once for the libraries of this process that have threads; that takes as long as a small fit."""
-    from scipy import linalg  # noqa: F401  # has one of its own
-    from threadpoolctl import ThreadpoolController  # comes with scikit-learn
-
-    return ThreadpoolController()
 
 
 def optimizer_of(optimizer: Optimizer | str) -> Optimizer:

@@ -2,8 +2,20 @@
 
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.factor import Factor
+from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.layout import Layout
+from beliefs.model.rbm import RBM
 from beliefs.model.variable import Variable
 
-__all__ = ["BayesianNetwork", "Factor", "FactorGraph", "Layout", "Model", "Variable", "as_factor_graph"]
+__all__ = [
+    "RBM",
+    "BayesianNetwork",
+    "Factor",
+    "FactorGraph",
+    "FractionalRBM",
+    "Layout",
+    "Model",
+    "Variable",
+    "as_factor_graph",
+]

@@ -18,7 +18,7 @@ from beliefs.typing import Floats
 
 __all__ = ["Factor", "log_table"]
 
-_LARGEST_LOG = 1e200  # nats: sums over 1e100 factors stay finite, and no model means more
+LARGEST_LOG = 1e200  # nats: sums over 1e100 factors stay finite, and no model means more
 _MOST_AXES = 64  # of a NumPy array
 
 
@@ -50,10 +50,10 @@ def check_axes(n_axes: int, instead: str) -> None:
 
 def check_logs(logs: Floats, what: str) -> None:
     """Raise unless every entry is ``-inf`` or of a magnitude whose sums cannot overflow."""
-    fine = (np.abs(logs) <= _LARGEST_LOG) | (logs == -np.inf)  # False for nan as well
+    fine = (np.abs(logs) <= LARGEST_LOG) | (logs == -np.inf)  # False for nan as well
     if not fine.all():
         bad = logs[~fine].flat[0]
-        raise ModelError(f"{what} must have -inf or finite log potentials (up to {_LARGEST_LOG:g}), found {bad}")
+        raise ModelError(f"{what} must have -inf or finite log potentials (up to {LARGEST_LOG:g}), found {bad}")
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False)

@@ -9,7 +9,7 @@ import beliefs as bl
 from beliefs.inference.prune import prune_barren
 from families import family, sprinkler
 
-METHODS = [cls.name for cls in bl.methods(task="infer")]
+METHODS = [cls.name for cls in bl.methods(task="infer") if cls.general]
 BN = sprinkler()  # Cloudy -> Sprinkler, Rain -> Grass -> Slip
 
 

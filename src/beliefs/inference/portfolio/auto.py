@@ -10,6 +10,7 @@ from beliefs.inference.budget import readable_bytes
 from beliefs.inference.clusters.cluster_tree import MOST_SECONDS
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.model.layout import Layout
+from beliefs.model.machine import BoltzmannMachine
 
 __all__ = ["EXACT_SHARE", "INSTEAD", "choose", "exact_method", "instead_of_exact"]
 
@@ -25,6 +26,10 @@ def choose(problem: Problem) -> tuple[Method, str]:
     minutes if none was given; a day at most). Otherwise a portfolio of bounds takes the time there is, or a fixed
     effort; samples come from a Markov chain.
     """
+    if isinstance(problem.model, BoltzmannMachine):
+        from beliefs.inference.boltzmann.auto import choose_for_machine
+
+        return choose_for_machine(problem)
     began, exact = now(), JunctionTree()
     order = exact.planned(problem)
     patience = _PATIENCE if problem.time_limit == math.inf else min(EXACT_SHARE * problem.time_limit, MOST_SECONDS)
@@ -59,6 +64,10 @@ def instead_of_exact(problem: Problem, began: float | None = None) -> Method:
 
     Its methods are loaded here: where exact inference fits, nobody waits for them.
     """
+    if isinstance(problem.model, BoltzmannMachine):
+        from beliefs.inference.boltzmann.auto import at_any_time
+
+        return at_any_time(problem)
     from beliefs.inference.portfolio.portfolio import Portfolio
     from beliefs.inference.sampling.gibbs import Gibbs
 

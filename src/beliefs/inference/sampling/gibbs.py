@@ -31,6 +31,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from beliefs.driver import Value
+from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Bound, Derivative, Guarantee, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.budget import over_budget
 from beliefs.inference.sampling.chains import Chains, Start, resumed_states, starting_states
@@ -65,6 +66,9 @@ class Gibbs(Method):
     schedule : str
         ``"color"``: variables of one colour together, on several threads if there are many; ``"sequential"``: in the
         order of their indices.
+    temperatures : int
+        Parallel tempering of a restricted Boltzmann machine: replicas of each chain, from the model's own temperature
+        to an infinite one, that swap states. Other models take 1.
 
     Examples
     --------
@@ -78,6 +82,7 @@ class Gibbs(Method):
     burn_in: int = 100
     thin: int = 10
     schedule: Literal["color", "sequential"] = "color"
+    temperatures: int = 1
 
     name: ClassVar[str] = "gibbs"
     tasks: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.SAMPLE)
@@ -101,13 +106,20 @@ class Gibbs(Method):
     default_max_iters: ClassVar[int] = 200
 
     def __post_init__(self) -> None:
-        for name, value, least in (("chains", self.chains, 1), ("burn_in", self.burn_in, 0), ("thin", self.thin, 1)):
-            check_integer(name, value, least, MANY)
-            object.__setattr__(self, name, int(value))
+        for name, least in (("chains", 1), ("burn_in", 0), ("thin", 1), ("temperatures", 1)):
+            check_integer(name, getattr(self, name), least, MANY)
+            object.__setattr__(self, name, int(getattr(self, name)))
         check_option(is_word(self.schedule, ("color", "sequential")), "schedule", "color or sequential", self.schedule)
+
+    @property
+    def needs_machine(self) -> bool:
+        """Whether there are several temperatures."""
+        return self.temperatures > 1
 
     def init(self, problem: Problem, warm: Start | None = None) -> Chains:
         """Choose the tier that fits the budget, and find a state of positive weight for each chain."""
+        if self.needs_machine:
+            raise UnsupportedError(f"{self} is for restricted Boltzmann machines; other models have one temperature")
         graph = problem.graph
         layout = graph.layout
         n_chains = self.chains if problem.task is Task.INFER else max(1, min(self.chains, problem.n_samples))

@@ -41,6 +41,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from beliefs.driver import Value
+from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Derivative, Guarantee, Marginals, Method, Problem, Task
 from beliefs.inference.budget import over_budget
 from beliefs.inference.rounding import certified
@@ -93,6 +94,8 @@ class MeanField(Method):
         Further runs from random marginals, beside the one from the uniform start.
     schedule : {"sequential", "color"}
         One variable (tree) after the other, forward and backward in turn; or colour classes, which threads share.
+    order : {1, 2}
+        2: the Thouless-Anderson-Palmer equations of a restricted Boltzmann machine, an estimate instead of a bound.
 
     Examples
     --------
@@ -106,10 +109,11 @@ class MeanField(Method):
     structure: Literal["none", "tree"] = "none"
     restarts: int = 0
     schedule: Literal["sequential", "color"] = "sequential"
+    order: int = 1
 
     name: ClassVar[str] = "mean_field"
     tasks: ClassVar[tuple[Task, ...]] = (Task.INFER,)
-    guarantee: ClassVar[Guarantee] = Guarantee(Bound.LOWER)
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.LOWER, "(order=2: estimate)", also=(Bound.ESTIMATE,))
     derivative: ClassVar[Derivative] = Derivative.MARGINALS
     price: ClassVar[float] = 4.0
     warm_startable: ClassVar[bool] = True
@@ -130,8 +134,19 @@ class MeanField(Method):
         check_integer("restarts", self.restarts, 0, MANY)
         check_option(is_word(self.schedule, ("sequential", "color")), "schedule", "sequential or color", self.schedule)
 
+        check_integer("order", self.order, 1, 2)
+        if self.order == 2 and (self.structure, self.restarts, self.schedule) != ("none", 0, "sequential"):
+            raise ModelError("order=2 has no structure, restarts or schedule; leave them out, or take order=1")
+
+    @property
+    def needs_machine(self) -> bool:
+        """Whether the second order is asked for."""
+        return self.order == 2
+
     def init(self, problem: Problem, warm: Start | None = None) -> MeanFieldState:
         """Choose updates, check the budget, and start: from ``warm`` marginals, uniform ones, or a possible state."""
+        if self.needs_machine:
+            raise UnsupportedError(f"{self} is for restricted Boltzmann machines; take mean_field for other models")
         graph = problem.graph
         zeros = graph.theta.min(initial=0.0) == -np.inf
         hard = hard_factors(graph) if zeros else np.zeros(graph.n_factors, np.bool_)

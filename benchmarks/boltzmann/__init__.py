@@ -1,0 +1,1 @@
+"""Boltzmann machines beside their matrix products."""

@@ -1,0 +1,1 @@
+"""Restricted Boltzmann machines: methods in the form of matrix products over two layers."""

@@ -1,0 +1,56 @@
+"""Which form of a method answers a question about a machine.
+
+A method means the same whatever the model. About a machine some have a form of their own, made of matrix products over
+the two layers, that gives what the general one gives on the machine's factor graph (samplers: the same law). A form is
+a class below the method it stands for, with the same options, and a row in ``FORMS``. Methods without one are asked
+about the factor graph. The other way round, options that only machines have (``needs_machine``) turn a factor graph
+into one first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+from beliefs.errors import UnsupportedError
+from beliefs.inference.base import Method, Problem
+from beliefs.inference.boltzmann.ais import AIS
+from beliefs.inference.boltzmann.enumeration import LayerEnumeration
+from beliefs.inference.boltzmann.gibbs import BlockGibbs
+from beliefs.inference.boltzmann.machines import machine_of
+from beliefs.inference.boltzmann.mean_field import LayerMeanField
+from beliefs.inference.boltzmann.tap import TAP
+from beliefs.model.fractional_rbm import FractionalRBM
+from beliefs.model.machine import BoltzmannMachine
+from beliefs.model.rbm import RBM
+
+__all__ = ["FORMS", "native"]
+
+FORMS = (LayerEnumeration, LayerMeanField, TAP, BlockGibbs, AIS)
+"""Every form, each of the methods above it; the first that answers the question is taken."""
+
+
+def native(method: Method, problem: Problem) -> tuple[Method, Problem]:
+    """Return the form of a method for a problem's model, and the problem with the model that it takes.
+
+    That is the method itself and the problem as it is unless the model is a machine, or must be one.
+    """
+    model = problem.model
+    if not isinstance(model, BoltzmannMachine):
+        if not method.needs_machine:
+            return method, problem
+        model = machine_of(model, str(method))
+        problem = replace(problem, model=model)
+    for form in FORMS:
+        if isinstance(method, form.stands_for) and problem.task in form.answers and form.serves(method, model):
+            if isinstance(method, form):
+                return method, problem
+            return form(**{f.name: getattr(method, f.name) for f in fields(method)}), problem
+    if isinstance(model, FractionalRBM):
+        if not model.is_whole:
+            names = sorted({form.name for form in FORMS if problem.task in form.answers and form.takes_fractions})
+            raise UnsupportedError(
+                f"{method} does not answer {problem.task.value} about a fractional machine; use {' or '.join(names)}"
+            )
+        problem = replace(problem, model=model.to_rbm())
+    assert isinstance(problem.model, RBM)
+    return method, problem

@@ -1,0 +1,45 @@
+"""Marginals of a machine's units, as matrices: what methods that know the two layers return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from beliefs.errors import UnsupportedError
+from beliefs.typing import Floats
+
+__all__ = ["UnitMarginals"]
+
+
+@dataclass(frozen=True, eq=False)
+class UnitMarginals:
+    """P(v = 1), P(h = 1) and P(v = 1, h = 1); called, the tables of the machine's factor graph.
+
+    Attributes
+    ----------
+    visible : ndarray (n_visible,)
+    hidden : ndarray (n_hidden,)
+    pairs : ndarray (n_visible, n_hidden)
+    softplus : ndarray (n_hidden,) or None
+        Of a fractional machine, which is no product of small tables: the expected log(1 + exp(x)) of each unit.
+    """
+
+    visible: Floats
+    hidden: Floats
+    pairs: Floats
+    softplus: Floats | None = None
+
+    @property
+    def mu_var(self) -> Floats:
+        """The marginals of all units, the visible ones first, two states each."""
+        ones = np.concatenate([self.visible, self.hidden])
+        return np.stack([1.0 - ones, ones], axis=1).ravel()
+
+    def __call__(self) -> Floats:
+        """Return the marginals of the factors in order: those of the units, then of the pairs row by row."""
+        if self.softplus is not None:
+            raise UnsupportedError("a fractional machine has no factors; read visible, hidden and pairs")
+        v, h, both = self.visible[:, None], self.hidden[None, :], self.pairs
+        cells = np.stack([1.0 - v - h + both, h - both, v - both, both], axis=-1)
+        return np.concatenate([self.mu_var, np.maximum(cells, 0.0).ravel()])

@@ -1,0 +1,1 @@
+"""Layers of binary units: probabilities, draws and softplus sums of whole matrices."""

@@ -1,0 +1,138 @@
+r"""What a layer of binary units needs of the matrix product before it: probabilities, draws, and sums of softplus.
+
+For pre-activations :math:`a_{rj} = x_{rj} + b_j` of row r and unit j, a draw is
+:math:`u_{rj} < \sigma(\beta_r a_{rj} + o_j)` with the random number of (key, row, unit): no state, so rows may be
+cut into any pieces. Matrices are float32 or float64, all arithmetic is in float64.
+
+Loops over the units of a row are written so that they become SIMD without a change of order: one loop writes what is
+to be added up, another adds it in four lanes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from beliefs.kernels._jit import kernel
+from beliefs.kernels.primitives.elementary import fast_exp, fast_log
+from beliefs.kernels.primitives.random import stream, uniform
+from beliefs.typing import Floats
+
+__all__ = ["anneal_units", "draw_units", "probabilities", "softplus_sums"]
+
+_BLOCK = 512  # factors of at most 2 that are multiplied before a logarithm is taken: 2^512 is a number
+
+
+@kernel
+def lane_sum(values: Floats, n: int) -> float:
+    """Return the sum of the first ``n`` entries, in four lanes."""
+    a = b = c = d = 0.0
+    whole = n - n % 4
+    for j in range(0, whole, 4):
+        a += values[j]
+        b += values[j + 1]
+        c += values[j + 2]
+        d += values[j + 3]
+    for j in range(whole, n):
+        a += values[j]
+    return (a + b) + (c + d)
+
+
+@kernel
+def lane_product(values: Floats, begin: int, end: int) -> float:
+    """Return the product of the entries from ``begin`` to ``end``, in four lanes."""
+    a = b = c = d = 1.0
+    whole = end - (end - begin) % 4
+    for j in range(begin, whole, 4):
+        a *= values[j]
+        b *= values[j + 1]
+        c *= values[j + 2]
+        d *= values[j + 3]
+    for j in range(whole, end):
+        a *= values[j]
+    return (a * b) * (c * d)
+
+
+@kernel
+def softplus_sums(x: Any, bias: Floats, counts: Floats, scale: float, out: Floats) -> None:
+    """Add the weighted softplus of every row.
+
+    Equivalent to ``out += np.logaddexp(0, scale * (x + bias)) @ counts``.
+    Shapes: ``x (rows, units)`` float32 or float64, ``bias``, ``counts (units,)``, ``out (rows,)``.
+    Cost: an exponential and a logarithm a cell.
+    Numerics: ``max(a, 0) + log(1 + exp(-|a|))``, so nothing overflows.
+    """
+    n_units = x.shape[1]
+    terms = np.empty(n_units)
+    for r in range(x.shape[0]):
+        for j in range(n_units):
+            a = scale * (x[r, j] + bias[j])
+            terms[j] = counts[j] * (max(a, 0.0) + fast_log(1.0 + fast_exp(-abs(a))))
+        out[r] += lane_sum(terms, n_units)
+
+
+@kernel
+def probabilities(x: Any, bias: Floats) -> None:
+    """Replace pre-activations by probabilities, in place.
+
+    Equivalent to ``x[:] = expit(x + bias)``.
+    Shapes: ``x (rows, units)`` float32 or float64, ``bias (units,)``.
+    Cost: an exponential a cell.
+    Numerics: arguments beyond 708 count as 708.
+    """
+    n_units = x.shape[1]
+    for r in range(x.shape[0]):
+        for j in range(n_units):
+            x[r, j] = 1.0 / (1.0 + fast_exp(-(x[r, j] + bias[j])))
+
+
+@kernel
+def draw_units(x: Any, scale: Floats, bias: Floats, offset: Floats, key: np.uint64, first: int, out: Any) -> None:
+    """Draw a layer given the product with the other one, which its probabilities replace.
+
+    Equivalent to ``x[:] = expit(scale[:, None] * (x + bias) + offset)`` and ``out[:] = u < x`` with the random numbers
+    ``u[r, j] = uniform(stream(key, first + r), j)``.
+    Shapes: ``x``, ``out (rows, units)`` float32 or float64, ``scale (rows,)``, ``bias``, ``offset (units,)``.
+    Cost: an exponential and a random number a cell.
+    Numerics: arguments beyond 708 count as 708; the comparison is made in float64.
+    """
+    n_units = x.shape[1]
+    for r in range(x.shape[0]):
+        row, s = stream(key, first + r), scale[r]
+        for j in range(n_units):
+            p = 1.0 / (1.0 + fast_exp(-(s * (x[r, j] + bias[j]) + offset[j])))
+            x[r, j] = p
+            out[r, j] = uniform(row, j) < p
+
+
+@kernel
+def anneal_units(
+    x: Any, bias: Floats, old: float, new: float, key: np.uint64, first: int, out: Any, log_weights: Floats
+) -> None:
+    """Add what a rise of the inverse temperature does to each row's log weight, and draw the layer at the new one.
+
+    Equivalent to ``log_weights += (logaddexp(0, new * a) - logaddexp(0, old * a)).sum(axis=1)`` for ``a = x + bias``,
+    and ``out[:] = u < expit(new * a)`` with ``u[r, j] = uniform(stream(key, first + r), j)``.
+    Shapes: ``x``, ``out (rows, units)`` float32 or float64, ``bias (units,)``, ``log_weights (rows,)``.
+    Cost: two exponentials and a random number a cell; a logarithm for every 512 of them.
+    Numerics: products of ``1 + exp(-|a|)``, each from 1 to 2, and one logarithm of 512 of them.
+    """
+    n_units = x.shape[1]
+    above, below, linear = np.empty(n_units), np.empty(n_units), np.empty(n_units)
+    for r in range(x.shape[0]):
+        row = stream(key, first + r)
+        for j in range(n_units):
+            a = x[r, j] + bias[j]
+            size = abs(a)
+            e = fast_exp(-new * size)
+            above[j] = 1.0 + e
+            below[j] = 1.0 + fast_exp(-old * size)
+            linear[j] = max(a, 0.0)
+            out[r, j] = uniform(row, j) * (1.0 + e) < (1.0 if a > 0.0 else e)
+        total = (new - old) * lane_sum(linear, n_units)
+        for begin in range(0, n_units, _BLOCK):
+            end = min(begin + _BLOCK, n_units)
+            total += math.log(lane_product(above, begin, end)) - math.log(lane_product(below, begin, end))
+        log_weights[r] += total
