@@ -37,6 +37,8 @@ def reporter(show: bool, optimizer: Optimizer, limits: Limits) -> Iterator[Repor
 def line(optimizer: Optimizer, now: FitProgress, left: float) -> str:
     """Return the line."""
     text = f"fit with {optimizer}: iteration {now.iteration}, loss {now.loss:.6g}, gradient {now.grad_norm:.1e}"
+    if math.isfinite(now.gap):
+        text += f", gap {now.gap:.1e}"
     if math.isfinite(now.validation):
         text += f", validation {now.validation:.6g}"
     if now.n_diverged:

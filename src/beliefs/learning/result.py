@@ -36,7 +36,7 @@ class FitProgress:
     n_diverged : int
         Instances whose loss has lost its bound; see :class:`beliefs.learning.losses.base.InstanceLoss`.
     gap : float
-        A certified bound on how far the loss is above its minimum; inf: none.
+        A certified bound on how far the loss is above its minimum; inf: none. Of ``cccp``, that of the convex problem.
     """
 
     iteration: int
@@ -54,7 +54,8 @@ class FitProgress:
 class FitTrace:
     """One row an iteration; never nan, and inf where a number was not computed.
 
-    ``gap``: a certified bound on how far the loss is above its minimum; ``delta``: the loss of the loss-augmented
+    ``gap``: a certified bound on how far the loss is above its minimum, of ``cccp`` above that of the convex problem
+    of the round; ``delta``: the loss of the loss-augmented
     states, of losses with a margin.
     """
 
@@ -126,7 +127,7 @@ class FitResult:
 
     @property
     def converged(self) -> bool:
-        """Whether the slope met the tolerance."""
+        """Whether the tolerance was met."""
         return self.status is Status.CONVERGED
 
     @property

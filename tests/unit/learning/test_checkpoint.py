@@ -28,6 +28,7 @@ OPTIMIZERS = [
     "lbfgs",
     "sgd(step=1.0, batch_size=5, momentum=0.5, average=True)",
     "adam(batch_size=5, average=True)",
+    "one_slack",
 ]
 
 SLOW_FIT = """

@@ -258,3 +258,47 @@ def test_a_pass_can_be_entered_anywhere() -> None:
     while not whole.over:
         assert [i.name for i in whole.take()] == [i.name for i in later.take()]
     assert later.over
+
+
+def test_the_subgradient_learner_of_the_literature() -> None:
+    """theta <- (1 - eta) theta - eta g with g the gradient of C times the sum of losses: one batch, one step size."""
+    n, c, eta = 12, 2.0, 0.02
+    loss = Enumerated(template=TEMPLATE, l2=1 / (2 * c * sum(i.n_labelled for i in DATA)))
+    n_labels = sum(i.n_labelled for i in DATA)
+    step = eta * c * n_labels
+    result = fit(loss, DATA, optimizer=SGD(step=step, batch_size=n, t0=None), max_iters=3)
+    theta = np.zeros(10)
+    for _ in range(3):
+        value, grad = replace(loss, l2=0.0).value_and_grad(theta, DATA)
+        theta = (1 - eta) * theta - eta * c * n_labels * grad
+    np.testing.assert_allclose(result.weights, theta, atol=1e-12)
+
+
+def test_the_best_iterate_is_kept() -> None:
+    """A step so large that the objective goes up and down: what is returned is the lowest that was seen."""
+    seen: list[float] = []
+    loss = replace(LOSS, l2=0.05)
+
+    class Told(Enumerated):
+        def evaluate(self, weights: np.ndarray, data: Any) -> Any:
+            found = super().evaluate(weights, data)
+            seen.append(found.value)
+            return found
+
+    told = Told(template=TEMPLATE, l2=loss.l2)
+    last = fit(loss, DATA, optimizer="sgd(step=9.0, batch_size=12, t0=3)", max_iters=12)
+    result = fit(told, DATA, optimizer="sgd(step=9.0, batch_size=12, t0=3, best=True)", max_iters=12)
+    assert (np.diff(seen[:12]) > 0).any(), "the objective must rise at least once for this to be a test"
+    assert result.loss == pytest.approx(min(seen[:12]), abs=1e-12) and result.loss <= last.trace.loss.min() + 1e-12
+    assert (np.diff(result.trace.loss) <= 0).all() and result.trace.loss[-1] == min(seen[:12])
+    assert loss.value_and_grad(result.weights, DATA)[0] == result.loss
+
+
+def test_the_best_pass_of_many_batches_survives_a_cut(tmp_path: Any) -> None:
+    text = "sgd(step=3.0, batch_size=5, best=True)"
+    whole = fit(LOSS, DATA, optimizer=text, max_iters=6)
+    for passes in (0, 2, 6):
+        cut = fit(LOSS, DATA, optimizer=text, max_iters=passes, checkpoint=tmp_path / "fit.npz")
+    assert cut.weights.tobytes() == whole.weights.tobytes() and (np.diff(whole.trace.loss) <= 0).all()
+    with pytest.raises(bl.errors.ModelError, match="average and best"):
+        SGD(average=True, best=True)

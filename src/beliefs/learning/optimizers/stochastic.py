@@ -12,6 +12,10 @@ An l1 penalty is a soft threshold after each step, bounds are a projection. Aver
 
 A pass over the data is one iteration. Its loss and gradient are means over its batches, at the weights of their time;
 they are the objective at the end only where a fit ends by its limit or tolerance, when it is evaluated once more.
+With ``best`` the weights shown are the best so far by the mean of their pass: subgradients do not lower the objective
+step by step. Where a pass is one batch its loss is that of the weights before the update, and these are taken, so that
+the loss shown is the objective itself; else those after the pass.
+
 Guarantee: convergence for convex losses and a decaying step. Failure: too large a step; a batch whose loss is
 not finite ends the fit (DIVERGED) with the weights after the last whole pass.
 """
@@ -21,7 +25,7 @@ from __future__ import annotations
 import math
 import sys
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,12 +61,15 @@ class Stochastic(Optimizer):
         Updates after which the step has halved; None keeps it constant.
     average : bool
         Whether the weights returned are an average over the late iterates; averages are not sparse.
+    best : bool
+        Whether the weights returned are those of the best pass, instead of the last; not with ``average``.
     """
 
     step: float
     batch_size: int = 16
     t0: float | None = None
     average: bool = False
+    best: bool = False
 
     default_tol: ClassVar[float] = 0.0
     default_max_iters: ClassVar[int] = 100
@@ -76,6 +83,9 @@ class Stochastic(Optimizer):
         good = self.t0 is None or is_number(self.t0) and self.t0 > 0
         check_option(good, "t0", "a number above 0, or None", self.t0)
         check_option(isinstance(self.average, bool), "average", "True or False", self.average)
+        check_option(isinstance(self.best, bool), "best", "True or False", self.best)
+        if self.average and self.best:
+            raise ModelError("average and best are two ways to choose the weights returned; give one of them")
 
     @abstractmethod
     def begin(self, n: int) -> Memory:
@@ -113,6 +123,7 @@ class _State:
     averaged: Floats
     grads: Floats
     memory: Memory
+    best: Memory = field(default_factory=dict)
     t: int = 0
     n_pass: int = 0
     position: int = 0
@@ -137,7 +148,10 @@ class _Descent:
     ) -> None:
         self.options, self.objective, self.watch = options, objective, watch
         start, n = objective.start, objective.start.size
-        self.now = _State(start, start, np.zeros(n), options.begin(n)) if resumed is None else _unpacked(resumed)
+        best = (
+            {"weights": start, "loss": np.array(math.inf), "begin": start, "t": np.array(0.0)} if options.best else {}
+        )
+        self.now = _State(start, start, np.zeros(n), options.begin(n), best) if resumed is None else _unpacked(resumed)
         self.good = self.point() if resumed is None else resumed
         data: Any = objective.data
         known = can_choose(data) and len(data) > 0
@@ -178,8 +192,8 @@ class _Descent:
         self.objective.n_evaluations += 1
         loss = now.losses / now.seen
         change = abs(loss - now.before) / max(abs(now.before), abs(loss), 1e-300)
-        done = replace(now, n_pass=now.n_pass + 1, position=0)
-        point = _packed(done, self._shown(), loss, self._grad_norm(now), done.n_pass)
+        done = self.now = replace(now, n_pass=now.n_pass + 1, position=0, best=_best(now, loss))
+        point = _packed(done, *self._shown(loss), self._grad_norm(now), done.n_pass)
         fresh = replace(done, losses=0.0, seen=0, diverged=0, waiting=0, before=loss, grads=np.zeros(now.grads.size))
         self.good = replace(point, memory=_packed(fresh, point.weights, loss, 0.0, 0).memory)
         self.now = fresh
@@ -240,8 +254,12 @@ class _Descent:
         return weights if objective.all_free else np.where(objective.free, weights, objective.start)
 
     # -- points ---------------------------------------------------------------------------------------------------
-    def _shown(self) -> Floats:
-        return self.now.averaged if self.options.average else self.now.weights
+    def _shown(self, loss: float) -> tuple[Floats, float]:
+        """Return the weights to show and their loss: those of the best pass, if asked for, once there is one."""
+        now = self.now
+        if now.best and now.best["loss"] < math.inf:
+            return now.best["weights"], float(now.best["loss"])
+        return now.averaged if self.options.average else now.weights, loss
 
     def _grad_norm(self, now: _State) -> float:
         return self.objective.grad_norm(now.weights, now.grads / now.seen) if now.seen else math.inf
@@ -252,15 +270,26 @@ class _Descent:
         if not now.seen and now.n_pass:
             return self.good
         loss = now.losses / now.seen if now.seen else math.inf
-        return _packed(now, self._shown(), loss, self._grad_norm(now), now.n_pass)
+        return _packed(now, *self._shown(loss), self._grad_norm(now), now.n_pass)
 
     def evaluated(self) -> Point:
         """Return the present point with the objective over all instances, if they can be read again."""
         if read_once(self.objective.data):
             return self.point()
-        weights = self._shown()
+        weights = self._shown(math.inf)[0]
         found = self.objective.evaluate(weights)
         return replace(Point.of(self.objective, weights, found, self.now.n_pass), step=self.now.t)
+
+
+def _best(state: _State, loss: float) -> Memory:
+    """Return the best pass so far, and where the next one begins, at the end of a pass; nothing if it is not kept."""
+    if not state.best:
+        return state.best
+    best = state.best | {"begin": state.weights, "t": np.array(float(state.t))}
+    if not loss < state.best["loss"]:
+        return best
+    one_batch = state.t - state.best["t"] == 1
+    return best | {"weights": state.best["begin"] if one_batch else state.weights, "loss": np.array(loss)}
 
 
 def _packed(state: _State, shown: Floats, loss: float, grad_norm: float, iteration: int) -> Point:
@@ -268,6 +297,7 @@ def _packed(state: _State, shown: Floats, loss: float, grad_norm: float, iterati
     memory = {"weights": state.weights, "averaged": state.averaged, "grads": state.grads}
     memory["scalars"] = np.array([float(getattr(state, name)) for name in _SCALARS])
     memory |= {f"rule.{name}": array for name, array in state.memory.items()}
+    memory |= {f"best.{name}": array for name, array in state.best.items()}
     return Point(iteration, state.t, shown, loss, grad_norm, state.diverged, state.waiting, memory=memory)
 
 
@@ -275,5 +305,8 @@ def _unpacked(point: Point) -> _State:
     memory = point.memory
     numbers = zip(_SCALARS, memory["scalars"].tolist(), strict=True)
     scalars = {name: int(number) if name in _COUNTS else number for name, number in numbers}
-    rule = {name.removeprefix("rule."): array for name, array in memory.items() if name.startswith("rule.")}
-    return _State(memory["weights"], memory["averaged"], memory["grads"], rule, **scalars)
+    rule, best = (
+        {name.removeprefix(kind): array for name, array in memory.items() if name.startswith(kind)}
+        for kind in ("rule.", "best.")
+    )
+    return _State(memory["weights"], memory["averaged"], memory["grads"], rule, best, **scalars)
