@@ -49,13 +49,14 @@ def chosen_stages(problem: Problem, tau: Floats, stages: Any) -> Ints | None:
         check_option(stages is None, "stages", "None for maximize and marginal_map, which fix them", stages)
         return None
     free = ~problem.graph.layout.observed
-    levels = np.unique(tau[free])
+    warm = tau[free]
+    mixed = warm.min(initial=np.inf) < warm.max(initial=-np.inf)
     if stages is None:
-        return None if levels.size < 2 else np.where(free, np.searchsorted(-levels[::-1], -tau), 0)
+        return np.where(free, np.searchsorted(-np.unique(warm)[::-1], -tau), 0) if mixed else None
     given = np.asarray(stages)
     ok = given.shape == tau.shape and given.dtype.kind in "iu" and not (given < 0).any()
     check_option(ok, "stages", f"integers of at least 0, of shape {tau.shape}", stages)
-    if levels.size < 2:
+    if not mixed:
         return None
     for stage in np.unique(given[free]):
         inside = tau[free & (given == stage)]

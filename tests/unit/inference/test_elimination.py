@@ -212,6 +212,37 @@ def test_maximize_and_marginal_map_fix_the_temperatures_themselves() -> None:
         bl.marginal_map(graph, [0], bl.Elimination(tau=[0, 1]))
 
 
+def test_stages_say_who_stands_innermost() -> None:
+    """A heuristic order keeps to them: maxima inside a sum are another question than sums inside a maximum."""
+    graph = family("chain")
+    joint, cold = reference.joint_table(graph), [0, 3, 4]
+    warm = [v for v in range(7) if v not in cold]
+    tau, stages = np.ones(7), np.ones(7, int)
+    tau[cold], stages[cold] = 0.0, 0
+    inside = bl.infer(graph, bl.Elimination(tau=tau, stages=stages))
+    value, belief = reference.power_sum(joint, [*cold, *warm], tau)
+    assert inside.log_z == pytest.approx(value, abs=1e-12)
+    np.testing.assert_allclose(inside.marginal(2), belief.sum(axis=(0, 1, 3, 4, 5, 6)), atol=1e-12)
+    outside = reference.power_sum(joint, [*warm, *cold], tau)[0]  # the warmest first, unless said otherwise
+    assert bl.infer(graph, bl.Elimination(tau=tau)).log_z == pytest.approx(outside, abs=1e-12) != inside.log_z
+    assert bl.infer(graph, bl.Elimination(tau=tau, stages=1 - stages)).log_z == pytest.approx(outside, abs=1e-12)
+    assert bl.infer(graph, bl.Elimination(stages=stages)).bound is Bound.EXACT
+
+
+def test_stages_are_checked() -> None:
+    graph = random_model([2, 2, 2], [(0, 1), (1, 2)], seed=0)
+    for stages, message in (
+        ([0, 1], r"stages must be integers of at least 0, of shape \(3,\)"),
+        ([0, -1, 0], "stages must be integers"),
+        ([0.5, 1, 1], "stages must be integers"),
+        ([0, 0, 1], "temperatures within a stage must be equal, found 0 and 1"),
+    ):
+        with pytest.raises(bl.ModelError, match=message):
+            bl.infer(graph, bl.Elimination(tau=[1, 0, 0], stages=stages))
+    with pytest.raises(bl.ModelError, match="stages must be None for maximize"):
+        bl.maximize(graph, bl.Elimination(stages=[0, 1, 1]))
+
+
 def test_zero_probability_is_proved_at_every_temperature() -> None:
     graph = bl.FactorGraph.from_tables([2, 2], [((0, 1), np.eye(2)), ((0, 1), 1 - np.eye(2))])
     for tau in ([1, 1], [0, 0], [0.5, 2], [0, 1]):

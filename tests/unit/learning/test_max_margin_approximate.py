@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.errors import UnsupportedError
+from beliefs.errors import BudgetError, UnsupportedError
 from beliefs.inference.base import Bound
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import InstanceLoss
@@ -109,3 +109,20 @@ def test_outputs_that_lose_to_the_labels_are_given_up_for_them() -> None:
 def test_a_method_that_cannot_answer_is_refused_before_any_work(options: dict, message: str) -> None:
     with pytest.raises(UnsupportedError, match=message):
         MaxMargin(template=TEMPLATE, **options)
+
+
+def test_what_is_too_wide_says_so_and_what_to_use() -> None:
+    """Hidden variables in a row, with an output at each: eliminated first, they join all outputs."""
+    n, rng = 40, np.random.default_rng(0)
+    edges = [(v, v + 1) for v in range(n - 1)] + [(v, n + v) for v in range(n)]
+    graph = bl.FactorGraph.pairwise(rng.normal(size=(2 * n, 4)), edges, rng.normal(size=(len(edges), 4, 4)))
+    labels = np.where(np.arange(2 * n) < n, -1, rng.integers(4, size=2 * n))
+    instance, theta = Instance(graph.layout, None, labels, name="a comb"), np.array(graph.theta)
+    with pytest.raises(BudgetError, match="a comb is too wide for exact inference at eps_y=0, eps_h=1, .* such as bp"):
+        MaxMargin(template=TEMPLATE).part(theta, instance)
+    for eps in (0.0, 1.0):  # equal temperatures have no such order
+        assert MaxMargin(template=TEMPLATE, eps_y=eps, eps_h=eps).part(theta, instance).bound is Bound.EXACT
+    mixed = MaxMargin(template=TEMPLATE, method=bl.BP()).part(theta, instance)
+    assert mixed.bound is Bound.LOWER and mixed.value > 0
+    bounded = MaxMargin(template=TEMPLATE, method=bl.GDD(), certified=True).part(theta, instance)
+    assert bounded.bound is Bound.UPPER and bounded.value >= mixed.value

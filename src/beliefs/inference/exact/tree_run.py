@@ -34,11 +34,12 @@ class TreeRun:
         self.log_z = 0.0
         self.in_logs = False
         self.tables = self.tops = np.zeros(0)
+        self._rounding: float | None = None
 
     def collect(self, *, log_domain: bool) -> None:
         """Send all messages to the roots, in the log domain if asked or if linear numbers might underflow."""
         graph, plan = self.problem.graph, self.plan
-        self.log_z = constant_part(graph, self.tau)
+        self.log_z, self._rounding = constant_part(graph, self.tau), None
         self.tables = np.empty(int(plan.tree.slot_ptr[-1]))
         if self.log_z == -np.inf:
             raise zero_probability(graph)
@@ -78,9 +79,11 @@ class TreeRun:
 
     def rounding(self) -> float:
         """Return the rounding error of the value of a tree that was collected in the log domain."""
-        tree = self.plan.tree
-        units = abs(self.log_z) + float(log_pass_roundings(tree, tree.temperature, self.tables))
-        return constant_rounding(self.problem.graph, self.tau) + from_units(units)
+        if self._rounding is None:
+            tree = self.plan.tree
+            units = abs(self.log_z) + float(log_pass_roundings(tree, tree.temperature, self.tables))
+            self._rounding = constant_rounding(self.problem.graph, self.tau) + from_units(units)
+        return self._rounding
 
     def distribute(self) -> tuple[Floats, Floats]:
         """Return variable marginals ``(n_states,)`` and factor marginals, one table after the other."""

@@ -188,13 +188,9 @@ class MaxMargin(DifferenceLoss):
 
     @property
     def runs(self) -> tuple[Method, ...] | None:
-        """Nothing but exact inference, or methods that sum; a union is no sum of its parts where costs are not."""
-        if self.rescaling == "slack" or self.delta == "zero_one":
-            return None
-        method = self._approximate
-        if method is None:
-            return ()
-        return (method, self.clamped_method or method) if self.eps_y == self.eps_h > 0 else None
+        """Exact inference; a union is not the sum of its parts for other costs, nor where a method decodes it whole."""
+        apart = self.rescaling == "slack" or self.delta == "zero_one" or self._approximate is not None
+        return None if apart else ()
 
     def is_smooth(self, data: Any) -> bool:
         """Whether nothing is maximised."""
@@ -248,26 +244,28 @@ class MaxMargin(DifferenceLoss):
     def _power_sum(self, graph: FactorGraph, instance: Instance) -> Answer:
         """Return the free power sum of a graph, with whatever costs it has."""
         inner, eps_y, eps_h = ~instance.labelled, float(self.eps_y), float(self.eps_h)
-        if self._approximate is not None:
-            approximation = Approximation(self._approximate, self.tol, self.max_iters, self.seed, self.certified)
-            return approximation.power_sum(graph, inner, eps_y, eps_h, partial(self._given, instance))
-        try:
-            return exact_power_sum(graph, inner, eps_y, eps_h)
-        except BudgetError as error:
-            raise BudgetError(
-                f"{instance.name} is too wide for exact inference at eps_y={self.eps_y:g} and eps_h={self.eps_h:g}; "
-                f"use a method such as bp, or equal temperatures ({error})"
-            ) from None
+        if self._approximate is None:
+            return self._exact(graph, instance, eps_y)
+        approximation = Approximation(self._approximate, self.tol, self.max_iters, self.seed, self.certified)
+        return approximation.power_sum(graph, inner, eps_y, eps_h, partial(self._given, instance))
 
     def _given(self, instance: Instance, graph: FactorGraph) -> Answer:
         """Return the power sum of the hidden variables, all outputs of a graph observed."""
         method, eps_h = self._hidden_method, float(self.eps_h)
-        inner = ~instance.labelled
         if method is None:
-            return exact_power_sum(graph, inner, eps_h, eps_h)
+            return self._exact(graph, instance, eps_h)
         approximation = Approximation(method, self.tol, self.max_iters, self.seed)
-        found = approximation.power_sum(graph, inner, eps_h, eps_h, partial(self._given, instance))
+        found = approximation.power_sum(graph, ~instance.labelled, eps_h, eps_h, partial(self._given, instance))
         return certified_lower(found, method) if self.certified and eps_h > 0 else found
+
+    def _exact(self, graph: FactorGraph, instance: Instance, eps_y: float) -> Answer:
+        try:
+            return exact_power_sum(graph, ~instance.labelled, eps_y, float(self.eps_h))
+        except BudgetError as error:
+            raise BudgetError(
+                f"{instance.name} is too wide for exact inference at eps_y={self.eps_y:g}, eps_h={self.eps_h:g}, where "
+                f"hidden variables are eliminated first; use a method such as bp, or equal temperatures ({error})"
+            ) from None
 
     @property
     def _hidden_method(self) -> Method | None:

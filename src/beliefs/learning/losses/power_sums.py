@@ -7,6 +7,7 @@ with the maximum at temperature 0. The hidden variables h stand innermost and ar
 expectation of the statistics under :math:`p(y)\, p(h \mid y)` at these temperatures ([ping2016] Eq. 4.7).
 
 =====================  ===============================================================================================
+no factor of two       each variable by itself, in closed form: so are hidden variables between outputs that are given
 equal temperatures     the order does not matter: messages on forests, else a junction tree, of theta / eps; at 0 a best
                        state
 different ones         elimination along an order in which hidden variables come first, usually wider
@@ -20,7 +21,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from beliefs.inference.base import Bound, observed_point_masses
+from beliefs.inference.base import Bound, observed_point_masses, zero_probability
 from beliefs.inference.exact.elimination import Elimination
 from beliefs.inference.portfolio.auto import exact_method
 from beliefs.inference.run import Answer, answer, best_states
@@ -45,6 +46,8 @@ def one_temperature(graph: FactorGraph, inner: Bools, eps_y: float, eps_h: float
 def exact_power_sum(graph: FactorGraph, inner: Bools, eps_y: float, eps_h: float) -> Answer:
     """Return the power sum and its gradient; ``inner (n_vars,)`` are the variables of temperature ``eps_h``."""
     eps = one_temperature(graph, inner, eps_y, eps_h)
+    if graph.layout.arity.max(initial=0) < 2 and eps is not None:
+        return _one_by_one(graph, eps)
     if eps is None:
         tau, stages = np.where(inner, eps_h, eps_y), np.where(inner, 0, 1)
         found = answer(graph, Elimination(tau=tau, stages=stages))
@@ -53,6 +56,31 @@ def exact_power_sum(graph: FactorGraph, inner: Bools, eps_y: float, eps_h: float
         return point_answer(graph, best_states(graph, exact_method(graph.layout), max_iters=1)[0])
     scaled = graph if eps == 1 else graph.with_theta(graph.theta / eps)
     return rescaled(answer(scaled, exact_method(graph.layout), max_iters=1), eps)
+
+
+def _one_by_one(graph: FactorGraph, eps: float) -> Answer:
+    """Return the power sum of variables that share no factor."""
+    lay, unary = graph.layout, graph.layout.unary_cells
+    scores = np.bincount(unary.states, graph.theta[unary.cells], lay.n_states)
+    first, free = lay.state_ptr[:-1], ~lay.observed
+    top = np.maximum.reduceat(scores, first) if first.size else np.zeros(0)
+    value = float(graph.theta[lay.constants].sum())
+    if value == -np.inf or (top[free] == -np.inf).any():
+        raise zero_probability(graph)
+    if eps == 0:
+        place = np.where(scores == np.repeat(top, lay.card), np.arange(scores.size), scores.size)
+        p = (np.arange(scores.size) == np.repeat(np.minimum.reduceat(place, first), lay.card)).astype(np.float64)
+        value += float(top[free].sum())
+    else:
+        p = np.exp((scores - np.repeat(top, lay.card)) / eps)
+        total = np.add.reduceat(p, first)
+        p /= np.repeat(total, lay.card)
+        value += float((top + eps * np.log(total))[free].sum())
+    mu_var, mu_factor = observed_point_masses(graph), np.ones(int(lay.table_ptr[-1]))
+    states = np.repeat(free, lay.card)
+    mu_var[states] = p[states]
+    mu_factor[unary.table_cells] = p[unary.states]
+    return Answer(lay, value, Bound.EXACT, mu_var, mu_factor, True, None, value, value)
 
 
 def rescaled(found: Answer, eps: float) -> Answer:
