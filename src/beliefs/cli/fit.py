@@ -95,7 +95,7 @@ def fit_command(
     data: str, model: str, output: str, more: tuple[str, ...], threads: int, progress: bool | None, as_json: bool,
     **options: Any,
 ) -> None:  # fmt: skip
-    """Fit a conditional random field, or a machine with a margin, to the instances in DATA.npz.
+    """Fit a random field, or a machine with a margin, to the instances in DATA.npz.
 
     The file has arrays X and Y with a first axis of instances, or X_0, Y_0, X_1, Y_1, ...; labels are integers from 0,
     -1 where hidden. Graphs also have edges and edge_features, and a mask of hidden vertices.
