@@ -26,12 +26,12 @@ FAMILIES = [
     "mixed_cardinalities", "constants", "repeated_scopes", "tied_tables", "isolated_variables", "no_factors",
     "huge_range",
 ]  # fmt: skip
-PATTERNS = ["nothing", "every second", "most", "first"]
+PATTERNS = ["nothing", "every second", "most"]
 
 
 def hiding(graph: FactorGraph, labels: np.ndarray, pattern: str) -> np.ndarray:
     n, labels = graph.n_vars, labels.copy()
-    where = {"nothing": [], "every second": range(1, n, 2), "most": range(1, n), "first": range(min(1, n - 1))}
+    where = {"nothing": [], "every second": range(1, n, 2), "most": range(1, n)}
     labels[list(where[pattern])] = -1
     return labels
 
