@@ -120,6 +120,24 @@ def test_predictions_are_the_best_outputs_at_the_temperatures(eps_y: float, eps_
         assert tuple(p[~hidden].tolist()) == best
 
 
+def test_messages_on_forests_are_exact_inference() -> None:
+    X, Y = small(GraphSVM)
+    trees = [(x[0], x[1][:-1]) for x in X]
+    by_bp, exact = (GraphSVM(inference=method, max_iters=8).fit(trees, Y) for method in ("bp", None))
+    assert by_bp.is_exact_
+    assert by_bp.weights_.tobytes() == exact.weights_.tobytes()
+    assert by_bp.gap_ < np.inf
+    assert [p.tolist() for p in by_bp.predict(trees)] == [p.tolist() for p in exact.predict(trees)]
+    assert all(p.shape == (6,) for p in by_bp.predict(X))  # rings: by messages
+    assert not GraphSVM(max_iters=2).fit(X, Y).is_exact_
+    chain = {"unary": X[0][0], "edges": X[0][1][:-1], "hidden": np.arange(6) == 2}
+    labels = np.arange(6) % 2
+    inner = GraphSVM(max_iters=1).fit([chain], [np.where(chain["hidden"], -1, labels)])
+    assert not inner.is_exact_  # a sum between two maxima
+    leaf = chain | {"hidden": np.arange(6) == 5}
+    assert GraphSVM(max_iters=1).fit([leaf], [np.where(leaf["hidden"], -1, labels)]).is_exact_
+
+
 # -- costs ------------------------------------------------------------------------------------------------------------
 @KINDS
 def test_costs_by_variable_are_those_of_tables_and_weights(kind: type[SVM]) -> None:
@@ -196,6 +214,7 @@ def test_options_of_fields_that_machines_have_not() -> None:
         ({"inference": "mean_field"}, "mean_field does not give maxima"),
         ({"optimizer": "lbfgs"}, "lbfgs"),
         ({"optimizer": "bcfw", "substates": 2}, "cccp"),
+        ({"optimizer": "n_slack", "substates": 2}, "cccp"),
         ({"substates": [1, 2, 3]}, "substates has 3 entries for 2 labels"),
     ],
 )

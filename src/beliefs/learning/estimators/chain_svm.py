@@ -39,10 +39,10 @@ class ChainSVM(SVM, ChainCRF):
 
     inference: Any = None
 
-    _learned_names: ClassVar[tuple[str, ...]] = (*ChainCRF._learned_names, "n_labelled_")
+    _learned_names: ClassVar[tuple[str, ...]] = (*ChainCRF._learned_names, "n_labelled_", "is_exact_")
 
-    def _margin_loss(self, template: Template, l2: float) -> MaxMargin:
-        found = super()._margin_loss(template, l2)
+    def _margin_loss(self, template: Template, l2: float, exact: bool = False) -> MaxMargin:
+        found = super()._margin_loss(template, l2, exact)
         return ChainMargin(**{f.name: getattr(found, f.name) for f in fields(found) if f.init})
 
     def _pays_one_by_one(self, data: list[Instance]) -> bool:

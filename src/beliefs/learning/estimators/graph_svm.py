@@ -30,4 +30,4 @@ class GraphSVM(SVM, GraphCRF):
     (-1, True)
     """
 
-    _learned_names: ClassVar[tuple[str, ...]] = (*GraphCRF._learned_names, "n_labelled_")
+    _learned_names: ClassVar[tuple[str, ...]] = (*GraphCRF._learned_names, "n_labelled_", "is_exact_")

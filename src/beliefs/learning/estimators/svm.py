@@ -37,6 +37,8 @@ from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Method
+from beliefs.inference.messages.bp import BP
+from beliefs.inference.messages.schedule import is_forest
 from beliefs.learning.data import LabelledData
 from beliefs.learning.estimators.crf import CRF, DECODERS
 from beliefs.learning.estimators.examples import Examples, inputs_of
@@ -48,8 +50,9 @@ from beliefs.learning.joined import Joiner
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.max_margin import MaxMargin
 from beliefs.model.features import DifferentiableTemplate, LogLinearTemplate, Template
+from beliefs.model.layout import Layout
 from beliefs.options import check_option, is_number
-from beliefs.typing import Floats
+from beliefs.typing import Floats, Ints
 
 __all__ = ["SVM"]
 
@@ -88,6 +91,9 @@ class SVM(CRF):
         A certified bound on how far that is above its minimum; inf where there is none.
     n_labelled_ : float
         The labelled variables fitted to, weighted like their instances.
+    is_exact_ : bool
+        Whether inference was exact in the fit. ``bp`` is on forests whose hidden variables are leaves; the exact
+        mechanism, which is faster for many small graphs and certifies more, then answers in its place.
     """
 
     C: float = 1.0
@@ -128,23 +134,33 @@ class SVM(CRF):
         self._margin_loss(LogLinearTemplate([]), 0.0)  # options that do not go together are refused before any work
 
     def _count(self, data: LabelledData) -> None:
-        """Count the labelled variables, by which C becomes a ridge, and see whether there are hidden ones."""
-        self.n_labelled_, self._any_hidden = 0.0, False
+        """Count the labelled variables, by which C becomes a ridge; see what is hidden, and whether bp is exact."""
+        self.n_labelled_, self._any_hidden, self.is_exact_ = 0.0, False, True
         for instance in cast("Iterable[Instance]", data):
             self.n_labelled_ += instance.n_counted
             self._any_hidden |= instance.n_labelled < instance.labels.size
+            self.is_exact_ = self.is_exact_ and self._answers_exactly(instance)
+
+    def _answers_exactly(self, instance: Instance) -> bool:
+        """Whether the inference is exact, or as good: bp on forests whose hidden variables are leaves, if any are."""
+        if self.inference is None or self._method.guarantee == "exact":
+            return True
+        if not (isinstance(self._method, BP) and is_forest(instance.layout)):
+            return False
+        return self.eps_y == self.eps_h or bool((_degrees(instance.layout)[~instance.labelled] <= 1).all())
 
     @property
     def _ridge(self) -> float:
         return 1.0 / (2.0 * float(self.C) * self.n_labelled_)
 
     def _loss(self) -> Loss:
-        return self._margin_loss(self.template_, self._ridge)
+        return self._margin_loss(self.template_, self._ridge, self.is_exact_)
 
-    def _margin_loss(self, template: Template, l2: float) -> MaxMargin:
+    def _margin_loss(self, template: Template, l2: float, exact: bool = False) -> MaxMargin:
+        exact = exact or self.inference is None
         return MaxMargin(
             template=template, l2=l2, threads=self._threads, eps_y=self.eps_y, eps_h=self.eps_h, delta=self.delta,
-            rescaling=self.rescaling, method=None if self.inference is None else self._method,
+            rescaling=self.rescaling, method=None if exact else self._method,
             certified=self.certified, tol=self.inference_tol,
         )  # fmt: skip
 
@@ -182,18 +198,29 @@ class SVM(CRF):
         if how != "auto":
             return super()._decoded(X, how)
         self._check_fitted()
-        free = replace(self._margin_loss(self.template_, 0.0), delta="none", rescaling="margin", certified=False)
+        exact, by_method = (
+            replace(self._margin_loss(self.template_, 0.0, e), delta="none", rescaling="margin", certified=False)
+            for e in (True, False)
+        )
 
         def solve(instance: Instance) -> Floats:
+            free = exact if self.is_exact_ and self._answers_exactly(instance) else by_method
             return free.free(self._graph(instance), instance).mu_var
 
-        joiner = Joiner.of(free) if free.predicts_jointly else None
+        joiner = Joiner.of(exact) if self.is_exact_ else None
         found = all_marginals(solve, self._asked, inputs_of(X), joiner, self._executor)
         return [(likeliest_states(self._spaces.label_marginals(mu, outputs)), outputs) for mu, outputs in found]
 
     @property
     def _method(self) -> Method:
         return method_of("junction_tree" if self.inference is None else self.inference)
+
+
+def _degrees(layout: Layout) -> Ints:
+    """Return in how many factors of several variables each variable is, ``(n_vars,)``."""
+    joining = np.diff(layout.scope_ptr)[layout.edge_factor] > 1
+    degrees: Ints = np.bincount(layout.scope_vars[joining], minlength=layout.n_vars)
+    return degrees
 
 
 def _is_auto(optimizer: Any) -> bool:
