@@ -17,7 +17,7 @@ from beliefs.cli.warmup_learning import learning_jobs
 from beliefs.kernels._jit import Twofold, kernels
 from beliefs.learning import Instance
 from beliefs.learning.losses import LOSSES, make_loss
-from families import evidence, family, sprinkler
+from families import MACHINE_METHODS, MACHINES, evidence, family, sprinkler
 from learning_reference import identity
 
 FAMILIES = ["grid", "higher_order", "tied_tables", "isolated_variables", "hard_zeros", "huge_range", "no_factors"]
@@ -61,6 +61,11 @@ def tour() -> None:
     network.sample(5, seed=np.random.default_rng(1))
     for cls in (cls for cls in bl.methods(task="infer") if cls.general):
         bl.infer(network.condition({"Cloudy": 0}), cls(), targets=["Rain"])
+    for machine in (MACHINES[name]() for name in ("rbm", "no_hidden", "fractional")):  # of one type
+        for text in MACHINE_METHODS:
+            if isinstance(machine, bl.RBM) or not text.startswith("mean_field"):
+                bl.log_likelihood(machine, np.eye(machine.n_visible, dtype=bool), text, gradient=True, max_iters=2)
+        bl.sample(machine, 3, "gibbs(burn_in=2)")
 
 
 def learn() -> None:

@@ -99,7 +99,7 @@ def log_likelihood(
     >>> import beliefs as bl
     >>> rbm = bl.RBM([[1.0, -1.0], [0.5, 2.0]])
     >>> bl.log_likelihood(rbm, [[1, 1], [0, 0]])
-    LogLikelihood(mean = -1.345453377 (EXACT) of 2 rows)
+    LogLikelihood(mean = -1.744758346 (EXACT) of 2 rows)
     """
     if not isinstance(model, BoltzmannMachine):
         raise ModelError(f"log_likelihood is of RBM and FractionalRBM, found {type(model).__name__}")
