@@ -77,7 +77,6 @@ def log_likelihood(
     model: BoltzmannMachine,
     rows: ArrayLike,
     method: Method | str = "auto",
-    *,
     gradient: bool = False,
     **options: Unpack[Options],
 ) -> LogLikelihood:

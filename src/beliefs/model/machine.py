@@ -34,6 +34,7 @@ __all__ = ["BoltzmannMachine", "bit_rows", "checked_bits", "given_layer"]
 
 _PIECE = 2**21  # cells of a piece of rows
 _ROWS = 4096  # of a piece, where rows are short
+_NARROW = 1e30  # the largest number of a float32 machine: sums over all units of a layer stay finite
 
 
 class BoltzmannMachine(ABC):
@@ -193,9 +194,10 @@ def _numbers(values: ArrayLike, what: str) -> np.ndarray:
         array = given if given.dtype in (np.float32, np.float64) else np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{what} must be an array of numbers ({error})") from None
-    fine = np.abs(array, dtype=np.float64) <= LARGEST_LOG  # False for nan as well
+    most = _NARROW if array.dtype == np.float32 else LARGEST_LOG
+    fine = np.abs(array, dtype=np.float64) <= most  # False for nan as well
     if not fine.all():
-        raise ModelError(f"{what} must be finite (up to {LARGEST_LOG:g}), found {array[~fine].flat[0]}")
+        raise ModelError(f"{what} must be finite (up to {most:g}), found {array[~fine].flat[0]}")
     return array
 
 

@@ -152,6 +152,7 @@ class TestFractions:
         (lambda: bl.RBM(np.zeros((0, 2))), "n_visible > 0"),
         (lambda: bl.RBM([[np.nan]]), "weights must be finite"),
         (lambda: bl.RBM(np.full((1, 1), np.inf, np.float32)), "weights must be finite"),
+        (lambda: bl.RBM(np.full((1, 1), 1e31, np.float32)), "weights must be finite .up to 1e.30., found"),
         (lambda: bl.RBM([["a"]]), "weights must be an array of numbers"),
         (lambda: bl.RBM(np.ones((2, 3)), [1.0]), r"visible_bias must have shape \(2,\), found \(1,\)"),
         (lambda: bl.RBM(np.ones((2, 3)), None, [[1.0]]), r"hidden_bias must have shape \(3,\)"),

@@ -13,10 +13,10 @@ A chain starts from the base. For every rise :math:`\beta_{k-1} \to \beta_k` its
 .. math:: \log \hat Z = \log Z_0 + \log \tfrac1R \sum_r w_r
 
 is too low on average, and much too low where no chain found the mass. Chains that start from *exact samples* of the
-machine and go back to the base give :math:`E\,w^{-} = Z_0 / Z` and an estimate that is too high [burda2015;
-grosse2015]. By Markov's inequality :math:`P(w_r \ge e^t Z / Z_0) \le e^{-t}` for any t, and alike for the reverse:
-that gives an interval without a word on variances, :meth:`AISResult.interval`. Neither end is certain, so neither is
-in ``log_lower`` or ``log_upper``.
+machine and go back to the base give :math:`E\,w^{-} = Z_0 / Z` and an estimate that is too high
+[burda2015; grosse2015]. By Markov's inequality :math:`P(w_r \ge e^t Z / Z_0) \le e^{-t}` for any t, and alike for the
+reverse: that gives an interval without a word on variances, :meth:`AISResult.interval`. Neither end is certain, so
+neither is in ``log_lower`` or ``log_upper``.
 
 ==================  ============================================================================
 :math:`o`           ``base``: the machine's visible bias, zeros (``uniform``), or log-odds of rates
