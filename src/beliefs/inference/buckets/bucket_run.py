@@ -12,6 +12,7 @@ from beliefs.inference.buckets.bucket_tree import BucketTree
 from beliefs.inference.exact.tree_run import constant_part, constant_rounding, slot_marginals, stoppable
 from beliefs.inference.rounding import from_units
 from beliefs.kernels.buckets.passes import backward_pass, decode_buckets, forward_pass, matching_pass
+from beliefs.kernels.buckets.weighted import bucket_scratch
 from beliefs.kernels.rounding import log_pass_roundings, potential_span, split_roundings
 from beliefs.kernels.trees.log import distribute_log
 from beliefs.typing import Floats, Ints
@@ -40,6 +41,7 @@ class BucketRun:
         self.tables = np.zeros(int(plan.tree.slot_ptr[-1]))
         self.tables[: plan.source.size] = problem.graph.theta[plan.source]
         self.back = np.zeros(self.tables.size)
+        self._scratch = bucket_scratch(plan.tree, int(plan.buckets.replicas.max(initial=1)))
         self.span = 1.0 + float(potential_span(plan.tree.slot_ptr, plan.factors.size, self.tables))
 
     @property
@@ -53,7 +55,7 @@ class BucketRun:
         """Send all messages; return the bound."""
         if self.constant == -np.inf or self.plan.buckets.n_clusters == 0:
             return self.constant
-        bound = self.constant + float(forward_pass(stoppable(self.plan.tree), self.weight, self.tables))
+        bound = self.constant + float(forward_pass(stoppable(self.plan.tree), self.weight, self.tables, self._scratch))
         check_time()
         return bound
 
@@ -61,10 +63,9 @@ class BucketRun:
         """Send all messages, moving shifts and weights on the way; return the bound."""
         if self.constant == -np.inf or self.plan.buckets.n_clusters == 0:
             return self.constant
+        held = self.weight, self.tables, self.back, self._scratch
         tree, shift_at = stoppable(self.plan.tree), self.plan.shift_at
-        bound = self.constant + float(
-            matching_pass(tree, shift_at, step, far, weight_step, self.span, self.weight, self.tables, self.back)
-        )
+        bound = self.constant + float(matching_pass(tree, shift_at, step, far, weight_step, self.span, *held))
         check_time()
         return bound
 
@@ -83,7 +84,9 @@ class BucketRun:
         plan = self.plan
         if plan.buckets.n_clusters:
             tree, replicas = stoppable(plan.tree), plan.buckets.replicas[plan.buckets.variable]
-            backward_pass(tree, plan.first_message, plan.buckets.parent, replicas, self.weight, self.tables, self.back)
+            messages = np.zeros(self.tables.size - int(plan.tree.slot_ptr[plan.first_message]))
+            held = self.weight, self.tables, self.back, messages, self._scratch
+            backward_pass(tree, plan.first_message, plan.buckets.parent, replicas, *held)
             check_time()
 
     # -- answers --------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.buckets.weighted import bucket_scratch, eliminate_bucket, measure_bucket
+from beliefs.kernels.buckets.weighted import BucketScratch, eliminate_bucket, measure_bucket
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.kernels.trees.blocks import (
     RUN,
@@ -23,8 +23,6 @@ from beliefs.kernels.trees.blocks import (
     add_block,
     advance,
     cluster_view,
-    largest_block,
-    odometer,
     rewind,
     sum_block,
 )
@@ -40,14 +38,13 @@ _SMOOTH = 0.1  # temperature at which sums receive the max-marginal of a parent
 
 
 @kernel
-def forward_pass(tree: Tree, weight: Floats, tables: Floats) -> float:
+def forward_pass(tree: Tree, weight: Floats, tables: Floats, scratch: BucketScratch) -> float:
     """Send all messages to the roots; return the sum of the roots' messages.
 
     ``-inf`` as soon as a message is ``-inf`` throughout (for a negative weight: anywhere), nan where ``tree.stop``
     ended it. Equivalent, bucket by bucket, to ``w * logsumexp(sum(operands) / w, axis=0)``. Cost: one ``exp`` a cell
     of every cluster.
     """
-    scratch = bucket_scratch(tree)
     total = 0.0
     for c in range(tree.block.size):
         if tree.stop[0] != 0:
@@ -138,6 +135,7 @@ def matching_pass(
     weight: Floats,
     tables: Floats,
     back: Floats,
+    scratch: BucketScratch,
 ) -> float:
     """Send all messages to the roots, matching the replicas of each variable on the way; return the roots' sum.
 
@@ -147,12 +145,8 @@ def matching_pass(
     leaves shifts and weights half moved.
     Cost: of split variables, three ``exp`` a cell; of the others, one.
     """
-    scratch = bucket_scratch(tree)
-    most = 1
-    for c in range(tree.block.size):
-        most = max(most, tree.axes_card[tree.axes_ptr[c]])
     total, c = 0.0, 0
-    moment, entropy = np.empty(8 * most), np.empty(8)
+    moment, entropy = scratch.moment, scratch.entropy
     while c < tree.block.size:
         if tree.stop[0] != 0:
             return math.nan
@@ -161,8 +155,6 @@ def matching_pass(
         while end < tree.block.size and tree.axes_var[tree.axes_ptr[end]] == variable:
             end += 1
         n = end - c
-        if n > entropy.size:
-            moment, entropy = np.empty(2 * n * most), np.empty(2 * n)
         if n > 1:
             for r in range(n):
                 own = moment[r * k : (r + 1) * k]
@@ -239,18 +231,25 @@ def _send_back(
 
 @kernel
 def backward_pass(
-    tree: Tree, first_message: int, parent: Ints, replicas: Ints, weight: Floats, tables: Floats, back: Floats
+    tree: Tree,
+    first_message: int,
+    parent: Ints,
+    replicas: Ints,
+    weight: Floats,
+    tables: Floats,
+    back: Floats,
+    held: Floats,
+    scratch: BucketScratch,
 ) -> None:
     """Send beliefs from the roots to the leaves, as backward messages at the slots of messages.
 
     ``first_message`` is the first slot that is not a factor's or a shift's; ``parent (n_clusters,)``; ``replicas
-    (n_clusters,)`` how many its variable has, for weights of 0 count as equal ones that go to 0. Linear beliefs live
-    in scratch of the size of all messages. Cost: one ``exp`` a cell of the clusters that have children.
+    (n_clusters,)`` how many its variable has, for weights of 0 count as equal ones that go to 0. ``held``,
+    zeros and as long as all messages, is for linear beliefs, or max-marginals below a cluster of weight 0. Cost: one
+    ``exp`` a cell of the clusters that have children.
     """
-    offset, digit = odometer(tree)
-    row, maps, slot_ptr = np.empty(largest_block(tree)), tree.maps, tree.slot_ptr
+    offset, digit, maps, slot_ptr = scratch.offset, scratch.digit, tree.maps, tree.slot_ptr
     start = slot_ptr[first_message]
-    held = np.zeros(tables.size - start)  # beliefs, or max-marginals below a cluster of weight 0
     for c in range(tree.block.size - 1, -1, -1):
         if tree.stop[0] != 0:
             return
@@ -271,7 +270,7 @@ def backward_pass(
         if n_children == 0:
             continue
         rewind(slots, slot_ptr, n_outer, offset, digit)
-        block = row[:size]
+        block = scratch.base[:size]
         inverse = 0.0 if w == 0.0 else 1.0 / w
         for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
             add_operands(modes, starts, maps, n_ops, offset, tables, block)

@@ -20,7 +20,7 @@ import numpy as np
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
-from beliefs.kernels.trees.blocks import Tree, advance, cluster_view, largest_block, odometer, rewind
+from beliefs.kernels.trees.blocks import Tree, advance, cluster_view, rewind
 from beliefs.kernels.trees.log import add_operands
 from beliefs.typing import Floats, Ints
 
@@ -28,23 +28,26 @@ __all__ = ["BucketScratch", "bucket_scratch", "eliminate_bucket", "measure_bucke
 
 
 class BucketScratch(NamedTuple):
-    """Scratch for any one bucket of a tree."""
+    """Scratch for any one bucket of a tree, and for all replicas of any one variable."""
 
     offset: Ints  # of the operands; see `odometer`
     digit: Ints  # of the axes
     rows: Floats  # (cells of the largest block of a table,)
     base: Floats  # (columns of the longest block,)
     slope: Floats  # (columns of the longest block,)
+    sums: Floats  # (3,)
+    moment: Floats  # (replicas * states,) of the variable that has most
+    entropy: Floats  # (replicas,)
 
 
-@kernel
-def bucket_scratch(tree: Tree) -> BucketScratch:
-    """Return scratch for the largest bucket."""
-    offset, digit = odometer(tree)
-    columns, cells = largest_block(tree), 0
-    for c in range(tree.block.size):
-        cells = max(cells, tree.block[c] * tree.axes_card[tree.axes_ptr[c]])
-    return BucketScratch(offset, digit, np.empty(cells), np.empty(columns), np.empty(columns))
+def bucket_scratch(tree: Tree, replicas: int) -> BucketScratch:
+    """Return scratch for the largest bucket of a tree in which a variable has so many replicas at most."""
+    card = tree.axes_card[tree.axes_ptr[:-1]]
+    columns, cells, states = (int(sizes.max(initial=1)) for sizes in (tree.block, tree.block * card, card))
+    offset, digit = (np.empty(int(np.diff(ptr).max(initial=1)), np.int64) for ptr in (tree.op_ptr, tree.axes_ptr))
+    return BucketScratch(
+        offset, digit, *(np.empty(n) for n in (cells, columns, columns, 3, replicas * states, replicas))
+    )
 
 
 @kernel
@@ -84,7 +87,7 @@ def power_sum(rows: Floats, weight: float, out: Floats, base: Floats) -> None:
 @kernel
 def eliminate_bucket(tree: Tree, c: int, weight: float, tables: Floats, scratch: BucketScratch) -> float:
     """Write the message of cluster ``c`` to its slot; return its largest entry (its least for a negative weight)."""
-    offset, digit, rows, base, _ = scratch
+    offset, digit, rows, base = scratch.offset, scratch.digit, scratch.rows, scratch.base
     slots, modes, starts, _, extents, strides, n_fast = cluster_view(tree, c)
     n_ops, size, n_outer = slots.size - 1, tree.block[c], tree.n_outer[c]
     cells = size * extents[0]
@@ -167,14 +170,13 @@ def measure_bucket(
     With weight 0, the max-marginal :math:`\max_s u(x,s) + b(s)` and entropy 0. Log marginals are at least -700. The
     message is written too.
     """
-    offset, digit, rows, base, slope = scratch
+    offset, digit, rows, base, slope, sums, _, _ = scratch
     slots, modes, starts, _, extents, strides, n_fast = cluster_view(tree, c)
     n_ops, size, n_outer = slots.size - 1, tree.block[c], tree.n_outer[c]
     k = extents[0]
     cells = size * k
     rewind(slots, tree.slot_ptr, n_outer, offset, digit)
-    sums = np.zeros(3)
-    sums[0] = -math.inf
+    sums[0], sums[1], sums[2] = -math.inf, 0.0, 0.0
     for x in range(k):
         moment[x] = -math.inf if weight == 0.0 else 0.0
     for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], cells):
