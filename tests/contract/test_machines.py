@@ -141,6 +141,22 @@ def test_chains_go_on_where_they_stopped(name: str) -> None:
         bl.infer(bl.RBM(np.zeros((2, 2))), method, init=half)
 
 
+def test_chains_that_stopped_while_burning_in_burn_on() -> None:
+    method = bl.Gibbs(chains=3, burn_in=15)
+    whole, half = ask("fractional", method, max_iters=3, seed=2), ask("fractional", method, max_iters=1, seed=2)
+    rest = ask("fractional", method, max_iters=2, seed=2, init=half)
+    np.testing.assert_allclose(rest.mu_var, whole.mu_var, rtol=0, atol=1e-12)
+    drawn = bl.sample(model("rbm"), 4, bl.Gibbs(chains=2, burn_in=2), init=ask("rbm", bl.Gibbs(chains=2), max_iters=2))
+    assert len(drawn) == 4
+
+
+def test_joint_marginals_of_a_wide_machine() -> None:
+    rbm = bl.RBM(np.random.default_rng(0).normal(size=(30, 3)))
+    found = bl.infer(rbm).marginal(["v0", "v1"])
+    expected = bl.infer(rbm.to_factor_graph(), "junction_tree").marginal(["v0", "v1"])
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
 def test_forms_stand_for_registered_methods_and_keep_their_words() -> None:
     for form in FORMS:
         assert form.stands_for in bl.METHODS and form.name == form.stands_for.name
@@ -170,7 +186,9 @@ def test_questions_that_fractions_cannot_answer() -> None:
         with pytest.raises(bl.UnsupportedError, match="read visible, hidden and pairs"):
             ask_for()
     whole = bl.FractionalRBM(model("rbm").weights, counts=[1, 2, 0, 1])
-    assert bl.infer(whole, "junction_tree").log_z == pytest.approx(bl.infer(whole).log_z)
+    with pytest.raises(bl.UnsupportedError, match=r"about a fractional machine; ask to_rbm\(\) instead"):
+        bl.infer(whole, "junction_tree")
+    assert bl.infer(whole.to_rbm(), "junction_tree").log_z == pytest.approx(bl.infer(whole).log_z)
 
 
 def test_too_many_units_and_too_little_memory_are_known_before_work() -> None:

@@ -357,7 +357,8 @@ class JointMarginals:
         kept = np.flatnonzero(~self.pruned & ~graph.layout.observed) if self.pruned.any() else None
         asked = graph if kept is None else prune_barren(graph, kept)[0]
         extended = asked.with_factors([(scope, np.zeros(shape))])
-        answer = infer(extended, self.method, max_bytes=self.max_bytes)
+        method = self.method if graph is self.model else "junction_tree"  # of a machine a layer is enumerated, not all
+        answer = infer(extended, method, max_bytes=self.max_bytes)
         if answer.bound is not Bound.EXACT:
             names = ", ".join(graph.naming.name(v) for v in scope)
             raise UnsupportedError(f"{self.method} is not exact on a joint of ({names}); use junction_tree")

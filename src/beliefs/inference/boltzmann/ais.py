@@ -41,7 +41,7 @@ from beliefs.errors import ModelError
 from beliefs.inference.base import Bound, Derivative, Guarantee, Marginals, Problem, Task
 from beliefs.inference.boltzmann.ais_result import AISResult, Weights
 from beliefs.inference.boltzmann.annealing import Annealer, exact_start, gibbs_start
-from beliefs.inference.boltzmann.enumeration import AUTOMATIC, enumerated_units
+from beliefs.inference.boltzmann.enumeration import AUTOMATIC, enumerated_units, state_bytes
 from beliefs.inference.boltzmann.machines import Form, machine_of
 from beliefs.inference.budget import over_budget
 from beliefs.inference.units import UnitMarginals
@@ -155,11 +155,10 @@ class AIS(Form):
         state.forward = Weights(log_weights, state.log_z_base)
         state.marginals = annealer.averages(log_weights)
         if self.reverse:
-            exact = enumerated_units(state.machine) <= AUTOMATIC
-            start = exact_start if exact else gibbs_start
+            state.reverse_start = _reverse_start(state)
+            start = exact_start if state.reverse_start == "exact" else gibbs_start
             annealer.visible[:] = start(state.machine, annealer)
             state.reverse = Weights(annealer.back(state.betas), state.log_z_base)
-            state.reverse_start = "exact" if exact else "gibbs"
         return 0.0
 
     def value(self, state: Annealing) -> Value:
@@ -175,6 +174,12 @@ class AIS(Form):
 
 
 AIS.stands_for = AIS
+
+
+def _reverse_start(state: Annealing) -> str:
+    """Return where reverse chains start: from exact samples if a layer can be enumerated, in time and memory."""
+    k, needed = enumerated_units(state.machine), _BYTES * state.machine.n_vars
+    return "exact" if k <= AUTOMATIC and state_bytes(k) + needed <= state.problem.max_bytes else "gibbs"
 
 
 def _schedule(schedule: Any, temperatures: int) -> Floats:

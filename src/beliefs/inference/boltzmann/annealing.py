@@ -104,8 +104,9 @@ class Annealer(BlockChains):
 
 def exact_start(machine: BoltzmannMachine, chains: Annealer) -> np.ndarray:
     """Return independent visible rows of the machine, by enumeration."""
+    states, rng = LayerStates(machine), np.random.default_rng([chains.seed, _START])
     with one_thread_of_blas():
-        drawn = LayerStates(machine).drawn(len(chains.visible), np.random.default_rng([chains.seed, _START]))
+        drawn = states.drawn(len(chains.visible), states.log_weights(), rng)
     return drawn[0].astype(machine.dtype)
 
 

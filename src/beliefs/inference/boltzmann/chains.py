@@ -60,8 +60,8 @@ class BlockChains:
         After :meth:`draw` the probabilities of the visible units.
     beta : ndarray (rows,)
         Inverse temperatures.
-    n_accepted : ndarray (rows,)
-        How often a row's proposal was taken.
+    n_accepted, n_proposed : ndarray (rows,)
+        How often a row's proposal was taken, of how many; whole units need none.
     """
 
     def __init__(self, machine: BoltzmannMachine, n_rows: int, key: np.uint64, threads: int) -> None:
@@ -72,7 +72,7 @@ class BlockChains:
         self.hidden, self.x = np.zeros((n_rows, m), machine.dtype), np.zeros((n_rows, m), machine.dtype)
         self.proposed = np.zeros_like(self.visible) if units.fractions.size else self.visible
         self.log_ratio = np.zeros(n_rows)
-        self.beta, self.n_accepted = np.ones(n_rows), np.zeros(n_rows, np.int64)
+        self.beta, self.n_accepted, self.n_proposed = np.ones(n_rows), np.zeros(n_rows), np.zeros(n_rows)
         self.no_offset = np.zeros(n)
 
     def start(self, log_odds: Floats) -> None:
@@ -123,6 +123,13 @@ class BlockChains:
         taken = np.log1p(-uniform) < fresh - self.log_ratio[rows]
         self.visible[rows][taken] = self.proposed[rows][taken]
         self.n_accepted[rows] += taken
+        self.n_proposed[rows] += 1.0
+
+    @property
+    def acceptance_rate(self) -> float:
+        """The share of proposals that were taken; 1 where there were none."""
+        proposed = float(self.n_proposed.sum())
+        return float(self.n_accepted.sum()) / proposed if proposed else 1.0
 
     def redraw(self, rows: slice) -> None:
         """Redraw both layers of some rows."""

@@ -35,7 +35,7 @@ from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
 from beliefs.typing import Floats, Ints
 
-__all__ = ["AUTOMATIC", "LayerEnumeration", "LayerStates", "enumerated_units"]
+__all__ = ["AUTOMATIC", "LayerEnumeration", "LayerStates", "enumerated_units", "state_bytes"]
 
 AUTOMATIC = 22  # units that auto enumerates
 _MOST = 30  # units that anybody can wait for
@@ -45,6 +45,11 @@ _CELLS = 2**19  # of a block
 def enumerated_units(machine: BoltzmannMachine) -> int:
     """Return how many units are enumerated: the smaller layer, or the visible one of a fractional machine."""
     return min(machine.n_visible, machine.n_hidden) if isinstance(machine, RBM) else machine.n_visible
+
+
+def state_bytes(k: int) -> float:
+    """Predict the memory of the log weights of all states of a layer, and of drawing from them."""
+    return 24.0 * 2.0**k
 
 
 class LayerStates:
@@ -88,9 +93,8 @@ class LayerStates:
         """Return the log weights of all states."""
         return np.concatenate([scores for _, scores, _ in self.blocks()])
 
-    def drawn(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def drawn(self, n: int, log_weights: Floats, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Return ``n`` independent draws of both layers, visible and hidden bits, ``(n, units)`` each."""
-        log_weights = self.log_weights()
         cumulative = np.cumsum(np.exp(log_weights - log_weights.max()))
         states = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
         own = self.bits(np.minimum(states, self.n_states - 1))
@@ -107,6 +111,7 @@ class LayerState:
     problem: Problem
     states: LayerStates
     log_z: float = -np.inf
+    log_weights: Floats | None = None
     marginals: UnitMarginals | None = None
 
 
@@ -128,16 +133,19 @@ class LayerEnumeration(Enumeration, Form):
                 f"enumeration would go through 2^{k} states of a layer, and 2^{_MOST} is the limit; try ais, gibbs or "
                 "mean_field"
             )
-        needed = 24.0 * _CELLS + 16.0 * machine.weights.size + (8.0 * 2**k * 3 if problem.task is Task.SAMPLE else 0.0)
+        needed = 24.0 * _CELLS + 16.0 * machine.weights.size + (state_bytes(k) if problem.task is Task.SAMPLE else 0.0)
         if needed > problem.max_bytes:
             raise over_budget("enumeration needs", needed, problem.max_bytes, "Raise max_bytes", f" for {k} units")
         return LayerState(problem, LayerStates(machine))
 
     def step(self, state: LayerState) -> float:  # type: ignore[override]
         """Add up the weights of all states, and the averages with them."""
-        if state.problem.task is Task.INFER:
-            with one_thread_of_blas():
+        with one_thread_of_blas():
+            if state.problem.task is Task.INFER:
                 self._infer(state)
+            else:
+                state.log_weights = state.states.log_weights()
+                state.log_z = float(np.logaddexp.reduce(state.log_weights))
         return 0.0
 
     def _infer(self, state: LayerState) -> None:
@@ -172,5 +180,6 @@ class LayerEnumeration(Enumeration, Form):
             assert state.marginals is not None
             units, log_z = state.marginals, state.log_z
             return Marginals(log_z, Bound.EXACT, units.mu_var, units, log_z, log_z)
-        drawn = state.states.drawn(problem.n_samples, np.random.default_rng(problem.seed))
+        assert state.log_weights is not None
+        drawn = state.states.drawn(problem.n_samples, state.log_weights, np.random.default_rng(problem.seed))
         return Samples(np.concatenate(drawn, axis=1).astype(np.int64), Bound.EXACT)

@@ -112,15 +112,15 @@ class MachineChains:
                 self.ladder.swap(chains)
                 chains.in_pieces(chains.draw_hidden)
                 if keep:
-                    self._keep_hidden(chains.x[self.cold])
+                    self._keep_hidden(chains.x[self.cold], self.averages)
                 chains.in_pieces(chains.draw_visible)
                 if keep:
                     self.averages.visible += self._visible_probabilities().sum(axis=0, dtype=np.float64)
                 chains.n_sweeps += 1
 
-    def _keep_hidden(self, p: np.ndarray) -> None:
+    def _keep_hidden(self, p: np.ndarray, averages: Averages) -> None:
         """Add up probabilities of hidden units given the present visible ones; copies and fractions have none here."""
-        visible, averages = self.chains.visible[self.cold], self.averages
+        visible = self.chains.visible[self.cold]
         if not isinstance(self.machine, RBM):
             p = self.machine.hidden_probability(visible)
             averages.softplus += self.machine.softplus(visible).sum(axis=0)
@@ -134,10 +134,11 @@ class MachineChains:
 
     def marginals(self) -> UnitMarginals:
         """Return the averages; before the first, those of the present states."""
-        if self.averages.n_kept == 0:
-            self._keep_hidden(self.machine.hidden_probability(self.chains.visible[self.cold]))
-            self.averages.visible += self.chains.visible[self.cold].sum(axis=0, dtype=np.float64)
-        a = self.averages
+        a = self.averages if self.averages.n_kept else self.averages.copy()
+        if a.n_kept == 0:
+            visible = self.chains.visible[self.cold]
+            self._keep_hidden(self.machine.hidden_probability(visible), a)
+            a.visible += visible.sum(axis=0, dtype=np.float64)
         visible, hidden, pairs = (np.clip(array / a.n_kept, 0.0, 1.0) for array in (a.visible, a.hidden, a.pairs))
         lowest, highest = np.maximum(0.0, visible[:, None] + hidden - 1.0), np.minimum(visible[:, None], hidden)
         softplus = None if isinstance(self.machine, RBM) else a.softplus / a.n_kept
@@ -232,10 +233,8 @@ class BlockGibbs(Gibbs, Form):
         """Return averages, or the draws so far."""
         if state.problem.task is Task.SAMPLE:
             return Samples(state.samples[: state.n_drawn], Bound.ESTIMATE)
-        bound, units, chains = state.lower_bound(), state.marginals(), state.chains
-        tried = chains.n_sweeps * len(chains.visible)
-        accepted = float(chains.n_accepted.sum()) / tried if chains.units.fractions.size and tried else 1.0
-        extras = {"swap_rates": state.ladder.swap_rates, "acceptance_rate": accepted}
+        bound, units = state.lower_bound(), state.marginals()
+        extras = {"swap_rates": state.ladder.swap_rates, "acceptance_rate": state.chains.acceptance_rate}
         return Marginals(bound, Bound.LOWER, units.mu_var, units, bound, kind=ChainResult, extras=extras)
 
     def warm_state(self, state: MachineChains) -> Any:  # type: ignore[override]
@@ -252,6 +251,6 @@ def _resume(state: MachineChains, start: Start) -> None:
         np.array_equal(getattr(old, name), getattr(new, name))
         for name in ("weights", "visible_bias", "hidden_bias", "counts")
     )
-    state.burn_in = start.n_sweeps + (0 if same else state.burn_in)
+    state.burn_in = max(state.burn_in, start.n_sweeps) if same else state.burn_in + start.n_sweeps
     if same and state.problem.task is Task.INFER:
         state.averages = start.averages.copy()

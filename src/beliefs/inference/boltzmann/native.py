@@ -21,7 +21,6 @@ from beliefs.inference.boltzmann.mean_field import LayerMeanField
 from beliefs.inference.boltzmann.tap import TAP
 from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.machine import BoltzmannMachine
-from beliefs.model.rbm import RBM
 
 __all__ = ["FORMS", "native"]
 
@@ -46,11 +45,7 @@ def native(method: Method, problem: Problem) -> tuple[Method, Problem]:
                 return method, problem
             return form(**{f.name: getattr(method, f.name) for f in fields(method)}), problem
     if isinstance(model, FractionalRBM):
-        if not model.is_whole:
-            names = sorted({form.name for form in FORMS if problem.task in form.answers and form.takes_fractions})
-            raise UnsupportedError(
-                f"{method} does not answer {problem.task.value} about a fractional machine; use {' or '.join(names)}"
-            )
-        problem = replace(problem, model=model.to_rbm())
-    assert isinstance(problem.model, RBM)
+        names = sorted({form.name for form in FORMS if problem.task in form.answers and form.takes_fractions})
+        instead = "ask to_rbm() instead" if model.is_whole else f"use {' or '.join(names)}"
+        raise UnsupportedError(f"{method} does not answer {problem.task.value} about a fractional machine; {instead}")
     return method, problem
