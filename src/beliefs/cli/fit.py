@@ -7,7 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,7 +26,13 @@ __all__ = ["fit_command", "predict_command"]
 _OWN = {"callback": "Ctrl-C stops a fit", "n_jobs": "use --threads", "progress": "use --progress"}
 
 
-class EstimatorWord(click.Choice[str]):
+if TYPE_CHECKING:
+    _Choice = click.Choice[str]
+else:
+    _Choice = click.Choice  # takes no type in older releases
+
+
+class EstimatorWord(_Choice):
     """The words of all estimators, which are loaded when they are asked for: the other commands need no learning."""
 
     def __init__(self) -> None:

@@ -1,5 +1,6 @@
 """Questions and methods: four doors, one driver, one method a file."""
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from beliefs.inference.base import Bound, Method, Task
@@ -30,13 +31,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+@cache
+def _registry() -> Any:
     """Load the list of methods, and with it all of them, when somebody asks for it or names one."""
-    if name not in ("METHODS", "methods"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from beliefs.inference import registry
 
-    return getattr(registry, name)
+    return registry
 
 
-use_methods(lambda: __getattr__("METHODS"))
+def __getattr__(name: str) -> Any:
+    if name not in ("METHODS", "methods"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_registry(), name)
+
+
+use_methods(lambda: _registry().METHODS)
