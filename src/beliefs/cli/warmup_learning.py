@@ -117,8 +117,10 @@ def _fitted(row: Any) -> None:
 def _chains() -> None:
     """Fit and ask chains of arrays, with and without hidden labels, in plain numbers and in logs."""
     from beliefs.learning.estimators.chain import ChainCRF
+    from beliefs.learning.estimators.chain_svm import ChainSVM
 
     rng = np.random.default_rng(0)
+    ChainSVM(max_iters=2, optimizer="bcfw").fit(*ChainSVM.tiny_data())
     for k in (2, 5):
         X, Y = [rng.normal(size=(n, 3)) for n in (1, 4, 6)], [np.arange(n) % k for n in (1, 4, 6)]
         Y[1] = np.full(4, -1)
@@ -132,10 +134,12 @@ def _chains() -> None:
 def _attributes() -> None:
     """Fit chains of dictionaries and of sets of words."""
     from beliefs.learning.estimators.chain import ChainCRF
+    from beliefs.learning.estimators.chain_svm import ChainSVM
 
-    X = [[{"word": "a", "n": 0.5}, {"word": "b"}], [["a", "c"], ["b"]]]
-    crf = ChainCRF(max_iters=2, n_jobs=2).fit(X, [["x", "y"], ["y", "x"]])
+    X, Y = [[{"word": "a", "n": 0.5}, {"word": "b"}], [["a", "c"], ["b"]]], [["x", "y"], ["y", "x"]]
+    crf = ChainCRF(max_iters=2, n_jobs=2).fit(X, Y)
     crf.predict(X)
+    ChainSVM(max_iters=2, optimizer="bcfw").fit(X, Y)
 
 
 def _loop(states: int, tied: bool) -> FactorGraph:
