@@ -18,13 +18,13 @@ is the E-step, and minimising :math:`\tilde R` the M-step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound, Method
-from beliefs.learning.batches import Evaluation
+from beliefs.learning.batches import Batch, Evaluation
 from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.learning.losses.difference import DifferenceLoss, scattered
@@ -84,6 +84,15 @@ class Free(_Term):
 
     name: ClassVar[str] = "free"
 
+    def batches(self, data: Any) -> Iterable[Batch]:
+        """Return what the loss offers for this term, else instances and unions of small ones."""
+        offered = self.offered(data)
+        return super().batches(data) if offered is None else offered
+
+    def offered(self, data: Any) -> Iterable[Batch] | None:
+        """Return what the loss itself has laid out of a list."""
+        return self.of.free_batches(data) if isinstance(data, list | tuple) else None
+
     def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return the free value and expectations."""
         free = self.of.free(instance.graph(theta), instance)
@@ -133,12 +142,17 @@ class Terms:
     """Both terms of a loss, each with what it has laid out of the data, from round to round."""
 
     def __init__(self, loss: DifferenceLoss) -> None:
+        self.loss = loss
         self.free = Free(template=loss.template, l2=loss.l2, threads=loss.threads, of=loss)
         self.clamped = Clamped(template=loss.template, l2=0.0, threads=loss.threads, of=loss)
 
     def tangent(self, weights: Floats, data: Any) -> Linearised:
         """Return the problem with the clamped term linearised at some weights, for templates linear in them."""
-        found = self.clamped.evaluate(weights, data)
+        if self.free.offered(data) is None:
+            found = self.clamped.evaluate(weights, data)
+        else:  # what is not free is clamped: the loss evaluates all sequences at once, one by one would take longer
+            free, whole = self.free.evaluate(weights, data), self.loss.evaluate(weights, data)
+            found = replace(free, value=free.value - whole.value, grad=free.grad - whole.grad)
         return Linearised(self.free, found.grad, found.value - float(found.grad @ weights))
 
 

@@ -18,6 +18,7 @@ from beliefs.learning.chains.template import ChainTemplate, seen_pairs
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens
 from beliefs.learning.fit import fit
 from beliefs.learning.instances import Instance
+from beliefs.learning.linearised import Terms
 from beliefs.learning.losses.max_margin import MaxMargin
 from beliefs.learning.optimizers.blocks import Dual, InstanceBlocks
 from beliefs.model.layout import Layout
@@ -101,6 +102,26 @@ def test_costs_of_tokens_and_weights_of_labels() -> None:
 
 def test_two_temperatures_go_instance_by_instance() -> None:
     check_equal({"eps_y": 0.0, "eps_h": 1.0}, *problem(hidden=0.4), union=False)
+
+
+def test_unions_serve_the_convex_problem_inside_too() -> None:
+    """Free term, tangent and rounds of the concave-convex procedure are those of the general loss."""
+    template, data = problem(hidden=0.4, boundaries=True)
+    weights = np.random.default_rng(3).normal(size=template.n_weights)
+    for options in ({"eps_h": 0.0}, {"eps_y": 0.7, "eps_h": 0.7}):
+        fast, general = (cls(template=template, l2=0.05, **options) for cls in (ChainMargin, MaxMargin))
+        assert fast.free_batches(data) is not None and general.free_batches(data) is None
+        one, other = (Terms(loss).tangent(weights, data) for loss in (fast, general))
+        np.testing.assert_allclose(one.slope, other.slope, atol=1e-11)
+        assert one.offset == pytest.approx(other.offset, abs=1e-11)
+        found, expected = one.evaluate(-weights, data), other.evaluate(-weights, data)
+        assert found.value == pytest.approx(expected.value, abs=1e-11) and found.minorant
+        assert found.upper == pytest.approx(expected.upper, abs=1e-11)
+        assert found.delta == pytest.approx(expected.delta, abs=1e-11)
+        np.testing.assert_allclose(found.grad, expected.grad, atol=1e-11)
+        result = fit(fast, data, weights, optimizer="cccp", max_iters=4)
+        assert (np.diff(result.trace.loss) <= 0).all()
+    assert ChainMargin(template=template, l2=0.05).free_batches(data) is None, "two temperatures: one by one"
 
 
 def test_threads_and_copies() -> None:

@@ -7,7 +7,7 @@ are shared out, so that every weight's sum runs over the tokens in order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -96,6 +96,19 @@ class ChainBatch(Batch):
             None if whole.all() else _clamped(union, labels, whole),
             rows,
         )
+
+    @cached_property
+    def all_known(self) -> bool:
+        """Whether every token has a cell of its label."""
+        return bool((self.label_cell >= 0).all())
+
+    def without_labels(self) -> ChainBatch:
+        """Return the batch of the free term alone: nothing of the labels is subtracted; memory is shared."""
+        nothing = np.full(self.label_cell.size, -1), np.zeros(self.token_weight.size), np.zeros(self.transitions.shape)
+        label_cell, token_weight, transitions = nothing
+        return replace(
+            self, label_cell=label_cell, token_weight=token_weight, transitions=transitions, clamped=None
+        )  # fmt: skip
 
     def add_to(self, total: Total, weights: Floats, executor: Executor) -> None:
         """Add loss and gradient; the total has overflowed where either is not finite."""
@@ -189,7 +202,7 @@ class ChainRun:
         self.look(chunk)
         tokens, chains = slice(chunk.first, chunk.last), slice(chunk.begin, chunk.end)
         cell, weight, flat = batch.label_cell[tokens], batch.token_weight[tokens], rows.reshape(-1)
-        known = cell >= 0 if batch.clamped is not None else slice(None)
+        known = slice(None) if batch.all_known else cell >= 0
         cell, weight = cell[known], weight[known]
         self.value[number] -= float(weight @ flat[cell])
         clamped = None if batch.clamped is None else self._clamped(number, chunk, batch.clamped, scratch)

@@ -32,6 +32,13 @@ class JoinedChains(Loss):
             return self._recent.of(data, lambda: (self._joined(data),))
         return self._pieces(data)
 
+    def free_batches(self, data: Any) -> Iterable[Batch] | None:
+        """Return unions for the free term alone, where there are such."""
+        batches: Any = tuple(self.batches(data))
+        return (
+            tuple(b.without_labels() for b in batches) if all(hasattr(b, "without_labels") for b in batches) else None
+        )
+
     def _pieces(self, instances: Iterable[Instance]) -> Iterator[Batch]:
         waiting: list[Instance] = []
         size = 0

@@ -15,7 +15,7 @@ Cost of an evaluation: ``2 K^2`` flops a token at temperature 0, else as the lik
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -114,6 +114,10 @@ class MarginBatch(Batch):
         total.n_instances += chains.union.n_chains
         total.bounds.add(Bound.EXACT)
         total.overflowed |= not (np.isfinite(total.value) and np.isfinite(total.grad).all())
+
+    def without_labels(self) -> MarginBatch:
+        """Return the batch of the free term alone, costs and all."""
+        return replace(self, chains=self.chains.without_labels())
 
     def blocks(self, l2: float) -> ChainBlocks:
         """Return the blocks of the dual."""
