@@ -164,20 +164,39 @@ def test_the_same_bytes_for_any_threads_and_after_a_kill(
     kind: type[SVM], options: dict[str, Any], optimizer: str, tmp_path: Path
 ) -> None:
     given = dict(options)
-    X, Y = small(kind, hidden=given.pop("hidden", 0.0))
-    whole = kind(**given, max_iters=6).fit(X, Y)
+    X, Y = small(kind, 4, hidden=given.pop("hidden", 0.0))
+    whole = kind(**given, max_iters=4).fit(X, Y)
     assert whole.result_.optimizer.name == optimizer
-    assert kind(**given, max_iters=6, n_jobs=2).fit(X, Y).weights_.tobytes() == whole.weights_.tobytes()
+    assert kind(**given, max_iters=4, n_jobs=2).fit(X, Y).weights_.tobytes() == whole.weights_.tobytes()
     if optimizer != "lbfgs":  # whose memory is scipy's
         path = tmp_path / "fit.npz"
         kind(**given, checkpoint=path, callback=lambda now: now.iteration >= 2).fit(X, Y)
-        again = kind(**given, checkpoint=path, max_iters=6).fit(X, Y)
+        again = kind(**given, checkpoint=path, max_iters=4).fit(X, Y)
         assert again.weights_.tobytes() == whole.weights_.tobytes()
         assert again.objective_ == whole.objective_
     whole.save(tmp_path / "model.npz")
     kept = kind.load(tmp_path / "model.npz")
     assert [p.tolist() for p in kept.predict(X)] == [p.tolist() for p in whole.predict(X)]
     assert kept.get_params(deep=False).keys() == whole.get_params(deep=False).keys()
+
+
+def test_a_stopped_fit_says_what_its_weights_are_worth() -> None:
+    X, Y = small(GridSVM, hidden=0.3)
+    svm = GridSVM(inference=None, callback=lambda now: True).fit(X, Y)  # while the independent model is fitted
+    value = svm.loss_.evaluate(svm.weights_, svm._data(X, Y, None)).value
+    assert svm.objective_ == pytest.approx(value * svm.n_labelled_)
+    assert svm.gap_ == np.inf
+    chain = ChainSVM(callback=lambda now: now.iteration == 3).fit(*small(ChainSVM))
+    assert chain.objective_ - chain.gap_ <= ChainSVM(optimizer="one_slack").fit(*small(ChainSVM)).objective_
+    assert chain.gap_ < np.inf
+
+
+@pytest.mark.parametrize(("hidden", "optimizer"), [(0.0, "one_slack"), (0.3, "sgd")])
+def test_instances_that_are_loaded_one_by_one(hidden: float, optimizer: str) -> None:
+    X, Y = small(ChainSVM, hidden=hidden)
+    svm = ChainSVM(max_iters=5).fit(lambda: zip(X, Y, strict=True))
+    assert svm.result_.optimizer.name == optimizer
+    assert svm.score(X, Y) > 0.7
 
 
 def test_options_of_fields_that_machines_have_not() -> None:

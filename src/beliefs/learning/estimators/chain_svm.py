@@ -30,7 +30,7 @@ class ChainSVM(SVM, ChainCRF):
     --------
     >>> X = [[["w=the"], ["w=dog"], ["w=barks"]], [["w=a"], ["w=cat"]], [["w=dog"], ["w=barks"]]]
     >>> Y = [["DET", "NOUN", "VERB"], ["DET", "NOUN"], ["NOUN", "VERB"]]
-    >>> svm = ChainSVM(C=10.0).fit(X, Y)
+    >>> svm = ChainSVM(C=1.0).fit(X, Y)
     >>> svm.predict([[["w=a"], ["w=dog"], ["w=runs"]]])[0].tolist()
     ['DET', 'NOUN', 'VERB']
     >>> svm.gap_ <= 1e-3 * svm.objective_

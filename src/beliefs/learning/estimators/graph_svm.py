@@ -16,7 +16,8 @@ class GraphSVM(SVM, GraphCRF):
     """A max-margin model of graphs; inputs and the options of graphs are those of :class:`GraphCRF`.
 
     A graph without edges is the multiclass machine of Crammer and Singer, one with ``"hidden"`` vertices a latent or
-    marginal structured machine.
+    marginal structured machine. Prefer ``inference=None``, which is exact, where graphs are narrow: messages may stop
+    short even on a chain whose every second vertex is hidden.
 
     Examples
     --------
@@ -25,7 +26,7 @@ class GraphSVM(SVM, GraphCRF):
     >>> edges, hidden = np.array([[0, 1], [1, 2]]), np.array([False, True, False])
     >>> Y = [np.array([k, -1, k]) for k in rng.integers(2, size=20)]
     >>> X = [{"unary": y[:, None] + rng.normal(size=(3, 1)), "edges": edges, "hidden": hidden} for y in Y]
-    >>> svm = GraphSVM(n_hidden_states=3).fit(X, Y)
+    >>> svm = GraphSVM(n_hidden_states=3, inference=None).fit(X, Y)
     >>> svm.predict(X)[0].tolist()[1], svm.predict_latent(X)[0].tolist()[1] in (0, 1, 2)
     (-1, True)
     """

@@ -15,8 +15,8 @@ hidden variables                           ``cccp``
 convex, exact inference                    ``bcfw`` for chains of arrays and for large graphs; small graphs are joined,
                                            which ``one_slack`` gains by
 convex otherwise                           ``one_slack``
-not linear in the weights, or slack        ``sgd`` where the rows above do not say ``lbfgs`` or ``one_slack``
-rescaling with hidden variables
+potentials not linear in the weights       ``sgd`` unless it is smooth; also with hidden variables where instances are
+                                           loaded one by one, or with slack rescaling
 =========================================  =============================================================================
 
 **Predictions** (``decode="auto"``) are the best outputs, what is declared hidden summed or maximised out:
@@ -177,7 +177,7 @@ class SVM(CRF):
         if isinstance(self.template_, DifferentiableTemplate):
             return "sgd"
         if self._any_hidden:
-            return "cccp" if self.rescaling == "margin" else "sgd"
+            return "cccp" if self.rescaling == "margin" and isinstance(data, list) else "sgd"
         exact = self.loss_.is_exact(self._inference_spec)
         return "bcfw" if exact and isinstance(data, list) and self._pays_one_by_one(data) else "one_slack"
 
@@ -188,9 +188,8 @@ class SVM(CRF):
 
     def _conclude(self, data: LabelledData) -> None:
         scale, found = float(self.C) * self.n_labelled_, self.result_
-        if found.was_stopped:  # perhaps while a start was being found, by another loss
-            found = replace(found, loss=self.loss_.evaluate(self.weights_, data).value, gap=math.inf)
-            self.result_ = found
+        if found.was_stopped and math.isinf(found.gap):  # perhaps while a start was being found, by another loss
+            found = self.result_ = replace(found, loss=self.loss_.evaluate(self.weights_, data).value)
         self.objective_, self.gap_ = scale * found.loss, scale * found.gap
 
     # -- answers ------------------------------------------------------------------------------------------------
