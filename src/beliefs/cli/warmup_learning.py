@@ -120,7 +120,7 @@ def _chains() -> None:
     from beliefs.learning.estimators.chain_svm import ChainSVM
 
     rng = np.random.default_rng(0)
-    for optimizer in ("bcfw", "n_slack"):
+    for optimizer in ("bcfw", "one_slack", "n_slack"):
         ChainSVM(max_iters=2, optimizer=optimizer).fit(*ChainSVM.tiny_data())
     for k in (2, 5):
         X, Y = [rng.normal(size=(n, 3)) for n in (1, 4, 6)], [np.arange(n) % k for n in (1, 4, 6)]
