@@ -154,6 +154,10 @@ class Problem:
     threads: int = 1
     time_limit: float = math.inf
 
+    def __post_init__(self) -> None:
+        if isinstance(self.model, FactorGraph):
+            self.__dict__["graph"] = self.model  # nothing to be made, so nothing to be asked for
+
     @cached_property
     def graph(self) -> FactorGraph:
         """The model as a factor graph, made when it is first asked for."""

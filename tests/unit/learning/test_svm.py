@@ -83,7 +83,7 @@ def test_the_objective_of_chains_is_what_enumeration_says() -> None:
         total += weight * (max(score(z) + (np.array(z) != y).sum() for z in product((0, 1), repeat=6)) - score(y))
     assert svm.objective_ == pytest.approx(0.5 * svm.weights_ @ svm.weights_ + 0.3 * total, rel=1e-9)
     assert 0 <= svm.gap_ <= 1e-3 * svm.objective_
-    assert svm.result_.optimizer.name == "bcfw"
+    assert svm.result_.optimizer.name == "one_slack"
 
 
 def test_five_substates_tell_odd_from_even() -> None:
@@ -151,7 +151,8 @@ def test_costs_by_variable_are_those_of_tables_and_weights(kind: type[SVM]) -> N
 
 # -- fits -------------------------------------------------------------------------------------------------------------
 CASES = [
-    (ChainSVM, {}, "bcfw"),
+    (ChainSVM, {}, "one_slack"),
+    (ChainSVM, {"optimizer": "bcfw"}, "bcfw"),
     (GraphSVM, {"inference": None}, "one_slack"),
     (GridSVM, {}, "one_slack"),
     (ChainSVM, {"hidden": 0.3}, "cccp"),

@@ -78,7 +78,9 @@ class Elimination(Method):
     def init(self, problem: Problem, warm: object = None) -> TreeRun:
         """Fix order and temperatures, check the budget, lay out the buckets."""
         tau = chosen_temperatures(problem, self.tau)
-        order = chosen_order(problem, self.order, chosen_stages(problem, tau, self.stages))
+        plain = self.tau is None and self.stages is None  # the question's own temperatures and stages
+        stages = None if plain else chosen_stages(problem, tau, self.stages)
+        order = chosen_order(problem, self.order, stages)
         check_work(order, self.name, problem.task)
         layout = problem.graph.layout
         tree = layout.plan(

@@ -11,7 +11,6 @@ from beliefs.learning.chains.margin import ChainMargin
 from beliefs.learning.estimators.chain import ChainCRF
 from beliefs.learning.estimators.states import Outputs
 from beliefs.learning.estimators.svm import SVM
-from beliefs.learning.instances import Instance
 from beliefs.learning.losses.max_margin import MaxMargin
 from beliefs.model.features import Template
 
@@ -44,10 +43,6 @@ class ChainSVM(SVM, ChainCRF):
     def _margin_loss(self, template: Template, l2: float, exact: bool = False) -> MaxMargin:
         found = super()._margin_loss(template, l2, exact)
         return ChainMargin(**{f.name: getattr(found, f.name) for f in fields(found) if f.init})
-
-    def _pays_one_by_one(self, data: list[Instance]) -> bool:
-        assert isinstance(self.loss_, ChainMargin)
-        return self.loss_.blocks(data) is not None  # whole passes are then compiled
 
     def _decoded(self, X: Any, how: str) -> list[tuple[np.ndarray, Outputs]]:
         self._check_fitted()

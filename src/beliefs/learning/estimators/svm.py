@@ -12,9 +12,7 @@ the problem                                ``optimizer="auto"``
 =========================================  =============================================================================
 smooth: ``eps_y > 0``, ``eps_h > 0``       ``lbfgs``
 hidden variables                           ``cccp``
-convex, exact inference                    ``bcfw`` for chains of arrays and for large graphs; small graphs are joined,
-                                           which ``one_slack`` gains by
-convex otherwise                           ``one_slack``
+convex otherwise                           ``one_slack``; the first passes of ``bcfw`` gain more, its last ones less
 potentials not linear in the weights       ``sgd`` unless it is smooth; also with hidden variables where instances are
                                            loaded one by one, or with slack rescaling
 =========================================  =============================================================================
@@ -178,13 +176,7 @@ class SVM(CRF):
             return "sgd"
         if self._any_hidden:
             return "cccp" if self.rescaling == "margin" and isinstance(data, list) else "sgd"
-        exact = self.loss_.is_exact(self._inference_spec)
-        return "bcfw" if exact and isinstance(data, list) and self._pays_one_by_one(data) else "one_slack"
-
-    def _pays_one_by_one(self, data: list[Instance]) -> bool:
-        """Whether instances are so large that a step for each costs no more than one for all of them."""
-        joiner = Joiner.of(self.loss_)
-        return joiner is None or not joiner.takes(data[0])
+        return "one_slack"
 
     def _conclude(self, data: LabelledData) -> None:
         scale, found = float(self.C) * self.n_labelled_, self.result_
