@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from beliefs.model.factor import Factor
 from beliefs.model.naming import Naming
@@ -16,8 +17,31 @@ if TYPE_CHECKING:
 __all__ = ["Factors", "Variables"]
 
 
+T = TypeVar("T")
+
+
+class Views(Sequence[T]):
+    """A sequence whose elements are made when they are asked for."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _make(self, index: int) -> T:
+        """Return the element at an index that exists."""
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        """Return the element at an index, or a list for a slice."""
+        if isinstance(index, slice):
+            return [self._make(i) for i in range(len(self))[index]]
+        return self._make(range(len(self))[index])
+
+
 @dataclass(frozen=True, slots=True)
-class Variables(Sequence[Variable]):
+class Variables(Views[Variable]):
     """The variables of a model, by index."""
 
     naming: Naming
@@ -25,35 +49,18 @@ class Variables(Sequence[Variable]):
     def __len__(self) -> int:
         return len(self.naming.card)
 
-    @overload
-    def __getitem__(self, index: int) -> Variable: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Variable]: ...
-    def __getitem__(self, index: int | slice) -> Variable | list[Variable]:
-        """Return the variable at an index, or a list for a slice."""
-        if isinstance(index, slice):
-            return [self.naming.variable(v) for v in range(len(self))[index]]
-        return self.naming.variable(range(len(self))[index])
+    def _make(self, v: int) -> Variable:
+        return self.naming.variable(v)
 
 
 @dataclass(frozen=True, slots=True)
-class Factors(Sequence[Factor]):
+class Factors(Views[Factor]):
     """The factors of a graph, by number."""
 
     graph: FactorGraph
 
     def __len__(self) -> int:
         return self.graph.layout.n_factors
-
-    @overload
-    def __getitem__(self, index: int) -> Factor: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Factor]: ...
-    def __getitem__(self, index: int | slice) -> Factor | list[Factor]:
-        """Return the factor at an index, or a list for a slice."""
-        if isinstance(index, slice):
-            return [self._make(f) for f in range(len(self))[index]]
-        return self._make(range(len(self))[index])
 
     def _make(self, f: int) -> Factor:
         layout = self.graph.layout

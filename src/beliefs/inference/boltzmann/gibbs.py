@@ -22,7 +22,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.deadline import check_time
-from beliefs.driver import Value
 from beliefs.inference.base import Bound, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.boltzmann.chains import BlockChains, chain_bytes, root_key
 from beliefs.inference.boltzmann.machines import Form, rounding_of
@@ -31,16 +30,13 @@ from beliefs.inference.budget import over_budget
 from beliefs.inference.parallel import one_thread_of_blas
 from beliefs.inference.result import InferenceResult
 from beliefs.inference.rounding import widened
-from beliefs.inference.sampling.gibbs import Gibbs
+from beliefs.inference.sampling.gibbs import SWEEPS, Gibbs
 from beliefs.inference.units import UnitMarginals
 from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
 from beliefs.typing import Floats
 
 __all__ = ["BlockGibbs", "ChainResult"]
-
-_SWEEPS = 10  # in a step of ``infer``
-_STEPS = 100  # in which ``sample`` does its work
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -90,17 +86,27 @@ class Averages:
 class MachineChains:
     """A question about a machine, its chains, and what was gathered from them; the first rows are at temperature 1."""
 
-    def __init__(self, problem: Problem, chains: BlockChains, ladder: Ladder, n_chains: int, burn_in: int) -> None:
+    def __init__(self, problem: Problem, chains: BlockChains, ladder: Ladder, burn_in: int) -> None:
         machine = problem.model
         assert isinstance(machine, BoltzmannMachine)
         self.problem, self.machine, self.chains, self.ladder = problem, machine, chains, ladder
-        self.cold, self.burn_in = slice(0, n_chains), burn_in
+        self.cold, self.burn_in = slice(0, ladder.n_chains), burn_in
         n, m = machine.weights.shape
         self.averages = Averages(np.zeros(n), np.zeros(m), np.zeros((n, m)), np.zeros(m))
         self.samples = np.empty((problem.n_samples, n + m), np.int64)
         self.n_drawn = 0
         self.means = np.full(n + m, 0.5)
         self.rounding = rounding_of(machine)
+
+    @property
+    def n_chains(self) -> int:
+        """Number of chains at temperature 1."""
+        return self.ladder.n_chains
+
+    @property
+    def n_sweeps(self) -> int:
+        """Sweeps done, those of earlier runs included."""
+        return self.chains.n_sweeps
 
     def sweep(self, n: int, keep: bool = False) -> None:
         """Do ``n`` sweeps of all chains; with ``keep``, add up what is averaged."""
@@ -146,7 +152,7 @@ class MachineChains:
 
     def draw(self) -> None:
         """Append the present states to the samples, one row a chain."""
-        rows = self.samples[self.n_drawn : self.n_drawn + self.cold.stop]
+        rows = self.samples[self.n_drawn : self.n_drawn + self.n_chains]
         n, count = self.machine.n_visible, len(rows)
         rows[:, :n] = self.chains.visible[:count]
         if isinstance(self.machine, RBM):
@@ -192,42 +198,20 @@ class BlockGibbs(Gibbs, Form):
         ladder = Ladder(self.temperatures, n_chains)
         chains.beta[:] = ladder.betas
         chains.start(np.zeros(machine.n_visible))
-        state = MachineChains(problem, chains, ladder, n_chains, self.burn_in)
+        state = MachineChains(problem, chains, ladder, self.burn_in)
         if isinstance(warm, Start) and warm.hidden.shape == chains.hidden.shape:
             _resume(state, warm)
         return state
 
-    def step(self, state: MachineChains) -> float:  # type: ignore[override]
-        """Do some sweeps of all chains and gather what is to be kept."""
-        return self._averaged(state) if state.problem.task is Task.INFER else self._drawn(state)
-
-    def _averaged(self, state: MachineChains) -> float:
-        burning = min(_SWEEPS, max(0, state.burn_in - state.chains.n_sweeps))
+    def _infer(self, state: MachineChains) -> float:  # type: ignore[override]
+        burning = min(SWEEPS, max(0, state.burn_in - state.n_sweeps))
         state.sweep(burning)
-        state.sweep(_SWEEPS - burning, keep=True)
-        if burning == _SWEEPS:
+        state.sweep(SWEEPS - burning, keep=True)
+        if burning == SWEEPS:
             return 1.0
         before, units = state.means, state.marginals()
         state.means = np.concatenate([units.visible, units.hidden])
         return max(float(np.abs(state.means - before).max()), 1.0 / state.averages.n_kept)
-
-    def _drawn(self, state: MachineChains) -> float:
-        n_samples, n_chains = state.problem.n_samples, state.cold.stop
-        draws = -(-n_samples // n_chains)
-        todo = -(-(self.burn_in + self.thin * draws) // _STEPS)
-        while todo > 0 and state.n_drawn < n_samples:
-            due = state.burn_in + self.thin * (state.n_drawn // n_chains + 1) - state.chains.n_sweeps
-            now = min(todo, due)
-            state.sweep(now)
-            todo -= now
-            if now == due:
-                state.draw()
-        return 0.0 if state.n_drawn == n_samples else 1.0
-
-    def value(self, state: MachineChains) -> Value:  # type: ignore[override]
-        """Return the lower bound of log Z."""
-        bound = state.lower_bound()
-        return Value(bound, bound, rounding=state.rounding)
 
     def finish(self, state: MachineChains) -> Marginals | Samples:  # type: ignore[override]
         """Return averages, or the draws so far."""
@@ -240,7 +224,7 @@ class BlockGibbs(Gibbs, Form):
     def warm_state(self, state: MachineChains) -> Any:  # type: ignore[override]
         """Return the chains and their averages."""
         chains = state.chains
-        return Start(state.machine, chains.visible, chains.hidden, chains.n_sweeps, state.averages)
+        return Start(state.machine, chains.visible, chains.hidden, state.n_sweeps, state.averages)
 
 
 def _resume(state: MachineChains, start: Start) -> None:

@@ -54,14 +54,19 @@ class Chains:
         self.n_drawn = 0
         self.mu_var = self.marginals() if inferring else np.zeros(0)
 
+    @property
+    def n_chains(self) -> int:
+        """Number of chains."""
+        return int(self.states.shape[1])
+
     def resume(self, start: Start) -> None:
         """Go on where an earlier run stopped; averages are kept if they belong to the same potentials."""
         self.n_sweeps = start.n_sweeps
         if not np.array_equal(start.graph.theta, self.problem.graph.theta):
             self.burn_in += start.n_sweeps
             return
-        self.burn_in = start.n_sweeps
-        if self.problem.task is Task.INFER and start.counts.size == self.counts.size:
+        self.burn_in = max(self.burn_in, start.n_sweeps)
+        if start.n_kept and start.counts.size == self.counts.size:
             self.sums, self.counts = start.sums.copy(), start.counts.copy()
             self.n_kept, self.n_counted, self.best = start.n_kept, start.n_counted, start.best
             self.mu_var = self.marginals()

@@ -38,10 +38,9 @@ from beliefs.inference.sampling.chains import Chains, Start, resumed_states, sta
 from beliefs.inference.sampling.sweeps import Pairs, Schedule, Sweeper
 from beliefs.options import MANY, check_integer, check_option, is_word
 
-__all__ = ["Gibbs"]
+__all__ = ["SWEEPS", "Gibbs"]
 
-
-_SWEEPS = 10  # sweeps in a step of ``infer``
+SWEEPS = 10  # sweeps in a step of ``infer``
 _BETWEEN_COUNTS = 2  # sweeps from one count of the factors' cells to the next: a count costs about as much as a sweep
 _STEPS = 100  # steps in which ``sample`` does its work
 
@@ -148,21 +147,21 @@ class Gibbs(Method):
         return self._infer(state) if state.problem.task is Task.INFER else self._sample(state)
 
     def _infer(self, state: Chains) -> float:
-        burning = min(_SWEEPS, max(0, state.burn_in - state.n_sweeps))
+        burning = min(SWEEPS, max(0, state.burn_in - state.n_sweeps))
         state.sweep(burning)
         started = state.n_kept > 0
-        for done in range(burning, _SWEEPS, _BETWEEN_COUNTS):
-            state.sweep(min(_BETWEEN_COUNTS, _SWEEPS - done), keep=True)
+        for done in range(burning, SWEEPS, _BETWEEN_COUNTS):
+            state.sweep(min(_BETWEEN_COUNTS, SWEEPS - done), keep=True)
             state.count()
-        if burning == _SWEEPS:
+        if burning == SWEEPS:
             return 1.0
         before, state.mu_var = state.mu_var, state.marginals()
         change = float(np.abs(state.mu_var - before).max(initial=0.0)) if started else 1.0
-        n_terms: int = state.n_kept * state.states.shape[1]
+        n_terms: int = state.n_kept * state.n_chains
         return max(change, 1.0 / n_terms)
 
     def _sample(self, state: Chains) -> float:
-        n_samples, n_chains = state.problem.n_samples, state.states.shape[1]
+        n_samples, n_chains = state.problem.n_samples, state.n_chains
         draws = -(-n_samples // n_chains)
         todo = -(-(self.burn_in + self.thin * draws) // _STEPS)
         while todo > 0 and state.n_drawn < n_samples:

@@ -25,6 +25,7 @@ from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.forms import message_run
 from beliefs.learning.gradients.message_run import (
     MessageRun,
+    RunBeliefs,
     check_method,
     goes_back_by_marginals,
     goes_back_by_messages,
@@ -37,29 +38,17 @@ from beliefs.typing import Floats
 
 __all__ = ["AtConvergence"]
 
-NONE = np.zeros(0)
 
-
-class ConvergedBeliefs(Beliefs):
+class ConvergedBeliefs(RunBeliefs):
     """Beliefs at a fixed point of message passing."""
 
     def __init__(self, run: MessageRun, limits: Limits, converged: bool, kept: MessageWarmStart) -> None:
-        self.run, self.limits, self.converged, self.kept = run, limits, converged, kept
-        self.layout, self.mu_var, self.rho = run.spec.layout, run.mu_var, run.spec.rho
-        self.last = run.save(True)
-        self._mu_factor: Floats | None = None
-
-    @property
-    def mu_factor(self) -> Floats:
-        """Every factor's own table, made when first asked for."""
-        if self._mu_factor is None:
-            self._mu_factor = self.run.mu_factor(self.last)
-        return self._mu_factor
+        super().__init__(run, run.save(True))
+        self.limits, self.converged, self.kept = limits, converged, kept
 
     def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:
         run, held = self.run, self.last.messages
-        mu_factor, bar_factor = (NONE, NONE) if bar_factor is None else (self.mu_factor, bar_factor)
-        back = run.backward(self.last, mu_factor, bar_var, bar_factor)
+        back = self.backward(bar_var, bar_factor)
 
         def step() -> float:
             for index in range(run.passes_an_iteration - 1, -1, -1):

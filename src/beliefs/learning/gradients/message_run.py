@@ -25,6 +25,7 @@ from beliefs.kernels.adjoints.messages import add_unary, adjoint_beliefs, adjoin
 from beliefs.kernels.adjoints.structures import Adjoints
 from beliefs.kernels.messages.log import log_beliefs
 from beliefs.kernels.messages.structures import LogSums
+from beliefs.learning.gradients.base import Beliefs
 from beliefs.learning.gradients.buffer_pool import take
 from beliefs.learning.gradients.checkpoints import Replayed, State
 from beliefs.model.graph import FactorGraph
@@ -34,12 +35,15 @@ __all__ = [
     "Backward",
     "LogRun",
     "MessageRun",
+    "RunBeliefs",
     "check_method",
     "goes_back_by_marginals",
     "goes_back_by_messages",
     "reweighting_of",
     "sweep_spec",
 ]
+
+_NONE = np.zeros(0)
 
 
 def check_method(method: Method) -> None:
@@ -138,6 +142,28 @@ class MessageRun(Replayed):
     @abstractmethod
     def backward(self, state: State, mu_factor: Floats, bar_var: Floats, bar_factor: Floats) -> Backward:
         """Go back from the beliefs at the last state; ``bar_factor`` and ``mu_factor`` may be empty."""
+
+
+class RunBeliefs(Beliefs):
+    """Beliefs at the last state of a run."""
+
+    def __init__(self, run: MessageRun, last: State) -> None:
+        self.run, self.last = run, last
+        self.layout, self.mu_var, self.rho = run.spec.layout, run.mu_var, run.spec.rho
+        self._mu_factor: Floats | None = None
+
+    @property
+    def mu_factor(self) -> Floats:
+        """Every factor's own table, made when first asked for."""
+        if self._mu_factor is None:
+            self._mu_factor = self.run.mu_factor(self.last)
+        return self._mu_factor
+
+    def backward(self, bar_var: Floats, bar_factor: Floats | None) -> Backward:
+        """Go back through the beliefs to the messages of the last state."""
+        if bar_factor is None:
+            return self.run.backward(self.last, _NONE, bar_var, _NONE)
+        return self.run.backward(self.last, self.mu_factor, bar_var, bar_factor)
 
 
 class LogRun(MessageRun):

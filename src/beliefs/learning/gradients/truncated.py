@@ -28,6 +28,7 @@ from beliefs.learning.gradients.checkpoints import Recording, State
 from beliefs.learning.gradients.forms import message_run
 from beliefs.learning.gradients.message_run import (
     MessageRun,
+    RunBeliefs,
     check_method,
     goes_back_by_marginals,
     goes_back_by_messages,
@@ -43,27 +44,15 @@ __all__ = ["Truncated"]
 _TRIFLE = 50_000_000  # bytes that are always there
 
 
-NONE = np.zeros(0)
-
-
-class MessageBeliefs(Beliefs):
+class MessageBeliefs(RunBeliefs):
     """Beliefs after a number of passes of message passing."""
 
     def __init__(self, run: MessageRun, recording: Recording, last: State) -> None:
-        self.run, self.recording, self.last = run, recording, last
-        self.layout, self.mu_var, self.rho = run.spec.layout, run.mu_var, run.spec.rho
-        self._mu_factor: Floats | None = None
-
-    @property
-    def mu_factor(self) -> Floats:
-        """Every factor's own table, made when first asked for."""
-        if self._mu_factor is None:
-            self._mu_factor = self.run.mu_factor(self.last)
-        return self._mu_factor
+        super().__init__(run, last)
+        self.recording = recording
 
     def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:
-        mu_factor, bar_factor = (NONE, NONE) if bar_factor is None else (self.mu_factor, bar_factor)
-        back = self.run.backward(self.last, mu_factor, bar_var, bar_factor)
+        back = self.backward(bar_var, bar_factor)
         for t, old, new in self.recording.backward(self.last):
             back.back_pass(t, old, new)
         return back.gradient()
