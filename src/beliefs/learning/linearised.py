@@ -65,7 +65,7 @@ class _Term(Loss):
 class Clamped(_Term):
     """The clamped term alone, without a ridge: its value and gradient are those of the tangent."""
 
-    name: ClassVar[str] = "clamped"
+    name: ClassVar[str] = "the clamped term"
 
     def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return the value and the expectations given the labels."""
@@ -82,7 +82,7 @@ class Clamped(_Term):
 class Free(_Term):
     """The free term alone, and the ridge."""
 
-    name: ClassVar[str] = "free"
+    name: ClassVar[str] = "the free term"
 
     def batches(self, data: Any) -> Iterable[Batch]:
         """Return what the loss offers for this term, else instances and unions of small ones."""
@@ -115,7 +115,7 @@ class Linearised:
     slope: Floats
     offset: float
 
-    name: ClassVar[str] = "linearised"
+    name: ClassVar[str] = "the convex problem"
 
     @property
     def l2(self) -> float:
@@ -166,7 +166,7 @@ class Expected(_Term):
         The loss whose free term and clamped term are alternated.
     """
 
-    name: ClassVar[str] = "expected"
+    name: ClassVar[str] = "the convex problem"
 
     @property
     def runs(self) -> tuple[Method, ...] | None:

@@ -223,10 +223,16 @@ def test_options_of_fields_that_machines_have_not() -> None:
         ({"C": 0.0}, "C must be a positive number"),
         ({"C": -1.0}, "C must be a positive number"),
         ({"C": float("nan")}, "C must be a positive number"),
+        ({"C": 1e-300}, "C must be a positive number, of 1e-15 to 1e\\+15"),
         ({"eps_y": -1.0}, "eps_y must be"),
         ({"eps_h": float("inf")}, "eps_h must be"),
         ({"eps_y": 1e-9}, "eps_y must be"),
         ({"delta": "hinge"}, "delta must be"),
+        ({"delta": (1.0 - np.eye(2)) * 1j}, "delta must be"),
+        (
+            {"delta": "zero_one", "class_weight": {0: 2.0}},
+            "labels are weighted .*delta='zero_one' is no sum over labels",
+        ),
         ({"delta": [[0.0, 1.0], [1.0, 2.0]]}, "delta must cost 0 where the prediction is true"),
         ({"rescaling": "slack", "eps_y": 1.0}, "slack"),
         ({"rescaling": "slacks"}, "rescaling must be"),
@@ -235,6 +241,8 @@ def test_options_of_fields_that_machines_have_not() -> None:
         ({"optimizer": "lbfgs"}, "lbfgs"),
         ({"optimizer": "bcfw", "substates": 2}, "cccp"),
         ({"optimizer": "n_slack", "substates": 2}, "cccp"),
+        ({"optimizer": "cccp(inner=bcfw)", "substates": 2}, "eps_h=0 where variables are hidden"),
+        ({"optimizer": "cccp(inner=lbfgs)", "substates": 2}, "the free term has kinks"),
         ({"substates": [1, 2, 3]}, "substates has 3 entries for 2 labels"),
     ],
 )
@@ -253,6 +261,7 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
         (lambda c: c + 1.0, "instance 1: the label of variable 0 must cost 0"),
         (lambda c: c[:, :1], r"instance 1: costs must have shape \(6, 2\), found \(6, 1\)"),
         (lambda c: "much", "instance 1: costs must be an array of numbers"),
+        (lambda c: c + 1j, "instance 1: costs must be an array of numbers"),
     ],
 )
 def test_bad_costs(change: Any, message: str) -> None:
@@ -261,6 +270,31 @@ def test_bad_costs(change: Any, message: str) -> None:
     costs[1] = change(costs[1])
     with pytest.raises(bl.ModelError, match=message):
         ChainSVM().fit(X, Y, costs=costs)
+
+
+def test_mini_batches_do_not_meet_a_bad_instance_late() -> None:
+    X, Y = small(ChainSVM)
+    Y[-1] = np.full(6, -1)
+    steps: list[int] = []
+    svm = ChainSVM(optimizer="sgd(batch_size=1)", callback=lambda now: steps.append(now.step))
+    with pytest.raises(bl.ModelError, match="instance 7: no variable has a label"):
+        svm.fit(X, Y)
+    assert not steps
+
+
+@pytest.mark.parametrize("optimizer", ["one_slack", "lbfgs"])
+def test_streams_say_that_labels_are_hidden(optimizer: str) -> None:
+    X, Y = small(ChainSVM, hidden=0.3)
+    svm = ChainSVM(optimizer=optimizer, eps_y=1.0, eps_h=0.0)
+    with pytest.raises(bl.ModelError, match="convex" if optimizer == "one_slack" else "smooth"):
+        svm.fit(lambda: zip(X, Y, strict=True))
+
+
+@pytest.mark.parametrize("optimizer", ["bcfw", "one_slack", "n_slack"])
+def test_instances_that_weigh_nothing_certify_nothing(optimizer: str) -> None:
+    X, Y = small(GraphSVM)  # rings, on which bp has no certified bound
+    svm = GraphSVM(optimizer=optimizer, max_iters=3).fit(X, Y, sample_weight=[0, 1, 1, 1, 1, 1, 1, 1])
+    assert svm.gap_ == np.inf
 
 
 def test_costs_that_belong_to_nothing() -> None:

@@ -173,7 +173,8 @@ class CRF(Estimator[Loss]):
         self.class_counts_ = np.array([tally.counts.get(k, 0) for k in classes.names.tolist()], np.int64)
         weights, self._layouts = classes.weights(self.class_weight, tally.counts), Layouts(self._spaces.layout)
         if examples.lazy:
-            return Stream(examples, lambda example: self._example(example, classes, weights), n)
+            hidden = tally.n_hidden > 0 or self._spaces.substates is not None
+            return Stream(examples, lambda example: self._example(example, classes, weights), n, hidden)
         return [self._instance(*entry, classes, weights) for entry in read]
 
     def _example(self, example: Example, classes: Classes, weights: Floats | None) -> Instance:

@@ -87,6 +87,7 @@ class Stream:
     examples: Examples
     make: Callable[[Example], Instance]
     n_instances: int
+    any_hidden: bool = False
 
     def __len__(self) -> int:
         return self.n_instances
@@ -105,7 +106,8 @@ class Stream:
 def checked_costs(example: Example, shape: tuple[int, ...]) -> Floats:
     """Return the costs of an example as rows ``(n_vars, n_states)``; what they may be is said by the loss."""
     try:
-        costs = np.asarray(example.costs, np.float64)
+        costs = np.asarray(example.costs)
+        costs = costs.astype(np.float64, casting="unsafe" if costs.dtype == object else "same_kind")
     except (TypeError, ValueError):
         raise ModelError(f"{example.name}: costs must be an array of numbers of shape {shape}") from None
     if costs.shape != shape:

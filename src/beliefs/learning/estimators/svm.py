@@ -54,6 +54,8 @@ from beliefs.typing import Floats, Ints
 
 __all__ = ["SVM"]
 
+_LARGEST_C = 1e15  # beyond, and below its inverse, rounding of the ridge hides the losses
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SVM(CRF):
@@ -128,7 +130,8 @@ class SVM(CRF):
 
     def _check_options(self) -> None:
         super()._check_options()
-        check_option(is_number(self.C) and 0 < self.C < math.inf, "C", "a positive number", self.C)
+        good = is_number(self.C) and 1.0 / _LARGEST_C <= self.C <= _LARGEST_C
+        check_option(good, "C", f"a positive number, of {1.0 / _LARGEST_C:g} to {_LARGEST_C:g}", self.C)
         self._margin_loss(LogLinearTemplate([]), 0.0)  # options that do not go together are refused before any work
 
     def _count(self, data: LabelledData) -> None:
@@ -164,6 +167,8 @@ class SVM(CRF):
 
     def _fit_options(self, data: LabelledData) -> FitOptions:
         options = super()._fit_options(data)
+        for instance in data if isinstance(data, list) else ():  # mini-batches would meet a bad one late
+            self.loss_.check(instance)
         auto = isinstance(options.init, str) and options.init == "auto"
         init = "zeros" if auto and not self._any_hidden else options.init  # convex: the start does not matter
         optimizer = self._chosen_optimizer(data) if _is_auto(self.optimizer) else self.optimizer

@@ -163,7 +163,7 @@ class Loss(BatchLoss):
             int(part.diverged),
             int(not part.converged),
             part.bound,
-            instance.weight * part.upper,
+            instance.weight * part.upper if instance.weight else 0.0,  # nothing is no share of what has no bound
             part.minorant,
             instance.weight * part.delta,
         )

@@ -41,7 +41,7 @@ def checked_delta(delta: Any) -> Delta:
     if isinstance(delta, str) and delta in DELTAS:
         return delta
     try:
-        table = np.array(delta, np.float64)
+        table = np.array(delta).astype(np.float64, casting="same_kind")
     except (TypeError, ValueError):
         table = np.zeros(0)
     if isinstance(delta, str) or table.ndim != 2 or table.shape[0] != table.shape[1] or not table.size:
@@ -82,7 +82,7 @@ def _tabled(table: Floats, instance: Instance) -> Floats:
         v = int(np.flatnonzero(instance.labelled)[np.argmax(card != len(table))])
         raise ModelError(
             f"{instance.name}: delta is a table for {len(table)} states, and variable {v} has "
-            f"{instance.layout.card[v]}; give costs by variable (Instance.costs) instead"
+            f"{instance.layout.card[v]}; give costs of each variable (costs) instead"
         )
     costs = np.zeros(instance.layout.n_states)
     costs[np.repeat(instance.labelled, instance.layout.card)] = table[instance.labels[instance.labelled]].ravel()

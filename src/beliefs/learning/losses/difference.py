@@ -92,8 +92,10 @@ class DifferenceLoss(Loss):
 
 
 def any_hidden(data: Any) -> bool:
-    """Whether some instance of a list has a hidden variable."""
-    return isinstance(data, list | tuple) and any(instance.n_labelled < instance.labels.size for instance in data)
+    """Whether some instance of a list has a hidden variable, or a stream says so of itself."""
+    if not isinstance(data, list | tuple):
+        return bool(getattr(data, "any_hidden", False))
+    return any(instance.n_labelled < instance.labels.size for instance in data)
 
 
 def scattered(graph: FactorGraph, mu: Floats, n_cells: int) -> Floats:

@@ -129,10 +129,11 @@ class MaxMargin(DifferenceLoss):
         """Refuse options that do not go together."""
         if self.rescaling == "slack" and (self.eps_y > 0 or self.delta != "hamming" or self._approximate is not None):
             raise UnsupportedError(
-                "rescaling='slack' maximises exactly over errors: it needs eps_y=0, delta='hamming' and method=None"
+                "rescaling='slack' maximises exactly over errors: it needs eps_y=0, delta='hamming' and None for exact "
+                "inference"
             )
         if self.delta == "zero_one" and self._approximate is not None:
-            raise UnsupportedError("delta='zero_one' is no sum over variables, so it needs method=None (exact)")
+            raise UnsupportedError("delta='zero_one' is no sum over variables, so it needs None for exact inference")
         if self.delta == "zero_one" and 0 < self.eps_y < zero_one.COLDEST:
             raise UnsupportedError(
                 f"delta='zero_one' needs eps_y of 0 or at least {zero_one.COLDEST:g}, found {self.eps_y:g}"
@@ -152,6 +153,11 @@ class MaxMargin(DifferenceLoss):
         """Raise for an instance without labels, with bad costs, or that the method cannot answer for."""
         if not instance.n_labelled:
             raise ModelError(f"{instance.name}: no variable has a label, so no output is left to compare with")
+        if instance.label_weights is not None and instance.costs is None and self.delta in ("zero_one", "none"):
+            raise ModelError(
+                f"{instance.name}: labels are weighted (class_weight), and delta='{self.delta}' is no sum over labels; "
+                "use delta='hamming' or a table, or leave the weights out"
+            )
         costs = costs_of(self.delta, instance)
         if self.rescaling == "slack":
             check_slack(instance, costs)

@@ -37,11 +37,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.driver import Limits, Status, Value, run
-from beliefs.errors import ModelError
+from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.text import parse
 from beliefs.learning.chains.template import ChainTemplate
 from beliefs.learning.linearised import Expected, Linearised, Terms, expect
-from beliefs.learning.losses.difference import DifferenceLoss
+from beliefs.learning.losses.difference import DifferenceLoss, any_hidden
 from beliefs.learning.optimizers.adam import Adam
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.bcfw import BCFW
@@ -109,7 +109,13 @@ class CCCP(Optimizer):
             )
         if not isinstance(objective.data, list | tuple):
             raise ModelError(f"cccp needs a list of instances, found {type(objective.data).__name__}")
-        self.solver(objective).check(_inner_objective(objective, objective.start, Terms(loss).free))
+        solver = self.solver(objective)
+        if isinstance(solver, BCFW) and not _is_maximum(loss, objective.data):
+            raise UnsupportedError(
+                "cccp(inner=bcfw) needs maxima alone: eps_y=0, and eps_h=0 where variables are hidden; use "
+                "inner=one_slack, or lbfgs where all temperatures are above 0"
+            )
+        solver.check(_inner_objective(objective, objective.start, Terms(loss).free))
 
     def solver(self, objective: Objective) -> Optimizer:
         """Return the optimiser of the convex problems."""
@@ -246,6 +252,11 @@ class _Inside:
 
     def back_to(self, point: Point) -> None:
         """Nothing is kept."""
+
+
+def _is_maximum(loss: Any, data: Any) -> bool:
+    """Whether the free term is a maximum of planes."""
+    return getattr(loss, "eps_y", 1.0) == 0 and (getattr(loss, "eps_h", 1.0) == 0 or not any_hidden(data))
 
 
 def _inner_objective(objective: Objective, start: Floats, loss: Any) -> Objective:
