@@ -1,1 +1,1 @@
-"""Max-margin learning on scanned words, ours beside CRFsuite and LIBLINEAR."""
+"""Max-margin learning, ours beside CRFsuite, LIBLINEAR and dlib."""

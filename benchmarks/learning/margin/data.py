@@ -22,6 +22,14 @@ def folder() -> Path | None:
     return here if here is not None and all((here / name).exists() for name in FILES) else None
 
 
+def digits(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first n of scikit-learn's digits: 8 x 8 pixels from 0 to 1, and labels."""
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    return found.data[:n] / 16.0, found.target[:n].astype(np.int64)
+
+
 def words(fold: int | None = None, limit: int | None = None) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the pixels ``(letters, 128)`` and the labels of the words of a fold, or of all, or the first few."""
     where = folder()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from beliefs.learning.chains.template import ChainTemplate
 from beliefs.learning.chains.tokens import DenseTokens
 from beliefs.learning.fit import fit
 from beliefs.learning.instances import Instance
+from beliefs.learning.losses.max_margin import MaxMargin
+from beliefs.model.features import FactorType, LogLinearTemplate, Rows
 from beliefs.model.layout import Layout
 from benchmarks.jobs import Answer, Report, serve
 from benchmarks.learning.margin import data
@@ -77,6 +80,46 @@ def to_a_gap(request: Answer, report: Report) -> None:
     )  # fmt: skip
 
 
+def to_planes(request: Answer, report: Report) -> None:
+    """Time ``one_slack`` on digits, one vertex each, until the gap is a thousandth of the objective."""
+    X, Y = data.digits(request["digits"])
+    alone = Layout.build(np.array([10]), np.array([0, 1]), np.array([0]), np.array([0]))
+    instances = [Instance(alone, (Rows(1, x[None]),), np.array([y])) for x, y in zip(X, Y, strict=True)]
+    template = LogLinearTemplate([FactorType("digits", 10, X.shape[1])])
+    loss = MaxMargin(template=template, l2=0.5 / (request["digits_c"] * len(X)))
+    fit(loss, instances, optimizer="one_slack", max_iters=2)
+    loss.forget()
+    wall, processor, result = clocked(lambda: fit(loss, instances, optimizer="one_slack", tol=request["excess"]))
+    scale = request["digits_c"] * len(X)
+    report(
+        wall=wall, processor=processor, words=len(X), passes=result.n_evaluations,
+        objective=scale * result.loss, gap=scale * result.gap,
+    )  # fmt: skip
+
+
+def threads(request: Answer, report: Report) -> None:
+    """Time evaluations, ``one_slack`` and ``cccp`` on words with one thread and with two, by the wall clock."""
+    one, two = (timed(request, n) for n in (1, 2))
+    report(seconds={name: [one[name], two[name]] for name in one})
+
+
+def timed(request: Answer, n_threads: int) -> dict[str, float]:
+    """Return the seconds of each kind of work."""
+    loss, instances = problem(None, request["limit"], request["c"], n_threads)
+    weights = np.random.default_rng(0).normal(size=loss.n_weights)
+    hidden = [replace(i, labels=np.where(np.arange(i.labels.size) % 3, i.labels, -1)) for i in instances[:2000]]
+    hidden = [instance for instance in hidden if instance.n_labelled]
+    latent = replace(loss, eps_h=0.0)
+    runs: dict[str, Any] = {
+        "an evaluation": lambda: [loss.evaluate(weights, instances) for _ in range(5)],
+        "one_slack": lambda: fit(loss, instances, optimizer="one_slack", max_iters=10, tol=0.0),
+        "cccp": lambda: fit(latent, hidden, 0.1 * weights, optimizer="cccp", max_iters=2, tol=0.0),
+    }
+    for run in runs.values():
+        run()
+    return {name: min(clocked(run)[0] for _ in range(2)) for name, run in runs.items()}
+
+
 def memory(request: Answer, report: Report) -> None:
     """Compare what the dual takes with the cells of all instances, and with weights for each instance."""
     loss, instances = problem(None, request["limit"], request["c"])
@@ -91,4 +134,4 @@ def memory(request: Answer, report: Report) -> None:
 
 
 if __name__ == "__main__":
-    serve({"pass": one_pass, "gap": to_a_gap, "memory": memory})
+    serve({"pass": one_pass, "gap": to_a_gap, "planes": to_planes, "threads": threads, "memory": memory})

@@ -1,4 +1,4 @@
-"""The peers of the max-margin benchmark: CRFsuite's passive-aggressive learner, and LIBLINEAR by scikit-learn."""
+"""The peers of the max-margin benchmark: CRFsuite's passive-aggressive learner, LIBLINEAR by scikit-learn, dlib."""
 
 from __future__ import annotations
 
@@ -55,5 +55,59 @@ def to_a_gap(request: Answer, report: Report) -> None:
     )
 
 
+class Digits:
+    """A multiclass machine as dlib asks for it: weights of one label after the other; costs are 0 and 1."""
+
+    be_verbose = False
+    max_cache_size = 0
+
+    def __init__(self, dlib: Any, X: np.ndarray, Y: np.ndarray, c: float, epsilon: float) -> None:
+        self.dlib, self.X, self.Y, self.n_labels = dlib, X, Y, int(Y.max()) + 1
+        self.C, self.epsilon, self.n_searches = c * len(X), epsilon, 0
+        self.num_samples, self.num_dimensions = len(X), self.n_labels * X.shape[1]
+
+    def make_psi(self, x: np.ndarray, label: int) -> Any:
+        """Return the statistics of a row with a label."""
+        psi = self.dlib.vector([0.0] * self.num_dimensions)
+        for j, value in enumerate(x.tolist(), label * len(x)):
+            psi[j] = value
+        return psi
+
+    def get_truth_joint_feature_vector(self, at: int) -> Any:
+        """Return the statistics of a row with its label."""
+        return self.make_psi(self.X[at], int(self.Y[at]))
+
+    def separation_oracle(self, at: int, weights: Any) -> tuple[float, Any]:
+        """Return cost and statistics of the worst label."""
+        self.n_searches += 1
+        scores = np.array(weights).reshape(self.n_labels, -1) @ self.X[at] + (np.arange(self.n_labels) != self.Y[at])
+        worst = int(np.argmax(scores))
+        return float(worst != self.Y[at]), self.make_psi(self.X[at], worst)
+
+    def objective(self, weights: np.ndarray) -> float:
+        """Return half the squared norm plus C times the sum of the losses."""
+        scores = self.X @ weights.reshape(self.n_labels, -1).T
+        worst = (scores + (np.arange(self.n_labels) != self.Y[:, None])).max(axis=1)
+        own = scores[np.arange(len(self.Y)), self.Y]
+        return 0.5 * float(weights @ weights) + self.C / len(self.Y) * float((worst - own).sum())
+
+
+def to_planes(request: Answer, report: Report) -> None:
+    """Time dlib's cutting planes, with oracles in Python, until its gap is a thousandth of the objective."""
+    dlib: Any = import_module("dlib")
+    X, Y = data.digits(request["digits"])
+    problem = Digits(dlib, X, Y, request["digits_c"], request["excess"] * request["digits_risk"])
+    wall, processor = time.perf_counter(), time.process_time()
+    weights = np.array(dlib.solve_structural_svm_problem(problem))
+    report(
+        version=metadata.version("dlib-bin"),
+        wall=time.perf_counter() - wall,
+        processor=time.process_time() - processor,
+        words=len(X),
+        passes=problem.n_searches // len(X),
+        objective=problem.objective(weights),
+    )
+
+
 if __name__ == "__main__":
-    serve({"pass": one_pass, "gap": to_a_gap})
+    serve({"pass": one_pass, "gap": to_a_gap, "planes": to_planes})

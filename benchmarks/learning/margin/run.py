@@ -1,4 +1,4 @@
-"""Max-margin learning on scanned words: ours beside CRFsuite and LIBLINEAR, and memory, in one run on one thread.
+"""Max-margin learning: ours beside CRFsuite, LIBLINEAR and dlib, two threads beside one, and memory, in one run.
 
     python -m benchmarks.learning.margin [--quick] [--only PARTS] [--turns N] [--peers-python FILE] [--json FILE]
 
@@ -9,6 +9,10 @@ pass       a pass of ``bcfw`` over all words         an iteration of CRFsuite's 
                                                      an update a word
 gap        ``bcfw`` on fold 1, until the gap is 1 %  LIBLINEAR's Crammer-Singer machine on the same letters, whose
            of the objective                          problem has no chain
+planes     ``one_slack`` on 600 digits, until the    dlib's cutting planes, with the search in Python, to a gap of the
+           gap is 1e-3 of the objective              same size
+threads    an evaluation, ``one_slack``, ``cccp``    the same on one thread, by the wall clock
+           on two threads
 memory     what ``bcfw`` allocates in a fit          8 bytes a cell of ``theta``; 8 bytes a weight for each word, which
                                                      it does without
 =========  ========================================  =================================================================
@@ -27,6 +31,8 @@ from benchmarks.frame import Options, Result, Run, Suite, say
 from benchmarks.learning.margin import data
 from benchmarks.tables import plain, seconds, size, times
 
+_RISK = 0.065  # the objective of the digits divided by C and their number, which dlib's tolerance is relative to
+
 
 class Part(NamedTuple):
     """A comparison: what is timed on either side, and the ratio of their times that is hoped for."""
@@ -39,6 +45,7 @@ class Part(NamedTuple):
 PARTS = {
     "pass": Part("a pass of bcfw", "an iteration of CRFsuite's pa", "at most 0.5"),
     "gap": Part("bcfw, fold 1, to a gap of 1 %", "LinearSVC, crammer_singer", "at most 3"),
+    "planes": Part("one_slack, 600 digits, to 1e-3", "dlib, solve_structural_svm_problem", "at most 0.05"),
 }
 
 
@@ -60,11 +67,12 @@ def measure(run: Run) -> None:
     """Let all sides work in turns."""
     options = run.options
     request = {"c": options.c, "limit": options.limit, "iterations": options.iterations, "gap": 0.01}
+    request |= {"digits": 100 if options.quick else 600, "digits_c": 1.0, "excess": 1e-3, "digits_risk": _RISK}
     run.result |= {"c": options.c, "limit": options.limit, "sides": {}}
     for part in options.parts:
-        if part == "memory":
+        if part not in PARTS:
             found = run.ask("benchmarks.learning.margin.ours", request | {"task": part}, part)
-            run.result["memory"] = found if "failed" not in found else None
+            run.result[part] = found if "failed" not in found else None
             continue
         for turn in range(options.turns):
             for side in ("ours", "peers"):
@@ -93,6 +101,9 @@ def page(result: Result, options: Options | None = None) -> str:
                 row += [PARTS[part].target if side == "ours" else "", str(found.get("passes", ""))]
                 rows.append(row + [f"{found[key]:.4g}" if key in found else "" for key in ("objective", "gap")])
     lines = [f"C = {result['c']:g}; load before the run {result['machine']['load_before']}", "", *plain(head, rows)]
+    if result.get("threads"):
+        found = result["threads"]["seconds"]
+        lines += ["", *(f"{name}: two threads {times(one / two)} as fast as one" for name, (one, two) in found.items())]
     if result.get("memory"):
         found = result["memory"]
         lines += [
@@ -117,7 +128,7 @@ SUITE = Suite(
     __doc__,
     measure,
     page,
-    parts=(*PARTS, "memory"),
+    parts=(*PARTS, "threads", "memory"),
     quick="1000 words, one turn",
     has_peers=True,
     add_options=add_options,
