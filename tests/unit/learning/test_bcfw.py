@@ -273,7 +273,7 @@ def test_what_has_no_such_dual_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
             fit(loss, data, optimizer="bcfw", max_iters=1, **options)
 
     hidden = [*DATA[:2], replace(DATA[2], labels=np.full(DATA[2].labels.size, -1), name="instance 2")]
-    refused(UnsupportedError, "instance 2: variable 0 has no label.*cccp", data=hidden)
+    refused(UnsupportedError, "instance 2 has hidden variables.*cccp", data=hidden)
     refused(ModelError, "ridge", replace(LOSS, l2=0.0))
     refused(UnsupportedError, "l1 penalty", l1=0.1)
     refused(UnsupportedError, "bounds", bounds=(0, 1))

@@ -213,6 +213,6 @@ def _check_labels(loss: Any, data: Any) -> None:
     for instance in () if loss.hidden and loss.is_convex(data) else data:
         if instance.n_labelled < instance.labels.size:
             raise UnsupportedError(
-                f"{instance.name}: variable {int(np.argmin(instance.labelled))} has no label, which makes the problem "
+                f"{instance.name} has hidden variables (without a label, or substates), which make the problem "
                 'non-convex, and bcfw needs a convex one; use optimizer="cccp"'
             )
