@@ -21,7 +21,7 @@ import numpy as np
 
 import beliefs as bl
 from beliefs.kernels._jit import kernels
-from beliefs.learning.gradients import shelf
+from beliefs.learning.gradients import buffer_pool
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.marginal import CliqueLogistic, UnivariateLogistic
@@ -126,7 +126,7 @@ def memory(height: int, width: int) -> dict[str, float]:
         through = Truncated(method=bl.TRW(), n_sweeps=sweeps)
         loss = CliqueLogistic(template=loss.template, through=through)
         loss.value_and_grad(weights, instances)
-        shelf._kept.clear()  # memory that is used again would not be seen
+        buffer_pool._kept.clear()  # memory that is used again would not be seen
         tracemalloc.start()
         loss.value_and_grad(weights, instances)
         found[f"{sweeps} sweeps, peak"] = float(tracemalloc.get_traced_memory()[1])
