@@ -13,7 +13,7 @@ from beliefs.errors import ModelError
 from beliefs.inference.orders import search as order_search
 from beliefs.inference.orders.orders import ORDERS, order_cost, plan_order
 from beliefs.kernels.orders.graph import EliminationGraph, primal_graph
-from beliefs.kernels.orders.greedy import GreedyScores, bit_rows, fill_scores, greedy_elimination
+from beliefs.kernels.orders.greedy import GreedyScores, bit_rows, fill_scores, greedy_elimination, greedy_scratch
 from beliefs.kernels.orders.sparse import sparse_elimination, sparse_fill_scores
 from beliefs.kernels.orders.windows import refine_order
 
@@ -201,10 +201,11 @@ def test_lists_and_bit_rows_make_the_same_choices():
         np.testing.assert_allclose(other_fill, expected)
         np.testing.assert_array_equal(mass, other_mass)
         scores = GreedyScores(by_fill, weight, fill, mass, noise)
-        total, _ = greedy_elimination(rows, card, stage, scores, np.arange(n), np.inf, np.inf, order, cells_of)
+        leaf, scratch = np.arange(n), greedy_scratch(n)
+        total, _ = greedy_elimination(rows, card, stage, scores, leaf, np.inf, np.inf, scratch, order, cells_of)
         graph, pool = EliminationGraph(ptr, adj, card, stage), np.empty(20 * n * n, np.uint32)
         scores = GreedyScores(by_fill, weight, other_fill, other_mass, noise)
-        again, _ = sparse_elimination(graph, scores, np.inf, np.inf, pool, other)
+        again, _ = sparse_elimination(graph, scores, np.inf, np.inf, scratch, pool, other)
         np.testing.assert_array_equal(order, other)
         assert total == again == cells_of.sum() == sum(cells(mod[0], c) for c in game(mod, order))
         assert (np.diff(stage[order]) >= 0).all()
@@ -220,7 +221,7 @@ def test_runs_give_up_when_told():
         scores = GreedyScores(True, np.ones(n), np.empty(n), np.empty(n), np.ones(n))
         sparse_fill_scores(ptr, adj, scores.weight, scores.fill, scores.mass)
         pool, order = np.empty(places, np.uint32), np.empty(n, np.int64)
-        return *sparse_elimination(graph, scores, max_cells, max_ops, pool, order), order
+        return *sparse_elimination(graph, scores, max_cells, max_ops, greedy_scratch(n), pool, order), order
 
     total, ops, _ = run(np.inf, np.inf)
     assert run(total, np.inf)[0] == total

@@ -18,12 +18,12 @@ __all__ = ["interpreted", "n_entries"]
 
 
 def n_entries(arguments: tuple[Any, ...]) -> int:
-    """Return how many numbers the arguments hold, arrays in tuples included."""
+    """Return how many numbers the arguments hold, arrays in structures included, but not those in a ``...Scratch``."""
     total = 0
     for value in arguments:
         if isinstance(value, np.ndarray):
             total += value.size
-        elif isinstance(value, tuple):
+        elif isinstance(value, tuple) and not type(value).__name__.endswith("Scratch"):
             total += n_entries(value)
     return total
 

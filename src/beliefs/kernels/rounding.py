@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.dual.structure import Axes, Links
 from beliefs.kernels.trees.blocks import Tree
@@ -70,13 +68,13 @@ def potential_span(slot_ptr: Ints, n_factors: int, tables: Floats) -> float:
 
 
 @twofold_kernel
-def log_pass_roundings(tree: Tree, weight: Floats, tables: Floats) -> float:
+def log_pass_roundings(tree: Tree, weight: Floats, tables: Floats, largest: Floats) -> float:
     """Return the error of the sum of the roots' messages, in units of 2^-53, after a pass that left ``tables``.
 
-    ``weight (n_clusters,)`` are the weights of the power sums. Cost: one read of all slots.
+    ``weight (n_clusters,)`` are the weights of the power sums, ``largest (n_slots,)`` is scratch. Cost: one read of all
+    slots.
     """
     slot_ptr = tree.slot_ptr
-    largest = np.empty(slot_ptr.size - 1)
     for s in range(largest.size):
         largest[s] = _largest(tables[slot_ptr[s] : slot_ptr[s + 1]])
     total = 0.0
@@ -99,7 +97,7 @@ def split_roundings(tree: Tree, shift_at: Ints, weight: Floats, heat: Floats, ta
 
     Cost shifts of a variable's replicas should add up to zero, and their weights to its temperature ``heat[c]``; what
     they add up to instead counts. Another table changes the value by at most its largest entry, another temperature by
-    at most :math:`\log K` times the difference. ``shift_at (n_clusters,)`` as in ``matching_pass``.
+    at most :math:`\log K` times the difference. ``shift_at (n_clusters,)`` as in ``forward_pass``.
     """
     unit = 2.0**-53
     total, c = 0.0, 0

@@ -231,8 +231,8 @@ class TestKernels:
         run = BucketRun(problem, plan, problem.tau, weight)
         tree, before = plan.tree._replace(stop=np.ones(1, np.int64)), run.tables.copy()
         held = weight, run.tables, run.back, run._scratch
-        assert math.isnan(bucket_passes.forward_pass(tree, weight, run.tables, run._scratch))
-        assert math.isnan(bucket_passes.matching_pass(tree, plan.shift_at, 1.0, 1.0, 1.0, 9.0, *held))
+        for step in (0.0, 1.0):
+            assert math.isnan(bucket_passes.forward_pass(tree, plan.shift_at, step, 1.0, step, 9.0, *held))
         assert np.array_equal(run.tables, before)
         with no_time():
             for verb in (run.forward, lambda: run.match(1.0, 1.0), run.backward, run.beliefs):

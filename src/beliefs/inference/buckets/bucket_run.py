@@ -11,7 +11,7 @@ from beliefs.inference.base import Problem, observed_point_masses
 from beliefs.inference.buckets.bucket_tree import BucketTree
 from beliefs.inference.exact.tree_run import constant_part, constant_rounding, slot_marginals, stoppable
 from beliefs.inference.rounding import from_units
-from beliefs.kernels.buckets.passes import backward_pass, decode_buckets, forward_pass, matching_pass
+from beliefs.kernels.buckets.passes import backward_pass, decode_buckets, forward_pass
 from beliefs.kernels.buckets.weighted import bucket_scratch
 from beliefs.kernels.rounding import log_pass_roundings, potential_span, split_roundings
 from beliefs.kernels.trees.log import distribute_log
@@ -53,19 +53,18 @@ class BucketRun:
     # -- passes ---------------------------------------------------------------------------------------------------
     def forward(self) -> float:
         """Send all messages; return the bound."""
-        if self.constant == -np.inf or self.plan.buckets.n_clusters == 0:
-            return self.constant
-        bound = self.constant + float(forward_pass(stoppable(self.plan.tree), self.weight, self.tables, self._scratch))
-        check_time()
-        return bound
+        return self._send(0.0, 0.0, math.inf)
 
     def match(self, step: float, weight_step: float, far: float = math.inf) -> float:
         """Send all messages, moving shifts and weights on the way; return the bound."""
+        return self._send(step, weight_step, far)
+
+    def _send(self, step: float, weight_step: float, far: float) -> float:
         if self.constant == -np.inf or self.plan.buckets.n_clusters == 0:
             return self.constant
         held = self.weight, self.tables, self.back, self._scratch
         tree, shift_at = stoppable(self.plan.tree), self.plan.shift_at
-        bound = self.constant + float(matching_pass(tree, shift_at, step, far, weight_step, self.span, *held))
+        bound = self.constant + float(forward_pass(tree, shift_at, step, far, weight_step, self.span, *held))
         check_time()
         return bound
 
@@ -75,7 +74,8 @@ class BucketRun:
         units = abs(bound) if math.isfinite(bound) else 0.0
         if plan.buckets.n_clusters and math.isfinite(bound):
             heat, _ = _share(plan, self.tau)
-            units += float(log_pass_roundings(plan.tree, self.weight, self.tables))
+            largest = np.empty(plan.tree.slot_ptr.size - 1)
+            units += float(log_pass_roundings(plan.tree, self.weight, self.tables, largest))
             units += float(split_roundings(plan.tree, plan.shift_at, self.weight, heat, self.tables))
         return constant_rounding(self.problem.graph, self.tau) + from_units(units)
 

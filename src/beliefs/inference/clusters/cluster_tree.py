@@ -36,6 +36,7 @@ from beliefs.kernels.trees.plan import (
     eliminate_symbolic,
     factor_cells,
     lay_operands,
+    plan_scratch,
     write_maps,
 )
 from beliefs.model.layout import Layout
@@ -198,8 +199,9 @@ def lay_tree(
     op_stride = np.empty(int(width_of.sum()), np.int64)
     blocks = ClusterBlocks(clusters.axes_ptr, axes_card, n_outer, block)
     reads = OperandReads(op_ptr, stride_ptr, op_mode, op_map, op_inner, op_stride)
-    maps = np.empty(lay_operands(blocks, clusters.axes, op_axes_ptr, op_axes, reads), np.uint32)
-    write_maps(blocks, reads, maps)
+    scratch = plan_scratch(blocks, op_slot.size)
+    maps = np.empty(lay_operands(blocks, clusters.axes, op_axes_ptr, op_axes, scratch, reads), np.uint32)
+    write_maps(blocks, reads, scratch, maps)
     return Tree(
         clusters.axes_ptr, axes_card, order[clusters.axes], n_outer, clusters.eliminated, block,
         np.concatenate([[0], np.cumsum(cells)]), clusters.temperature, op_ptr, op_slot, op_mode, op_map, op_inner,

@@ -80,8 +80,8 @@ class TreeRun:
     def rounding(self) -> float:
         """Return the rounding error of the value of a tree that was collected in the log domain."""
         if self._rounding is None:
-            tree = self.plan.tree
-            units = abs(self.log_z) + float(log_pass_roundings(tree, tree.temperature, self.tables))
+            tree, largest = self.plan.tree, np.empty(self.plan.tree.slot_ptr.size - 1)
+            units = abs(self.log_z) + float(log_pass_roundings(tree, tree.temperature, self.tables, largest))
             self._rounding = constant_rounding(self.problem.graph, self.tau) + from_units(units)
         return self._rounding
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from beliefs.deadline import check_time, now
 from beliefs.kernels.orders.graph import EliminationGraph, connected_components, primal_graph, strip_simplicial
-from beliefs.kernels.orders.greedy import GreedyScores
+from beliefs.kernels.orders.greedy import GreedyScores, greedy_scratch
 from beliefs.kernels.orders.search import (
     LOG_MIN_FILL,
     MIN_DEGREE,
@@ -25,6 +25,7 @@ from beliefs.kernels.orders.search import (
     WEIGHTED_MIN_FILL,
     allowance,
     search_keys,
+    search_scratch,
     vertex_weights,
 )
 from beliefs.kernels.orders.sparse import sparse_elimination, sparse_fill_scores
@@ -177,7 +178,9 @@ def _search_part(part: _Part, criteria: Ints, restarts: int, max_ops: float, see
     n = part.members.size
     state = np.array([_mixed(seed)], np.uint64)
     order, cells_of = np.empty(n, np.int64), np.empty(n)
-    cells, spent, runs, criterion = search_keys(part.graph, criteria, restarts, max_ops, state, order, cells_of)
+    cells, spent, runs, criterion = search_keys(
+        part.graph, criteria, restarts, max_ops, state, search_scratch(n), greedy_scratch(n), order, cells_of
+    )
     left = allowance(cells, max_ops) - (spent if restarts < 0 else 0.0)
     if criteria.size > 1 and cells < _HOPELESS and left > 0:
         cells = refine_order(part.graph, left, state, order, cells_of)
@@ -225,7 +228,7 @@ def _sparse_run(part: _Part, weights: Floats, criterion: int, key: Floats) -> tu
     while True:
         sparse_fill_scores(graph.ptr, graph.adj, weight, scores.fill, scores.mass)
         pool = np.empty(places, np.uint32)
-        cells, ops = sparse_elimination(graph, scores, part.cells, max_ops, pool, order)
+        cells, ops = sparse_elimination(graph, scores, part.cells, max_ops, greedy_scratch(n), pool, order)
         if cells != -2.0:
             return order, cells if cells >= 0 else np.inf, ops
         places *= 2

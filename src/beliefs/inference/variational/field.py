@@ -14,7 +14,15 @@ from beliefs.inference.base import observed_point_masses
 from beliefs.inference.parallel import in_chunks, parallel_chunks
 from beliefs.inference.rounding import UNIT, magnitude, pairwise, rounding_error
 from beliefs.kernels.layout import Scopes
-from beliefs.kernels.mean_field.general import Potentials, Product, Scratch, expected_score, product_tables
+from beliefs.kernels.mean_field.general import (
+    SMALL,
+    Potentials,
+    Product,
+    Scratch,
+    expected_score,
+    product_tables,
+    small_score,
+)
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
@@ -86,8 +94,11 @@ class Field(ABC):
             finite, forbidden = read_only(np.where(zero, 0.0, graph.theta)), read_only(zero.astype(np.float64))
             self.potentials = Potentials(finite, forbidden, hard)
         self.widest = int(layout.card.max(initial=1))
-        self.largest = int(layout.factor_size[np.diff(layout.scope_ptr) > 2].max(initial=1))
+        arity = np.diff(layout.scope_ptr)
+        self.largest = int(layout.factor_size[arity > 2].max(initial=1))
         self.largest_table = int(layout.factor_size.max(initial=1))
+        small_pairs = layout.factor_size[arity == 2].max(initial=1) <= SMALL
+        self.small = bool(small_pairs) and int(arity.max(initial=0)) <= 2 and not hard.any()
         self.magnitude, self.entropies = magnitude(graph), float(np.log(layout.card).sum())
 
     @property
@@ -157,6 +168,8 @@ class Field(ABC):
 
     def _score(self, factors: Ints, scopes: Scopes, run: Run) -> float:
         """Return the expected score of some factors under the product of marginals."""
+        if self.small:
+            return float(small_score(factors, scopes, self.potentials.theta, run.mu))
         return float(expected_score(factors, scopes, self.potentials, run.product, self._scratch()))
 
     def _products(self, factors: Ints, scopes: Scopes, run: Run, tables: Floats) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beliefs.kernels._jit import inlined_kernel, kernel, linear_kernel
+from beliefs.kernels._jit import inlined_kernel, kernel, linear_kernel, twofold_kernel
 from beliefs.kernels.adjoints.structures import Adjoints
 from beliefs.kernels.messages.pairwise.structures import PairTables
 from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES
@@ -91,7 +91,7 @@ def pair_beliefs(
         write_belief(states, 1.0 / total, cu, cv, tables, k, out, to)
 
 
-@linear_kernel
+@twofold_kernel
 def single_beliefs(
     scope_ptr: Ints, scope_vars: Ints, table_ptr: Ints, states: int, mu_var: Floats, mu_factor: Floats
 ) -> None:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Ints
 
 __all__ = ["partition_buckets"]
+
+
+class PartitionScratch(NamedTuple):
+    """Scratch for the functions of a bucket and its mini-buckets."""
+
+    first: Ints  # (n_vars,) functions of a bucket, as a linked list, youngest first
+    follow: Ints  # (n_functions,)
+    by_size: Ints  # (n_functions,)
+    length: Ints  # (n_functions,) variables of each mini-bucket
+    place: Ints  # (n_vars + 1,)
+    merged: Ints  # (2 * widest,)
+    members: Ints  # variables of the mini-buckets, in rows
 
 
 @twofold_kernel
@@ -83,8 +97,10 @@ def partition_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int) -> t
     n_factors = scope_ptr.size - 1
     n_most, n_axes = n_vars + n_factors + 16, 2 * scope.size + 16
     while True:
-        ptr, axes, host = np.empty(n_most, np.int64), np.empty(n_axes, np.int64), np.empty(n_most, np.int64)
-        n = eliminate_mini_buckets(scope_ptr, scope, n_vars, most, ptr, axes, host)
+        ptr, axes, host = (np.empty(n, np.int64) for n in (n_most, n_axes, n_most))
+        sizes = n_vars, n_most, n_most, n_most, n_vars + 1, 2 * max(n_vars, most), n_axes + 4 * most
+        scratch = PartitionScratch(*(np.empty(n, np.int64) for n in sizes))
+        n = eliminate_mini_buckets(scope_ptr, scope, n_vars, most, scratch, ptr, axes, host)
         if n >= 0:
             return ptr[: n + 1].copy(), axes[: ptr[n]].copy(), host[n_factors : n_factors + n].copy(), host[:n_factors]
         n_most, n_axes = 4 * n_most, 4 * n_axes + most
@@ -92,11 +108,11 @@ def partition_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int) -> t
 
 @twofold_kernel(cost=3.0)
 def eliminate_mini_buckets(
-    scope_ptr: Ints, scope: Ints, n_vars: int, most: int, ptr: Ints, axes: Ints, host: Ints
+    scope_ptr: Ints, scope: Ints, n_vars: int, most: int, scratch: PartitionScratch, ptr: Ints, axes: Ints, host: Ints
 ) -> int:
     """Write cluster offsets and scopes, and the clusters of factors, then of messages; return how many there are.
 
-    -1 if there is too little room in ``ptr``, ``axes`` or ``host``.
+    -1 if there is too little room in ``ptr``, ``axes``, ``host`` or ``scratch.members``.
 
     Variables are named by their position in the order; ``scope`` lists each factor's in ascending order. The functions
     of bucket ``i`` (factors and messages whose first variable is ``i``) are taken largest first, ties by age, and each
@@ -106,9 +122,11 @@ def eliminate_mini_buckets(
     Cost: for each bucket, functions times mini-buckets times their size.
     """
     n_factors = scope_ptr.size - 1
-    first = np.full(n_vars, -1, np.int64)  # functions of a bucket, as a linked list, youngest first
-    follow = np.full(host.size, -1, np.int64)
-    host[:] = -1  # of factors, then of messages (message c is function n_factors + c)
+    first, follow, by_size, length, place, merged, members = scratch
+    for i in range(n_vars):
+        first[i] = -1
+    for g in range(host.size):
+        host[g] = follow[g] = -1  # of factors, then of messages (message c is function n_factors + c)
     for f in range(n_factors):
         if scope_ptr[f] < scope_ptr[f + 1]:
             i = scope[scope_ptr[f]]
@@ -125,12 +143,10 @@ def eliminate_mini_buckets(
             g = follow[g]
         if count == 0:
             continue
-        by_size = np.empty(count, np.int64)
-        _largest_first(first[i], follow, n_factors, scope_ptr, ptr, np.zeros(longest + 1, np.int64), by_size)
-        members = np.empty((count, max(longest, most)), np.int64)
-        length = np.zeros(count, np.int64)
-        merged = np.empty(2 * max(longest, most), np.int64)
-        n_parts = 0
+        for size in range(longest + 1):
+            place[size] = 0
+        _largest_first(first[i], follow, n_factors, scope_ptr, ptr, place[: longest + 1], by_size)
+        n_parts, row = 0, max(longest, most)
         for k in range(count):
             g = by_size[k]
             if g < n_factors:
@@ -139,15 +155,18 @@ def eliminate_mini_buckets(
                 own = axes[ptr[g - n_factors] + 1 : ptr[g - n_factors + 1]]
             part = 0
             while part < n_parts:
-                union = _union_size(members[part, : length[part]], own)
+                union = _union_size(members[part * row : part * row + length[part]], own)
                 if union <= most or union == length[part]:
                     break
                 part += 1
             if part == n_parts:
                 n_parts += 1
-            size = _merge(members[part], length[part], own, merged)
+                length[part] = 0
+                if n_parts * row > members.size:
+                    return -1
+            size = _merge(members[part * row : part * row + row], length[part], own, merged)
             for x in range(size):
-                members[part, x] = merged[x]
+                members[part * row + x] = merged[x]
             length[part] = size
             host[g] = n_clusters + part
         for part in range(n_parts):
@@ -155,10 +174,10 @@ def eliminate_mini_buckets(
             if c + 2 > ptr.size or ptr[c] + length[part] > axes.size or n_factors + c + 1 > host.size:
                 return -1
             for x in range(length[part]):
-                axes[ptr[c] + x] = members[part, x]
+                axes[ptr[c] + x] = members[part * row + x]
             ptr[c + 1] = ptr[c] + length[part]
             if length[part] > 1:
-                to = members[part, 1]
+                to = members[part * row + 1]
                 follow[n_factors + c] = first[to]
                 first[to] = n_factors + c
         n_clusters += n_parts

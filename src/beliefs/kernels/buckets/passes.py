@@ -1,4 +1,4 @@
-r"""Passes over a mini-bucket tree: forward, forward with matching, backward, and reading off an assignment.
+r"""Passes over a mini-bucket tree: forward, with matching or without, backward, and reading off an assignment.
 
 Clusters come children first, the replicas of a variable together; ``weight (n_clusters,)`` is the weight of each
 replica. ``tables`` holds the slots of factors, of cost shifts (one vector a replica of a split variable) and of
@@ -29,32 +29,12 @@ from beliefs.kernels.trees.blocks import (
 from beliefs.kernels.trees.log import add_operands
 from beliefs.typing import BlockMaps, Floats, Ints
 
-__all__ = ["backward_pass", "decode_buckets", "forward_pass", "matching_pass"]
+__all__ = ["backward_pass", "decode_buckets", "forward_pass"]
 
 _LEAST_WEIGHT = 1e-6  # share of its variable's temperature that a replica keeps
 _MOST_WEIGHT = 100.0  # of a negative one, relative to the temperature; more only up to the span of the potentials
 _MOST_SHIFT = 8.0  # relative to that span
 _SMOOTH = 0.1  # temperature at which sums receive the max-marginal of a parent
-
-
-@kernel
-def forward_pass(tree: Tree, weight: Floats, tables: Floats, scratch: BucketScratch) -> float:
-    """Send all messages to the roots; return the sum of the roots' messages.
-
-    ``-inf`` as soon as a message is ``-inf`` throughout (for a negative weight: anywhere), nan where ``tree.stop``
-    ended it. Equivalent, bucket by bucket, to ``w * logsumexp(sum(operands) / w, axis=0)``. Cost: one ``exp`` a cell
-    of every cluster.
-    """
-    total = 0.0
-    for c in range(tree.block.size):
-        if tree.stop[0] != 0:
-            return math.nan
-        extreme = eliminate_bucket(tree, c, weight[c], tables, scratch)
-        if extreme == -math.inf:
-            return -math.inf
-        if tree.axes_ptr[c + 1] - tree.axes_ptr[c] == 1:  # nothing is left: a root
-            total += tables[tree.slot_ptr[tree.op_slot[tree.op_ptr[c + 1] - 1]]]
-    return total
 
 
 @kernel
@@ -125,7 +105,7 @@ def _move_weights(weight: Floats, entropy: Floats, step: float, span: float) -> 
 
 
 @kernel
-def matching_pass(
+def forward_pass(
     tree: Tree,
     shift_at: Ints,
     step: float,
@@ -139,11 +119,13 @@ def matching_pass(
 ) -> float:
     """Send all messages to the roots, matching the replicas of each variable on the way; return the roots' sum.
 
+    With ``step`` and ``weight_step`` 0 nothing is matched. ``-inf`` as soon as a message is ``-inf`` throughout (for a
+    negative weight: anywhere). Equivalent, bucket by bucket, to ``w * logsumexp(sum(operands) / w, axis=0)``.
     ``shift_at (n_clusters,)`` is where a replica's cost shift begins in ``tables``, -1 for a variable of one replica;
     ``far`` is how much a log marginal may differ from the others' and be believed; ``span`` is the sum of the ranges of
     all potentials, beyond which neither shifts nor weights have any business. Ended by ``tree.stop`` it returns nan and
     leaves shifts and weights half moved.
-    Cost: of split variables, three ``exp`` a cell; of the others, one.
+    Cost: of variables that are matched, three ``exp`` a cell; of the others, one.
     """
     total, c = 0.0, 0
     moment, entropy = scratch.moment, scratch.entropy
@@ -155,7 +137,7 @@ def matching_pass(
         while end < tree.block.size and tree.axes_var[tree.axes_ptr[end]] == variable:
             end += 1
         n = end - c
-        if n > 1:
+        if n > 1 and (step > 0.0 or weight_step > 0.0):
             for r in range(n):
                 own = moment[r * k : (r + 1) * k]
                 entropy[r] = measure_bucket(tree, c + r, weight[c + r], tables, back, scratch, own)
@@ -166,7 +148,7 @@ def matching_pass(
             extreme = eliminate_bucket(tree, r, weight[r], tables, scratch)
             if extreme == -math.inf:
                 return -math.inf
-            if tree.axes_ptr[r + 1] - tree.axes_ptr[r] == 1:
+            if tree.axes_ptr[r + 1] - tree.axes_ptr[r] == 1:  # nothing is left: a root
                 total += tables[tree.slot_ptr[tree.op_slot[tree.op_ptr[r + 1] - 1]]]
         c = end
     return total

@@ -20,10 +20,21 @@ from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.kernels.primitives.elementary import fast_exp
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["Axes", "Potentials", "Product", "Scratch", "expected_score", "product_tables", "softmax", "sweep_variables"]
+__all__ = [
+    "SMALL",
+    "Axes",
+    "Potentials",
+    "Product",
+    "Scratch",
+    "expected_score",
+    "product_tables",
+    "small_score",
+    "softmax",
+    "sweep_variables",
+]
 
 _ONE = np.uint64(1)
-_SMALL = 80  # cells
+SMALL = 80  # cells
 _LEAST = -700.0  # nats below the best state: probabilities beyond are 0, and cannot forbid anything
 
 
@@ -243,7 +254,7 @@ def sweep_variables(
                 continue
             other = scope_vars[begin + 1 if edge == begin else begin]
             k, m = np.uint64(card[other]), np.uint64(state_ptr[other])
-            if arity == 2 and n * k <= _SMALL:
+            if arity == 2 and n * k <= SMALL:
                 row, column = (k, _ONE) if edge == begin else (_ONE, n)
                 for x in range(n):
                     total, at = 0.0, cell
@@ -255,7 +266,7 @@ def sweep_variables(
                 continue
             third = scope_vars[begin + arity - 1 if edge < begin + arity - 1 else begin + 1]
             j, far = np.uint64(card[third]), np.uint64(state_ptr[third])
-            if arity == 3 and n * k * j <= _SMALL // 2:
+            if arity == 3 and n * k * j <= SMALL // 2:
                 # steps in the table for one state more: of the variable, of the other, of the third
                 row, column, deep = k * j, j, _ONE
                 if edge == begin + 1:
@@ -304,6 +315,44 @@ def _expectation(
 
 
 @kernel
+def small_expectation(f: int, scopes: Scopes, theta: Floats, mu: Floats) -> float:
+    """Return ``np.vdot(theta_f, product of mu over its scope)`` for up to two variables, one cell after the other."""
+    card, state_ptr, scope_ptr, scope_vars, cell_ptr = scopes
+    begin, arity, cell = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f], np.uint64(cell_ptr[f])
+    if arity == 0:
+        return float(theta[cell])
+    score = 0.0
+    n, own = np.uint64(card[scope_vars[begin]]), np.uint64(state_ptr[scope_vars[begin]])
+    if arity == 1:
+        for x in range(n):
+            score += theta[cell + x] * mu[own + x]
+        return score
+    k, m = np.uint64(card[scope_vars[begin + 1]]), np.uint64(state_ptr[scope_vars[begin + 1]])
+    for x in range(n):
+        total = 0.0
+        for y in range(k):
+            total += theta[cell + y] * mu[m + y]
+        score += total * mu[own + x]
+        cell += k
+    return score
+
+
+@kernel
+def small_score(factors: Ints, scopes: Scopes, theta: Floats, mu: Floats) -> float:
+    """Return what :func:`expected_score` would, for small tables of up to two variables and without hard zeros."""
+    total_score, lost = 0.0, 0.0
+    for i in range(factors.size):
+        score = small_expectation(factors[i], scopes, theta, mu)
+        larger = total_score + score
+        if abs(total_score) >= abs(score):
+            lost += (total_score - larger) + score
+        else:
+            lost += (score - larger) + total_score
+        total_score = larger
+    return total_score + lost
+
+
+@kernel
 def expected_score(factors: Ints, scopes: Scopes, potentials: Potentials, product: Product, scratch: Scratch) -> float:
     """Return the expectation of the sum of some factors' tables under a product of marginals.
 
@@ -318,25 +367,12 @@ def expected_score(factors: Ints, scopes: Scopes, potentials: Potentials, produc
     axes = Axes(card, state_ptr, scope_vars)
     total_score, lost = 0.0, 0.0
     for i in range(factors.size):
-        f, score = factors[i], 0.0
-        begin, arity, cell = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f], np.uint64(cell_ptr[f])
-        if arity == 0:
-            score += theta[cell]
-        elif arity == 1:
-            n, own = np.uint64(card[scope_vars[begin]]), np.uint64(state_ptr[scope_vars[begin]])
-            for x in range(n):
-                score += theta[cell + x] * mu[own + x]
-        elif arity == 2 and card[scope_vars[begin]] * card[scope_vars[begin + 1]] <= _SMALL:
-            n, own = np.uint64(card[scope_vars[begin]]), np.uint64(state_ptr[scope_vars[begin]])
-            k, m = np.uint64(card[scope_vars[begin + 1]]), np.uint64(state_ptr[scope_vars[begin + 1]])
-            for x in range(n):
-                total = 0.0
-                for y in range(k):
-                    total += theta[cell + y] * mu[m + y]
-                score += total * mu[own + x]
-                cell += k
+        f = factors[i]
+        begin, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
+        if arity < 2 or (arity == 2 and card[scope_vars[begin]] * card[scope_vars[begin + 1]] <= SMALL):
+            score = small_expectation(f, scopes, theta, mu)
         else:
-            score += _expectation(begin, begin + arity, cell_ptr[f], axes, theta, mu, buffer, row)
+            score = _expectation(begin, begin + arity, cell_ptr[f], axes, theta, mu, buffer, row)
         if hard[f] and (
             arity == 0 or _expectation(begin, begin + arity, cell_ptr[f], axes, forbidden, support, buffer, row) > 0.0
         ):

@@ -30,7 +30,7 @@ import numpy as np
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.typing import Bits, Floats, Ints
 
-__all__ = ["GreedyScores", "bit_rows", "fill_scores", "greedy_elimination", "level_offsets"]
+__all__ = ["GreedyScores", "GreedyScratch", "bit_rows", "fill_scores", "greedy_elimination", "greedy_scratch"]
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
@@ -43,6 +43,28 @@ class GreedyScores(NamedTuple):
     fill: Floats  # (n,) fill(v)
     mass: Floats  # (n,) w(N(v))
     noise: Floats  # (n,) factor of each score
+
+
+class GreedyScratch(NamedTuple):
+    """Scratch for runs of greedy elimination, one after the other."""
+
+    offsets: Ints  # where each level of the tournament begins; the last entry is the place of the least
+    key: Floats  # the tournament
+    members: Ints  # (n,) the neighbours of a vertex
+    vertex: Ints  # (n,) of each leaf
+    touched: Bits  # (n_words,) vertices whose scores have changed
+
+
+def greedy_scratch(n: int) -> GreedyScratch:
+    """Return scratch for a graph of n vertices."""
+    offsets, width = [0], n
+    while width > 1 or len(offsets) == 1:
+        width = (width + 7) >> 3
+        offsets.append(offsets[-1] + 8 * width)
+    members, vertex = np.empty((2, n), np.int64)
+    return GreedyScratch(
+        np.array(offsets, np.int64), np.empty(offsets[-1] + 1), members, vertex, np.empty((n + 63) // 64, np.uint64)
+    )
 
 
 @twofold_kernel
@@ -102,20 +124,6 @@ def fill_scores(rows: Bits, weight: Floats, by_fill: bool, fill: Floats, mass: F
 
 
 @twofold_kernel
-def level_offsets(n: int) -> Ints:
-    """Return where each level of a tournament over n leaves begins; the last entry is the place of the least."""
-    depth, width = 1, n
-    while width > 1 or depth == 1:
-        width = (width + 7) >> 3
-        depth += 1
-    offsets, width = np.zeros(depth, np.int64), n
-    for level in range(1, depth):
-        width = (width + 7) >> 3
-        offsets[level] = offsets[level - 1] + 8 * width
-    return offsets
-
-
-@twofold_kernel
 def update_tournament(key: Floats, offsets: Ints, leaf: int) -> None:
     """Update the places above one leaf: every place of a level holds the least of eight below it."""
     for level in range(offsets.shape[0] - 1):
@@ -152,6 +160,7 @@ def greedy_elimination(
     leaf_of: Ints,
     max_cells: float,
     max_ops: float,
+    scratch: GreedyScratch,
     order: Ints,
     cells_of: Floats,
 ) -> tuple[float, float]:
@@ -174,9 +183,9 @@ def greedy_elimination(
     """
     n, n_words = rows.shape
     by_fill, weight, fill, mass, noise = scores
-    offsets = level_offsets(n)
-    key = np.full(offsets[-1] + 1, np.inf)
-    members, vertex, touched = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n_words, np.uint64)
+    offsets, key, members, vertex, touched = scratch
+    for i in range(key.size):
+        key[i] = np.inf
     for v in range(n):
         vertex[leaf_of[v]] = v
     current, total, ops, scale = -1, 0.0, 8.0 * n, 1.0 + 0.25 * n_words

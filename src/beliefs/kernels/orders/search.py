@@ -13,12 +13,13 @@ link 3.2e7 against 4.4e7, munin1 7.4e7 against 2.1e8, munin 9.6e6 against 1.8e7,
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.orders.graph import EliminationGraph
-from beliefs.kernels.orders.greedy import GreedyScores, bit_rows, fill_scores, greedy_elimination
+from beliefs.kernels.orders.greedy import GreedyScores, GreedyScratch, bit_rows, fill_scores, greedy_elimination
 from beliefs.kernels.primitives.xorshift import draw, shuffle
 from beliefs.typing import Bits, Floats, Ints
 
@@ -29,8 +30,10 @@ __all__ = [
     "MIN_FILL",
     "MIN_WEIGHT",
     "WEIGHTED_MIN_FILL",
+    "SearchScratch",
     "allowance",
     "search_keys",
+    "search_scratch",
     "vertex_weights",
 ]
 
@@ -41,6 +44,35 @@ _WEIGHT_ROW = (0, 1, 2, 1, 0)  # of each criterion: 1, log2(card), card
 FRESH = 12  # keys drawn anew before the best one is changed
 EXPLORE = 0.3  # share of the effort that goes to keys, the rest to windows (:mod:`beliefs.kernels.orders.windows`)
 OPS_PER_CELL = 0.5  # effort allowed for each cell of the best plan: about 1.5 ns where inference takes about 5
+
+
+class SearchScratch(NamedTuple):
+    """Scratch for searching: the graph, scores of three weights, and the present run."""
+
+    whole: Bits  # (n, n_words) the graph as bit rows
+    rows: Bits  # (n, n_words) what a run has left of it
+    weights: Floats  # (3, n)
+    fills: Floats  # (3, n) scores in the whole graph
+    masses: Floats  # (3, n)
+    fill: Floats  # (n,) of the run, as are the following
+    mass: Floats  # (n,)
+    key: Floats  # (n,)
+    best_key: Floats  # (n,)
+    leaf: Ints  # (n,)
+    trial: Ints  # (n,)
+    trial_cells: Floats  # (n,)
+    ready: Ints  # (3,) which scores are known
+
+
+def search_scratch(n: int) -> SearchScratch:
+    """Return scratch for a graph of n vertices."""
+    whole, rows = (np.empty((n, (n + 63) // 64), np.uint64) for _ in range(2))
+    weights, fills, masses = np.empty((3, 3, n))
+    fill, mass, key, best_key, trial_cells = np.empty((5, n))
+    leaf, trial = np.empty((2, n), np.int64)
+    return SearchScratch(
+        whole, rows, weights, fills, masses, fill, mass, key, best_key, leaf, trial, trial_cells, np.empty(3, np.int64)
+    )
 
 
 @twofold_kernel
@@ -88,6 +120,8 @@ def search_keys(
     restarts: int,
     max_ops: float,
     state: Bits,
+    scratch: SearchScratch,
+    greedy: GreedyScratch,
     order: Ints,
     cells_of: Floats,
 ) -> tuple[float, float, int, int]:
@@ -101,10 +135,7 @@ def search_keys(
     ptr, adj, card, stage = graph
     n, n_plain = card.shape[0], criteria.shape[0]
     n_words = (n + 63) // 64
-    whole, rows = np.empty((n, n_words), np.uint64), np.empty((n, n_words), np.uint64)
-    weights, fills, masses = np.empty((3, n)), np.empty((3, n)), np.empty((3, n))
-    fill, mass, key, best_key = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    leaf, trial, trial_cells, ready = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), np.empty(3, np.int64)
+    whole, rows, weights, fills, masses, fill, mass, key, best_key, leaf, trial, trial_cells, ready = scratch
     bit_rows(ptr, adj, whole)
     even = vertex_weights(card, weights)
     squares = 0.0  # of the degrees: what the fill scores of a dense graph cost
@@ -143,7 +174,7 @@ def search_keys(
                 rows[v, k] = whole[v, k]
         run_ops = np.inf if runs == 0 else max_ops
         scores = GreedyScores(by_fill, weights[row], fill, mass, key)
-        cells, ops = greedy_elimination(rows, card, stage, scores, leaf, best, run_ops, trial, trial_cells)
+        cells, ops = greedy_elimination(rows, card, stage, scores, leaf, best, run_ops, greedy, trial, trial_cells)
         spent += ops
         runs += 1
         if 0.0 <= cells <= best:

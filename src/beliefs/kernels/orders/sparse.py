@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.orders.graph import EliminationGraph
-from beliefs.kernels.orders.greedy import GreedyScores, level_offsets, tournament_min, update_tournament
+from beliefs.kernels.orders.greedy import GreedyScores, GreedyScratch, tournament_min, update_tournament
 from beliefs.typing import Floats, Ints
 
 __all__ = ["sparse_elimination", "sparse_fill_scores"]
@@ -98,7 +98,13 @@ def _by_layers(pool: Pool, start: Ints, length: Ints, gone: Ints, step: int, ord
 
 @twofold_kernel
 def sparse_elimination(
-    graph: EliminationGraph, scores: GreedyScores, max_cells: float, max_ops: float, pool: Pool, order: Ints
+    graph: EliminationGraph,
+    scores: GreedyScores,
+    max_cells: float,
+    max_ops: float,
+    scratch: GreedyScratch,
+    pool: Pool,
+    order: Ints,
 ) -> tuple[float, float]:
     """Eliminate all vertices greedily; write the order, return total cells and operations.
 
@@ -114,10 +120,11 @@ def sparse_elimination(
     n, used = card.shape[0], adj.shape[0]
     start, length, room = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     inside, near, seen = np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.full(n, -1, np.int64)
-    members, missing, gone = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n, np.int64)
+    missing, gone = np.empty(n, np.int64), np.zeros(n, np.int64)
     hits, touched = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
-    offsets = level_offsets(n)
-    key = np.full(offsets[-1] + 1, np.inf)
+    offsets, key, members = scratch.offsets, scratch.key, scratch.members
+    for i in range(key.size):
+        key[i] = np.inf
     for e in range(used):
         pool[e] = adj[e]
     for v in range(n):

@@ -21,11 +21,13 @@ _LONG_RUN = 16  # cells: shorter runs are quicker gathered
 __all__ = [
     "ClusterBlocks",
     "OperandReads",
+    "PlanScratch",
     "absorb_clusters",
     "choose_blocks",
     "eliminate_symbolic",
     "factor_cells",
     "lay_operands",
+    "plan_scratch",
     "write_maps",
 ]
 
@@ -48,6 +50,22 @@ class OperandReads(NamedTuple):
     op_map: Ints  # (n_ops,)
     op_inner: Ints  # (n_ops,)
     op_stride: Ints  # strides over the cluster's axes
+
+
+class PlanScratch(NamedTuple):
+    """Scratch for laying operands."""
+
+    place: Ints  # a hash table of mapped operands: a power of two, at least twice as many; clusters repeat
+    place_cluster: Ints  # their clusters
+    digit: Ints  # (axes of the widest cluster,)
+    seen: Ints  # (cells of the largest block,)
+
+
+def plan_scratch(blocks: ClusterBlocks, n_ops: int) -> PlanScratch:
+    """Return scratch for so many operands."""
+    place, place_cluster = np.empty((2, 2 ** max(1, (2 * n_ops - 1).bit_length())), np.int64)
+    widest, largest = int(np.diff(blocks.axes_ptr).max(initial=1)), int(blocks.block.max(initial=1))
+    return PlanScratch(place, place_cluster, np.empty(widest, np.int64), np.empty(largest, np.int64))
 
 
 def eliminate_symbolic(scope_ptr: Ints, scope_vars: Ints, order: Ints, position: Ints) -> tuple[Ints, Ints, Ints, Ints]:
@@ -289,7 +307,9 @@ def same_pattern(blocks: ClusterBlocks, reads: OperandReads, c: int, o: int, d: 
 
 
 @twofold_kernel(cost=1.5)
-def lay_operands(blocks: ClusterBlocks, axes: Ints, op_axes_ptr: Ints, op_axes: Ints, reads: OperandReads) -> int:
+def lay_operands(
+    blocks: ClusterBlocks, axes: Ints, op_axes_ptr: Ints, op_axes: Ints, scratch: PlanScratch, reads: OperandReads
+) -> int:
     """Describe how each operand of each cluster is read, block by block; return the size of the index maps.
 
     ``axes`` are the clusters' axes by position; ``op_axes`` lists each operand's variables by position (its table is in
@@ -304,19 +324,13 @@ def lay_operands(blocks: ClusterBlocks, axes: Ints, op_axes_ptr: Ints, op_axes: 
     """
     ptr, card, n_outer, block = blocks
     op_ptr, stride_ptr, op_mode, op_map, op_inner, op_stride = reads
-    used, widest = 0, 1
-    for c in range(ptr.size - 1):
-        widest = max(widest, ptr[c + 1] - ptr[c])
-    stride = np.zeros(widest, np.int64)
-    n_places = 2
-    while n_places < 2 * op_mode.size:
-        n_places *= 2
-    place = np.full(n_places, -1, np.int64)  # hash table of mapped operands; clusters repeat, and so do their maps
-    place_cluster = np.empty(n_places, np.int64)
+    place, place_cluster, used, n_places = scratch.place, scratch.place_cluster, 0, scratch.place.size
+    for h in range(n_places):
+        place[h] = -1
     for c in range(ptr.size - 1):
         start, width = ptr[c], ptr[c + 1] - ptr[c]
         for o in range(op_ptr[c], op_ptr[c + 1]):
-            k = op_axes_ptr[o + 1] - 1
+            k, at = op_axes_ptr[o + 1] - 1, stride_ptr[o]
             step = 1
             shared = 0
             inner = 0
@@ -325,14 +339,14 @@ def lay_operands(blocks: ClusterBlocks, axes: Ints, op_axes_ptr: Ints, op_axes: 
             previous = False
             key = 0
             for a in range(width - 1, -1, -1):  # both lists ascend by position: one backward merge
-                stride[a] = 0
+                stride = 0
                 if k >= op_axes_ptr[o] and op_axes[k] == axes[start + a]:
-                    stride[a] = step
+                    stride = step
                     step *= card[start + a]
                     k -= 1
-                op_stride[stride_ptr[o] + a] = stride[a]
+                op_stride[at + a] = stride
                 if a >= n_outer[c] and card[start + a] > 1:
-                    has = stride[a] > 0
+                    has = stride > 0
                     if inner == 0:
                         last_has = has
                     elif has != previous:
@@ -340,10 +354,10 @@ def lay_operands(blocks: ClusterBlocks, axes: Ints, op_axes_ptr: Ints, op_axes: 
                     previous = has
                     inner += 1
                     shared += has
-                    key = (key * 1000003 + 2 * card[start + a] + (stride[a] > 0)) & 0x7FFFFFFFFFFF
+                    key = (key * 1000003 + 2 * card[start + a] + (stride > 0)) & 0x7FFFFFFFFFFF
             count = 1
             for a in range(n_outer[c], width):
-                if stride[a] > 0:
+                if op_stride[at + a] > 0:
                     count *= card[start + a]
             op_inner[o] = count
             if shared == 0:
@@ -372,22 +386,18 @@ def lay_operands(blocks: ClusterBlocks, axes: Ints, op_axes_ptr: Ints, op_axes: 
 
 
 @twofold_kernel(cost=2.0)
-def write_maps(blocks: ClusterBlocks, reads: OperandReads, maps: BlockMaps) -> None:
+def write_maps(blocks: ClusterBlocks, reads: OperandReads, scratch: PlanScratch, maps: BlockMaps) -> None:
     """Write the index maps that :func:`lay_operands` has described, each where it occurs first. Cost: their size."""
     ptr, card, n_outer, block = blocks
     op_ptr, stride_ptr, op_mode, op_map, op_inner, op_stride = reads
-    used, widest, largest = 0, 1, 1
-    for c in range(ptr.size - 1):
-        widest = max(widest, ptr[c + 1] - ptr[c])
-        largest = max(largest, block[c])
-    digit = np.zeros(widest, np.int64)
-    seen = np.empty(largest, np.int64)
+    digit, seen, used = scratch.digit, scratch.seen, 0
     for c in range(ptr.size - 1):
         start, width = ptr[c], ptr[c + 1] - ptr[c]
         for o in range(op_ptr[c], op_ptr[c + 1]):
             if op_mode[o] == SCALAR or op_mode[o] == RUN or op_map[o] != used:
                 continue
-            digit[:] = 0
+            for a in range(width):
+                digit[a] = 0
             at = 0
             for i in range(block[c]):
                 maps[used + i] = at
@@ -401,7 +411,8 @@ def write_maps(blocks: ClusterBlocks, reads: OperandReads, maps: BlockMaps) -> N
                     digit[a] = 0
                     a -= 1
             used += block[c]
-            seen[: op_inner[o]] = 0
+            for i in range(op_inner[o]):
+                seen[i] = 0
             for i in range(block[c]):
                 cell = np.int64(maps[used - block[c] + i])
                 maps[used + seen[cell] * op_inner[o] + cell] = i

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from beliefs.kernels._jit import inlined_kernel, kernel
+from beliefs.kernels._jit import inlined_kernel, kernel, twofold_kernel
 from beliefs.kernels.layout import Scopes
 from beliefs.kernels.messages.pairwise.sweep import LOW
 from beliefs.kernels.primitives.elementary import fast_exp, fast_power
@@ -21,7 +21,7 @@ from beliefs.kernels.primitives.memory import address, get, put
 from beliefs.kernels.primitives.simd import fill4, load4, maximum4, multiply4, peak4, store4, subtract4
 from beliefs.typing import Floats, Ints
 
-_BLOCK = 128  # binary tables whose exponentials are taken together
+_BLOCK = 1 << 14  # binary tables whose exponentials are taken together: they stay in the cache; a multiple of four
 
 __all__ = ["hold_messages", "hold_unary", "largest_reach", "load_tables", "log_rows", "multiply_up"]
 
@@ -63,21 +63,30 @@ def exponentiate(values: Floats, begin: int, end: int) -> None:
         values[k] = fast_exp(values[k])
 
 
-@kernel
+@twofold_kernel(cost=0.5)
+def binary_log_ratios(
+    begin: int, end: int, cells: Ints, theta: Floats, rho: Floats, psi: Floats, span: Floats, shift: Floats
+) -> bool:
+    """Do what :func:`load_tables` does for two states in logs, for the tables ``begin..end``."""
+    for d in range(begin, end):
+        k, over = cells[d], 1.0 / rho[d]
+        t00, t01, t10, t11 = theta[k], theta[k + 1], theta[k + 2], theta[k + 3]
+        low = min(min(t00, t01), min(t10, t11))
+        if low == -np.inf:
+            return False
+        span[d], shift[d] = max(max(t00, t01), max(t10, t11)) - low, t00
+        psi[3 * d], psi[3 * d + 1], psi[3 * d + 2] = (t01 - t00) * over, (t10 - t00) * over, (t11 - t00) * over
+    return True
+
+
 def load_binary_tables(
     cells: Ints, theta: Floats, rho: Floats, in_logs: bool, psi: Floats, span: Floats, shift: Floats
 ) -> bool:
     """Do what :func:`load_tables` does for two states; exponentials are taken of a block of tables at a time."""
     for begin in range(0, cells.size, _BLOCK):
         end = min(begin + _BLOCK, cells.size)
-        for d in range(begin, end):
-            k, over = cells[d], 1.0 / rho[d]
-            t00, t01, t10, t11 = theta[k], theta[k + 1], theta[k + 2], theta[k + 3]
-            low = min(min(t00, t01), min(t10, t11))
-            if low == -np.inf:
-                return False
-            span[d], shift[d] = max(max(t00, t01), max(t10, t11)) - low, t00
-            psi[3 * d], psi[3 * d + 1], psi[3 * d + 2] = (t01 - t00) * over, (t10 - t00) * over, (t11 - t00) * over
+        if not binary_log_ratios(begin, end, cells, theta, rho, psi, span, shift):
+            return False
         if not in_logs:
             exponentiate(psi, 3 * begin, 3 * end)
     return True
@@ -154,11 +163,9 @@ def log_rows(
                 row[x] = row[x] - top if in_logs else math.log(row[x] / total)
 
 
-@kernel
-def hold_binary_unary(
-    scopes: Scopes, in_logs: bool, theta: Floats, unary: Floats, shift: Floats, reach: Floats
-) -> bool:
-    """Do what :func:`hold_unary` does for two states, held as ratios."""
+@twofold_kernel(cost=0.5)
+def binary_log_odds(scopes: Scopes, theta: Floats, unary: Floats, shift: Floats, reach: Floats) -> bool:
+    """Do what :func:`hold_unary` does for two states, held as log ratios."""
     for v in range(unary.size):
         unary[v], shift[v] = 0.0, 0.0
     for f in range(scopes.cell_ptr.size):
@@ -171,8 +178,6 @@ def hold_binary_unary(
             shift[v] += first
     for v in range(unary.size):
         reach[v] = abs(unary[v])
-    if not in_logs:
-        exponentiate(unary, 0, unary.size)
     return True
 
 
@@ -227,12 +232,50 @@ def hold_unary(
     ``shift (n_vars,)`` gets what the sums were lowered by: their maximum, or that of state 0 if ``width`` is 1; ``reach
     (n_vars,)`` their ranges, in nats. No kernel, for the same reason as :func:`load_tables`.
     """
-    if width == 1:
-        return hold_binary_unary(scopes, in_logs, theta, unary, shift, reach)
-    return hold_wide_unary(scopes, states, width, in_logs, theta, unary, shift, reach)
+    if width > 1:
+        return hold_wide_unary(scopes, states, width, in_logs, theta, unary, shift, reach)
+    if not binary_log_odds(scopes, theta, unary, shift, reach):
+        return False
+    if not in_logs:
+        exponentiate(unary, 0, unary.size)
+    return True
+
+
+@twofold_kernel(cost=0.5)
+def reach_of_tables(u: Ints, v: Ints, table: Ints, rho: Floats, span: Floats, reach: Floats) -> float:
+    """Do what :func:`largest_reach` does for uniform messages."""
+    own, widest = 0.0, 0.0
+    for e in range(u.size):
+        wide = span[table[e] if table.size > 0 else e]
+        reach[u[e]] += wide
+        reach[v[e]] += wide
+        own = max(own, wide / rho[e])
+    for i in range(reach.size):
+        widest = max(widest, reach[i])
+    return widest + 2.0 * own
 
 
 @kernel
+def reach_of_messages(
+    u: Ints, v: Ints, table: Ints, rho: Floats, span: Floats, states: int, first: Ints, logs: Floats, reach: Floats
+) -> float:
+    """Do what :func:`largest_reach` does for given messages."""
+    own, widest = 0.0, 0.0
+    for e in range(u.size):
+        wide = span[table[e] if table.size > 0 else e]
+        at = first[e] * states
+        low, high = extremes(address(logs), at, states)
+        of_u = max(wide, high - low)
+        low, high = extremes(address(logs), at + states, states)
+        of_v = max(wide, high - low)
+        reach[u[e]] += of_u
+        reach[v[e]] += of_v
+        own = max(own, max(of_u, of_v) / rho[e])
+    for i in range(reach.size):
+        widest = max(widest, reach[i])
+    return widest + 2.0 * own
+
+
 def largest_reach(
     u: Ints, v: Ints, table: Ints, rho: Floats, span: Floats, states: int, first: Ints, logs: Floats, reach: Floats
 ) -> float:
@@ -240,24 +283,12 @@ def largest_reach(
 
     To ``reach (n_vars,)``, the ranges of unary potentials, the ranges of tables (of log messages where these are wider)
     are added at each variable. ``table`` maps edges of the sweep to ``span``, empty means one to one; ``logs`` may be
-    empty: uniform messages. Else the two messages of edge ``e`` are its rows from ``first[e]`` on.
+    empty: uniform messages. Else the two messages of edge ``e`` are its rows from ``first[e]`` on. No kernel, for the
+    same reason as :func:`load_tables`.
     """
-    own, widest = 0.0, 0.0
-    for e in range(u.size):
-        wide = span[table[e] if table.size > 0 else e]
-        of_u, of_v = wide, wide
-        if logs.size > 0:
-            at = first[e] * states
-            low, high = extremes(address(logs), at, states)
-            of_u = max(wide, high - low)
-            low, high = extremes(address(logs), at + states, states)
-            of_v = max(wide, high - low)
-        reach[u[e]] += of_u
-        reach[v[e]] += of_v
-        own = max(own, max(of_u, of_v) / rho[e])
-    for i in range(reach.size):
-        widest = max(widest, reach[i])
-    return widest + 2.0 * own
+    if logs.size == 0:
+        return reach_of_tables(u, v, table, rho, span, reach)
+    return reach_of_messages(u, v, table, rho, span, states, first, logs, reach)
 
 
 @kernel
