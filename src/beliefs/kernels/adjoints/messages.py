@@ -33,6 +33,7 @@ from beliefs.kernels.layout import Scopes
 from beliefs.kernels.messages.damping import turns_of
 from beliefs.kernels.messages.log import cavity, replace_message
 from beliefs.kernels.messages.structures import LogSums, Reweighted, ScaledTables
+from beliefs.kernels.primitives.strides import count_on
 from beliefs.typing import Floats, Ints
 
 __all__ = ["add_unary", "adjoint_beliefs", "adjoint_sweep_log", "largest_adjoint"]
@@ -116,13 +117,7 @@ def conditionals(
                 out[1, x] += table[k]
             elif table[k] > 0.0:
                 table[k] /= out[1, x]
-            a = arity - 1
-            while a >= 0:
-                digit[a] += 1
-                if digit[a] < sizes[a]:
-                    break
-                digit[a] = 0
-                a -= 1
+            count_on(arity, sizes, digit)
 
 
 @kernel
@@ -143,13 +138,7 @@ def spread_adjoint(
             for a in range(arity):
                 if a != target:
                     back[a, digit[a]] += t
-        a = arity - 1
-        while a >= 0:
-            digit[a] += 1
-            if digit[a] < sizes[a]:
-                break
-            digit[a] = 0
-            a -= 1
+        count_on(arity, sizes, digit)
 
 
 @kernel

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from beliefs.kernels._jit import kernel, linear_kernel
 from beliefs.kernels.messages.scaled import SPAN
 from beliefs.kernels.messages.structures import ScaledTables
+from beliefs.kernels.primitives.strides import count_on
 from beliefs.typing import Floats, Ints
 
 __all__ = ["AdjointScratch", "scaled_adjoint"]
@@ -73,18 +74,6 @@ def add_row(
 
 
 @linear_kernel
-def next_row(sizes: Ints, digit: Ints) -> None:
-    """Count on, the last axis left out."""
-    a = sizes.size - 2
-    while a >= 0:
-        digit[a] += 1
-        if digit[a] < sizes[a]:
-            return
-        digit[a] = 0
-        a -= 1
-
-
-@linear_kernel
 def scaled_adjoint(
     scaled: ScaledTables, f: int, weight: float, sizes: Ints, work: AdjointScratch, grad: Floats
 ) -> bool:
@@ -117,7 +106,7 @@ def scaled_adjoint(
         for y in range(k):
             total += cells[y] * inner[y]
         mass += whole * total
-        next_row(sizes, digit)
+        count_on(last, sizes, digit)
     if not mass > 0.0:
         return False
     for a in range(arity):
@@ -139,5 +128,5 @@ def scaled_adjoint(
         add_row(whole, joined, over, cells, inner, outer, to_last, out)
         for a in range(last):
             back[a, digit[a]] += whole * with_q + (joined - parts[a]) * with_e
-        next_row(sizes, digit)
+        count_on(last, sizes, digit)
     return True

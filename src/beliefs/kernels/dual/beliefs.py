@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.dual.structure import TINY, Axes, Chain, ChainSteps
-from beliefs.kernels.dual.tables import power_chain
+from beliefs.kernels.dual.tables import term_chain
 from beliefs.kernels.primitives.memory import address, addresses
 from beliefs.typing import Floats, Ints
 
@@ -33,13 +33,9 @@ def cluster_chains(
     clusters, weight, chain = addresses(clusters), address(weight), addresses(chain)
     card, z, p = clusters.card, chain.z, chain.p
     for c in range(n_clusters):
-        first, last, start = clusters.ptr[c], clusters.ptr[c + 1], clusters.cell[c]
-        size = clusters.cell[c + 1] - start
-        for k in range(size):
-            z[k] = tables[start + k]
-        power_chain(size, card, weight, first, last, chain)
-        at = 0
-        for a in range(first, last):
+        term_chain(c, clusters, weight, tables, chain)
+        size, at = clusters.cell[c + 1] - clusters.cell[c], 0
+        for a in range(clusters.ptr[c], clusters.ptr[c + 1]):
             for k in range(size):
                 chains[begin[a] + k] = z[at + k] if in_logs else p[at + k]
             at += size

@@ -11,6 +11,14 @@ __all__ = ["add_shifts", "shift_gradients"]
 
 
 @twofold_kernel
+def _linked_cells(link: int, clusters: Axes, links: Links, index: Ints) -> tuple[int, int]:
+    """Return where the table of a link's cluster begins and its size; ``index`` gets the separator's cell of each."""
+    c = links.cluster[link]
+    first, last = clusters.ptr[c], clusters.ptr[c + 1]
+    return clusters.cell[c], table_index(clusters.card, links.stride, first, last, links.step[link], index, 0)
+
+
+@twofold_kernel
 def add_shifts(
     clusters: Axes, separators: Axes, links: Links, index: Ints, shift: Floats, tables: Floats, sep_tables: Floats
 ) -> None:
@@ -19,15 +27,13 @@ def add_shifts(
     Equivalent to ``tables[c] -= delta`` broadcast over the cluster's axes and ``sep_tables[s] += delta``, link by
     link; ``shift`` holds the links' tables one after the other. Cost: the cells of each link's cluster.
     """
-    axis_ptr, cell, sep_cell, link_ptr = clusters.ptr, clusters.cell, separators.cell, links.ptr
-    at = 0
-    for s in range(link_ptr.size - 1):
+    sep_cell, at = separators.cell, 0
+    for s in range(links.ptr.size - 1):
         width = sep_cell[s + 1] - sep_cell[s]
-        for link in range(link_ptr[s], link_ptr[s + 1]):
-            c = links.cluster[link]
-            size = table_index(clusters.card, links.stride, axis_ptr[c], axis_ptr[c + 1], links.step[link], index, 0)
+        for link in range(links.ptr[s], links.ptr[s + 1]):
+            begin, size = _linked_cells(link, clusters, links, index)
             for k in range(size):
-                tables[cell[c] + k] -= shift[at + index[k]]
+                tables[begin + k] -= shift[at + index[k]]
             for x in range(width):
                 sep_tables[sep_cell[s] + x] += shift[at + x]
             at += width
@@ -42,15 +48,13 @@ def shift_gradients(
     Moment matching, Eq. (3.7) [ping2016]. Shapes as in :func:`add_shifts`; beliefs are those of
     :func:`beliefs.kernels.dual.terms.term_gradients`.
     """
-    axis_ptr, cell, sep_cell, link_ptr = clusters.ptr, clusters.cell, separators.cell, links.ptr
-    at = 0
-    for s in range(link_ptr.size - 1):
+    sep_cell, at = separators.cell, 0
+    for s in range(links.ptr.size - 1):
         width = sep_cell[s + 1] - sep_cell[s]
-        for link in range(link_ptr[s], link_ptr[s + 1]):
-            c = links.cluster[link]
-            size = table_index(clusters.card, links.stride, axis_ptr[c], axis_ptr[c + 1], links.step[link], index, 0)
+        for link in range(links.ptr[s], links.ptr[s + 1]):
+            begin, size = _linked_cells(link, clusters, links, index)
             for x in range(width):
                 out[at + x] = sep_beliefs[sep_cell[s] + x]
             for k in range(size):
-                out[at + index[k]] -= beliefs[cell[c] + k]
+                out[at + index[k]] -= beliefs[begin + k]
             at += width

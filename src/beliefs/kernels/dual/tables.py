@@ -15,11 +15,19 @@ from __future__ import annotations
 import math
 
 from beliefs.kernels._jit import kernel, twofold_kernel
-from beliefs.kernels.dual.structure import LOWEST, TINY, Chain
+from beliefs.kernels.dual.structure import LOWEST, TINY, Axes, Chain
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.typing import Floats, Ints
 
-__all__ = ["chain_entropies", "chain_marginals", "conditionals", "power_chain", "power_sum", "table_index"]
+__all__ = [
+    "chain_entropies",
+    "chain_marginals",
+    "conditionals",
+    "power_chain",
+    "power_sum",
+    "table_index",
+    "term_chain",
+]
 
 
 @kernel
@@ -115,6 +123,16 @@ def power_chain(size: int, card: Ints, weight: Floats, first: int, last: int, ch
         at += size
         size = inner
     return float(z[at])
+
+
+@kernel
+def term_chain(c: int, axes: Axes, weight: Floats, tables: Floats, chain: Chain) -> float:
+    """Do what :func:`power_chain` does to table ``c``, which is left as it is."""
+    start = axes.cell[c]
+    size = axes.cell[c + 1] - start
+    for k in range(size):
+        chain.z[k] = tables[start + k]
+    return power_chain(size, axes.card, weight, axes.ptr[c], axes.ptr[c + 1], chain)
 
 
 @kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.dual.graph import factor_strides
 from beliefs.kernels.dual.structure import Axes, Chain
-from beliefs.kernels.dual.tables import chain_entropies, chain_marginals, power_chain, table_index
+from beliefs.kernels.dual.tables import chain_entropies, chain_marginals, table_index, term_chain
 from beliefs.kernels.layout import Scopes
 from beliefs.kernels.primitives.memory import address, addresses
 from beliefs.typing import Floats, Ints
@@ -20,13 +20,8 @@ def term_values(axes: Axes, weight: Floats, tables: Floats, chain: Chain, values
     Equivalent to folding ``t = w * logsumexp(t / w, axis=0)`` over the axes of each table (maxima at ``w = 0``).
     """
     axes, weight, chain = addresses(axes), address(weight), addresses(chain)
-    z = chain.z
     for c in range(values.size):
-        start = axes.cell[c]
-        size = axes.cell[c + 1] - start
-        for k in range(size):
-            z[k] = tables[start + k]
-        values[c] = power_chain(size, axes.card, weight, axes.ptr[c], axes.ptr[c + 1], chain)
+        values[c] = term_chain(c, axes, weight, tables, chain)
 
 
 @kernel
@@ -41,13 +36,11 @@ def term_gradients(
     """
     n_tables = axes.ptr.size - 1
     axes, weight, chain, entropies = addresses(axes), address(weight), addresses(chain), address(entropies)
-    card, z, p = axes.card, chain.z, chain.p
+    card, p = axes.card, chain.p
     for c in range(n_tables):
+        term_chain(c, axes, weight, tables, chain)
         first, last, start = axes.ptr[c], axes.ptr[c + 1], axes.cell[c]
         size = axes.cell[c + 1] - start
-        for k in range(size):
-            z[k] = tables[start + k]
-        power_chain(size, card, weight, first, last, chain)
         chain_marginals(p, size, card, first, last)
         chain_entropies(size, card, weight, first, last, chain, entropies, first)
         for k in range(size):

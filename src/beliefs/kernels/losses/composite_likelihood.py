@@ -37,15 +37,17 @@ def _row_start(row: int, s: int, slices: Slices, scopes: Scopes, stride: Ints, c
 
 
 @kernel
-def _shape(s: int, slices: Slices, scopes: Scopes, stride: Ints, labels: Ints, cell: int) -> tuple[int, int]:
-    """Return the number of rows of a slice, and its first cell, given the cell that the labels pick."""
-    rows, last = 1, slices.inside_ptr[s + 1]
-    for i in range(slices.inside_ptr[s], last):
+def _shape(
+    s: int, slices: Slices, scopes: Scopes, stride: Ints, labels: Ints, label_cells: Ints
+) -> tuple[int, int, int, int]:
+    """Return the rows of a slice, the cells of a row, how far apart they are, and the first cell of all."""
+    rows, k, step, cell = 1, 1, 1, label_cells[slices.factor[s]]
+    for i in range(slices.inside_ptr[s], slices.inside_ptr[s + 1]):
         e = slices.inside_edges[i]
         v = scopes.scope_vars[e]
-        cell -= labels[v] * stride[e]
-        rows *= scopes.card[v] if i < last - 1 else 1
-    return rows, cell
+        rows, k, step = rows * k, scopes.card[v], stride[e]
+        cell -= labels[v] * step
+    return rows, k, step, cell
 
 
 @kernel
@@ -58,9 +60,7 @@ def gather_slices(
     of the slices.
     """
     for s in range(slices.factor.size):
-        e = slices.inside_edges[slices.inside_ptr[s + 1] - 1]
-        k, step = scopes.card[scopes.scope_vars[e]], stride[e]
-        rows, start = _shape(s, slices, scopes, stride, labels, label_cells[slices.factor[s]])
+        rows, k, step, start = _shape(s, slices, scopes, stride, labels, label_cells)
         for row in range(rows):
             at, to = _row_start(row, s, slices, scopes, stride, start), slices.target[s] + row * k
             for x in range(k):
@@ -73,9 +73,7 @@ def scatter_slices(
 ) -> None:
     """Add the values at each slice's target to the cells that it was gathered from: the transpose of the above."""
     for s in range(slices.factor.size):
-        e = slices.inside_edges[slices.inside_ptr[s + 1] - 1]
-        k, step = scopes.card[scopes.scope_vars[e]], stride[e]
-        rows, start = _shape(s, slices, scopes, stride, labels, label_cells[slices.factor[s]])
+        rows, k, step, start = _shape(s, slices, scopes, stride, labels, label_cells)
         for row in range(rows):
             at, to = _row_start(row, s, slices, scopes, stride, start), slices.target[s] + row * k
             for x in range(k):

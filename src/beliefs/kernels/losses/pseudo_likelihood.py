@@ -17,6 +17,24 @@ __all__ = ["add_conditional_errors", "conditional_errors", "conditional_logits",
 
 
 @kernel
+def _last_edge(f: int, scopes: Scopes, widest: int, label_cells: Ints) -> int:
+    """Return where the edges of a factor end; of one that is left out, where they begin."""
+    first, last = scopes.scope_ptr[f], scopes.scope_ptr[f + 1]
+    return int(first if label_cells[f] < 0 or last - first > widest else last)
+
+
+@kernel
+def _slice(e: int, cell: int, scopes: Scopes, stride: Ints, labels: Ints) -> tuple[int, int, int, int]:
+    """Return where the states of an edge's variable begin, how many, the cell of the first and the step to the next.
+
+    In these cells all others are at their labels; ``cell`` is the one that the labels of all pick.
+    """
+    v, step = scopes.scope_vars[e], stride[e]
+    begin = scopes.state_ptr[v]
+    return begin, scopes.state_ptr[v + 1] - begin, cell - step * labels[v], step
+
+
+@kernel
 def conditional_logits(
     scopes: Scopes, stride: Ints, widest: int, labels: Ints, label_cells: Ints, theta: Floats, logits: Floats
 ) -> None:
@@ -25,15 +43,9 @@ def conditional_logits(
     Equivalent to ``logits[v] += theta_f[..., :, ...]`` with all axes but that of ``v`` at their labels, for each factor
     of at most ``widest`` variables. Cost: the states of each edge. Numerics: ``-inf`` stays ``-inf``.
     """
-    state_ptr, scope_ptr, scope_vars = scopes.state_ptr, scopes.scope_ptr, scopes.scope_vars
     for f in range(label_cells.size):
-        first, last, cell = scope_ptr[f], scope_ptr[f + 1], label_cells[f]
-        if cell < 0 or last - first > widest:
-            continue
-        for e in range(first, last):
-            v, step = scope_vars[e], stride[e]
-            begin, k = state_ptr[v], state_ptr[v + 1] - state_ptr[v]
-            at = cell - step * labels[v]
+        for e in range(scopes.scope_ptr[f], _last_edge(f, scopes, widest, label_cells)):
+            begin, k, at, step = _slice(e, label_cells[f], scopes, stride, labels)
             for x in range(k):
                 logits[begin + x] += theta[at + x * step]
 
@@ -87,15 +99,9 @@ def add_conditional_errors(
 
     Equivalent to the transpose of that kernel. Cost: the states of each edge.
     """
-    state_ptr, scope_ptr, scope_vars = scopes.state_ptr, scopes.scope_ptr, scopes.scope_vars
     for f in range(label_cells.size):
-        first, last, cell = scope_ptr[f], scope_ptr[f + 1], label_cells[f]
-        if cell < 0 or last - first > widest:
-            continue
-        for e in range(first, last):
-            v, step = scope_vars[e], stride[e]
-            begin, k = state_ptr[v], state_ptr[v + 1] - state_ptr[v]
-            at = cell - step * labels[v]
+        for e in range(scopes.scope_ptr[f], _last_edge(f, scopes, widest, label_cells)):
+            begin, k, at, step = _slice(e, label_cells[f], scopes, stride, labels)
             for x in range(k):
                 grad[at + x * step] += errors[begin + x]
 

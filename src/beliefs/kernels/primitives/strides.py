@@ -1,11 +1,11 @@
-"""Kernel on table strides."""
+"""Cells of a table by the states of its variables, the last fastest."""
 
 from __future__ import annotations
 
-from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels._jit import kernel, twofold_kernel
 from beliefs.typing import Ints
 
-__all__ = ["table_strides"]
+__all__ = ["count_on", "table_strides"]
 
 
 @twofold_kernel
@@ -19,3 +19,17 @@ def table_strides(card: Ints, scope_ptr: Ints, scope_vars: Ints, stride: Ints) -
         for e in range(scope_ptr[f + 1] - 1, scope_ptr[f] - 1, -1):
             stride[e] = step
             step *= card[scope_vars[e]]
+
+
+@kernel
+def count_on(n_axes: int, sizes: Ints, digit: Ints) -> None:
+    """Go to the next joint state of the first ``n_axes`` axes, the last fastest; the first follows the last.
+
+    Equivalent to ``digit[:n] = np.unravel_index((np.ravel_multi_index(digit[:n], sizes[:n]) + 1) % cells, sizes[:n])``.
+    Cost: a step or two, ``n_axes`` at worst.
+    """
+    for a in range(n_axes - 1, -1, -1):
+        digit[a] += 1
+        if digit[a] < sizes[a]:
+            return
+        digit[a] = 0
