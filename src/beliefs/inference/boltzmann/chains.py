@@ -54,10 +54,10 @@ class BlockChains:
     visible : ndarray (rows, n_visible)
     hidden : ndarray (rows, n_units)
     x : ndarray (rows, n_units)
-        After :meth:`activate` the product of the visible rows with the weights, after :meth:`draw` the probabilities of
-        the hidden units.
+        After :meth:`activate` the product of the visible rows with the weights, after :meth:`draw_hidden` the
+        probabilities of the hidden units.
     y : ndarray (rows, n_visible)
-        After :meth:`draw` the probabilities of the visible units.
+        After :meth:`draw_visible` the probabilities of the visible units.
     beta : ndarray (rows,)
         Inverse temperatures.
     n_accepted, n_proposed : ndarray (rows,)

@@ -96,7 +96,10 @@ class Tier(ABC):
         return self.record().tables(mu_var)
 
     def decode(self, states: Ints) -> None:
-        """Decide the variables that are open in ``states`` (-1), one after the other; see :mod:`.kernels.decode`."""
+        """Decide the variables that are open in ``states`` (-1), one after the other.
+
+        See :mod:`beliefs.kernels.messages.decode`.
+        """
         LogMessages.of(self.spec, self.log_messages()).decode(states)
 
     def log_beliefs(self) -> Floats:
