@@ -58,6 +58,11 @@ experiments: $(VENV)/installed-dev  ## draw the papers' figures again
 	$(BIN)/python experiments/misspecified_chain.py
 	$(BIN)/python experiments/perturbation_step.py
 	$(BIN)/python experiments/denoising.py
+	$(BIN)/python experiments/pystruct_pages.py
+	$(BIN)/python experiments/hidden_chain.py
+	$(BIN)/python experiments/hidden_curves.py
+	$(BIN)/python experiments/missing_labels.py
+	$(BIN)/python experiments/street_patches.py
 
 docs: $(VENV)/installed-docs  ## build the documentation: site/index.html
 	rm -rf docs/generated

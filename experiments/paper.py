@@ -120,6 +120,8 @@ def _plain(value: Any) -> Any:
         return value.plain()
     if isinstance(value, np.ndarray):
         return np.round(value, 6).tolist()
+    if isinstance(value, np.generic):
+        return value.item()
     raise TypeError(f"{type(value).__name__} has no place in a JSON file")
 
 

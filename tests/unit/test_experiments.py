@@ -152,3 +152,131 @@ def test_denoising_is_skipped_without_its_photographs(module: ModuleType, tmp_pa
     said = run("denoising.py", "--data", str(tmp_path), "--output", str(tmp_path))
     assert said.startswith("Skipped: ") and said.count("\n") == 1
     assert [row[0] for row in module.ROWS if row[0] in module.MARGINAL] == list(module.MARGINAL)
+
+
+# -- learning with hidden variables ----------------------------------------------------------------------------------
+def in_process(module: ModuleType, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, Any]:
+    """Run an experiment quickly, and return what it has written."""
+    monkeypatch.setattr(sys, "argv", [module.__name__, "--quick", "--output", str(folder)])
+    assert module.main() == 0
+    assert (folder / "figures" / f"{module.__name__}.png").stat().st_size < 300_000
+    found: dict[str, Any] = json.loads((folder / "results" / f"{module.__name__}.json").read_text())
+    return found
+
+
+@of("hidden_models")
+@pytest.mark.parametrize("reading", ["hidden", "all"])
+def test_the_true_weights_give_the_true_posterior(module: ModuleType, reading: str) -> None:
+    """Features are right if the tables the data come from, written as weights, give the model's own marginals."""
+    shape = module.chain(6, reading)
+    drawn = {"sigma_h": 0.5, "sigma_xy": 2.0 if reading == "all" else 0.0}
+    model = bl.datasets.make_hidden_chain(6, seed=3, **drawn)
+    trial = module.simulated(shape, 3, 2, 1, sigma_h=0.5)
+    vertex = np.zeros((module.K, shape.template.types[0].width))
+    edge = np.zeros((module.K**2, len(shape.edges)))
+    for f, factor in enumerate(model.factors):
+        log, scope = model.theta[model.layout.cells(f)], [int(v) for v in model.layout.scope(f)]
+        if len(scope) == 1 and scope[0] >= 6:
+            vertex[:, scope[0] - 6] = log
+        elif len(scope) == 2 and scope[0] >= 6:
+            edge[:, scope[0] - 6] = log
+        elif len(scope) == 2 and scope[0] in shape.inputs:
+            at = 6 + module.K * list(shape.inputs).index(scope[0])
+            vertex[:, at : at + module.K] = log.reshape(module.K, module.K).T
+        assert factor is not None
+    weights = np.concatenate([vertex.ravel(), edge.ravel()])
+    instance = trial.train[0]
+    mine = bl.infer(instance.graph(shape.template.theta(weights, instance.inputs)), "junction_tree").mu_var
+    given = model.condition({f"x{k}": int(trial.x[0, k]) for k in range(6)})
+    np.testing.assert_allclose(mine, bl.infer(given, "junction_tree").mu_var[6 * module.K :], atol=1e-9)
+    assert (instance.labels[shape.hidden] == -1).all() and (instance.labels[~shape.hidden] >= 0).all()
+
+
+@of("modlat")
+def test_the_gradient_of_the_dissimilarity(module: ModuleType) -> None:
+    models = importlib.import_module("hidden_models")
+    shape = models.chain(8)
+    study = module.Study(shape, models.simulated(shape, 0, 2, 1).examples)
+    w, states = shape.start(0), np.arange(16) % models.K
+    hidden = np.flatnonzero(study.hidden)
+
+    def dissimilarity(v: np.ndarray) -> float:
+        p = study.marginals(v)[hidden]
+        wrong = 1 - p[np.arange(hidden.size), states[hidden]]
+        return float(module.SHARE * (wrong - module.BETA * (1 - (p**2).sum(axis=1))).sum())
+
+    direction = np.random.default_rng(0).normal(size=w.size)
+    slope = (dissimilarity(w + 1e-5 * direction) - dissimilarity(w - 1e-5 * direction)) / 2e-5
+    assert study.slope(w, states) @ direction == pytest.approx(slope, rel=1e-6)
+
+
+@of("hidden_chain")
+def test_the_tables_of_hidden_chains(module: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = in_process(module, monkeypatch, tmp_path)["accuracy"]
+    assert set(found["chain, CCCP, 0.1"]) == set(module.LEARNERS)
+    assert all(0 <= x <= 100 for row in found.values() for values in row.values() for x in values)
+    printed = np.array([row for name, row in module.PRINTED.items() if name.startswith("chain, CCCP")])
+    np.testing.assert_allclose(printed.mean(axis=0), [72.02, 70.67, 71.28, 68.58, 69.37], atol=0.006)  # as printed
+
+
+@of("hidden_curves")
+def test_the_curves_of_hidden_chains(module: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = in_process(module, monkeypatch, tmp_path)
+    assert all(max(curve["likelihood"]) < 0 for curve in found["mean over trials"].values())
+    assert module.settled(np.array([[0.5, 0.3, 0.2, *[0.195] * 12]])) == 3
+    assert module.roughness(np.array([[0.9, 0.9, 0.1, 0.2, 0.1]])) == pytest.approx(10)
+
+
+@of("missing_labels")
+def test_missing_labels(module: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert np.unique(module.truth()).tolist() == [0, 1, 2, 3, 4] and module.truth().shape == (20, 40)
+    found = in_process(module, monkeypatch, tmp_path)["scores"]
+    assert all(np.shape(scores) == (2, 1, 4) for scores in found.values())
+
+
+@of("structured_data")
+def test_the_windows_of_a_snake(module: ModuleType) -> None:
+    red, blue = (255, 0, 0), (0, 0, 255)
+    picture = np.array([[red, blue], [blue, blue]], np.uint8)
+    found = module.windows(picture).reshape(2, 2, 9, 5)
+    assert (found.sum(axis=3) == 1).all()
+    assert np.argwhere(found[0, 0, :, 0]).ravel().tolist() == [4]  # itself
+    assert np.argwhere(found[1, 1, :, 0]).ravel().tolist() == [0]  # up and left
+    ((_, edges, features),) = module.snake_graphs([picture], ends=True)
+    assert [e.tolist() for e in edges] == [[[0, 1], [2, 3]], [[0, 2], [1, 3]]]
+    np.testing.assert_array_equal(features[0][0], found[0].reshape(-1))
+
+
+@of("pystruct_pages")
+def test_words_are_cut_at_hidden_letters(module: ModuleType, tmp_path: Path) -> None:
+    x = np.arange(6.0)[:, None]
+    runs = module.visible_runs(module.Words([x, x[:2]], [np.array([-1, 3, 4, -1, -1, 5]), np.array([-1, -1])]))
+    assert [y.tolist() for y in runs.y] == [[3, 4], [5]]
+    assert [part.ravel().tolist() for part in runs.x] == [[1, 2], [5]]
+    for script in ("pystruct_pages.py", "street_patches.py"):
+        assert run(script, "--data", str(tmp_path), "--output", str(tmp_path)).startswith("Skipped: ")
+
+
+@of("patches")
+def test_patches_of_a_plain_picture(module: ModuleType) -> None:
+    picture = np.zeros((*module.SIZE, 3), np.uint8)
+    picture[:, 160:, 0] = 255
+    colour, texture = module._colour(picture), module._texture(picture.mean(axis=2))
+    assert colour.shape == (23, 31, 48) and texture.shape == (23, 31, 128)
+    np.testing.assert_allclose(colour.sum(axis=2), 3)
+    assert colour[0, 0, 0] == 1 and colour[0, -1, 15] == 1 and colour[0, 15, 0] == 0.5  # black, red, half of each
+    assert texture[0, 0].max() == 0 and texture[0, 15].max() == pytest.approx(0.2)  # an edge points one way
+    classes = np.zeros(module.SIZE, np.int64)
+    classes[:, :30] = 3
+    assert module._middles(classes)[0, :4].tolist() == [3, 3, 0, 0]
+    scene = module.Scene(picture, texture, colour, module._middles(classes))
+    assert scene.labels([3])[0, :3].tolist() == [0, 0, -1]
+
+
+@of("trials")
+def test_trials_are_kept(module: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b.json"
+    assert module.Kept(path).of("one", lambda: 1.5) == 1.5
+    assert module.Kept(path).of("one", lambda: pytest.fail("computed again")) == 1.5
+    assert module.paired([3, 5], [1, 1]) == (3.0, 1.0)
+    assert module.shown((-1.25, 0.5)) in ("-1.2 +- 0.5", "-1.3 +- 0.5")

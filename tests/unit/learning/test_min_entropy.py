@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,16 @@ def test_the_value_and_its_gradient(name: str, order: float) -> None:
         direction = np.random.default_rng(2).normal(size=graph.theta.size)
         found_slope = slope(lambda t, one=instance: loss.part(t, one).value, graph.theta, direction)  # type: ignore[misc]
         assert found.grad_theta @ direction == pytest.approx(found_slope, abs=1e-6)
+
+
+def test_the_outputs_predicted_are_those_that_no_others_beat() -> None:
+    graph = family("grid")
+    theta, instance = np.array(graph.theta), labelled(graph, 1, INDEPENDENT["grid"])
+    best = MinEntropy(template=TEMPLATE).best(theta, instance)
+    assert (best[instance.labelled] >= 0).all() and (best[~instance.labelled] == -1).all()
+    plain = MinEntropy(template=TEMPLATE, delta="none")
+    assert plain.part(theta, replace(instance, labels=best)).value == pytest.approx(0.0, abs=1e-12)
+    assert plain.part(theta, instance).value > 1e-3
 
 
 def test_hard_zeros() -> None:

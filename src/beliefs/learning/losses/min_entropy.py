@@ -26,7 +26,7 @@ from beliefs.errors import BudgetError, ModelError, UnsupportedError, ZeroProbab
 from beliefs.inference.base import Bound, Method
 from beliefs.inference.portfolio.auto import exact_method
 from beliefs.inference.run import answer, best_states
-from beliefs.learning.instances import Instance, Slot
+from beliefs.learning.instances import HIDDEN, Instance, Slot
 from beliefs.learning.losses.base import InstanceLoss, Loss, Needs
 from beliefs.learning.losses.costs import checked_delta, costs_of
 from beliefs.learning.losses.difference import any_hidden
@@ -108,8 +108,7 @@ class MinEntropy(Loss):
     def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return the difference of the best outputs' value and the labels', and of their gradients."""
         model, costs = _outputs_model(instance), costs_of(self.delta, instance)
-        tables = model.tables(theta, float(self.order))
-        graph = FactorGraph.build(model.layout, np.concatenate([theta[model.kept_cells], tables, costs]))
+        graph = model.graph(theta, float(self.order), costs)
         of_labels = model.value(graph, instance.labels)
         if of_labels == -np.inf:
             raise ZeroProbabilityError(
@@ -125,6 +124,13 @@ class MinEntropy(Loss):
         grad = model.gradient(theta, best, order) - model.gradient(theta, instance.labels, order)
         delta = float(costs[model.layout.state_ptr[:-1] + best].sum())
         return InstanceLoss(value, grad, bound=Bound.EXACT, upper=value, minorant=plane, delta=delta)
+
+    def best(self, theta: Floats, instance: Instance) -> Ints:
+        """Return the outputs that the model predicts, of least generalised entropy; hidden variables are -1."""
+        model = _outputs_model(instance)
+        graph = model.graph(theta, float(self.order), np.zeros(instance.layout.n_states))
+        states = np.array(best_states(graph, exact_method(model.layout), max_iters=1)[0], np.int64)
+        return np.where(instance.labelled, states, HIDDEN)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +166,11 @@ class _OutputsModel:
         with np.errstate(invalid="ignore"):
             found = (self._log_sums(order * s) - self._log_sums(s)) / (order - 1.0)
         return np.where(np.isnan(found), -np.inf, found)
+
+    def graph(self, theta: Floats, order: float, costs: Floats) -> FactorGraph:
+        """Return the outputs' model with these costs of states."""
+        tables = self.tables(theta, order)
+        return FactorGraph.build(self.layout, np.concatenate([theta[self.kept_cells], tables, costs]))
 
     def value(self, graph: FactorGraph, state: Ints) -> float:
         """Return R and the costs of some outputs."""
