@@ -7,8 +7,9 @@ values are finite and non-negative by construction, use ``linear_kernel``: sums 
 
 The compiler is imported, and a kernel given to it, at the kernel's first call: most programs call few of them.
 Numba's cache asks whether a kernel's own file has another time. A kernel also contains the code of the kernels it
-calls, so here the files that those come from count too; and contents count instead of times, so that a copy of the tree
-or another checkout of the same sources compiles nothing anew.
+calls, so here the files that those come from count too, and this one and ``_compiler``, which choose flags and passes.
+And contents count instead of times, so that a copy of the tree or another checkout of the same sources compiles nothing
+anew.
 
 A ``twofold_kernel`` has one result, to the last bit, compiled and interpreted: integers, or floats in an order of
 operations that no flag allows to change. On small arguments it is interpreted at first, since loading compiled code
@@ -282,7 +283,7 @@ def _reached(kernel: Kernel, known: set[Kernel]) -> set[Kernel]:
 
 @cache
 def _source_stamp(kernel: Kernel) -> str:
-    """Return a digest of the kernel's file and of all files whose kernels and structures its module has imported."""
+    """Return a digest of the kernel's file, of those whose kernels and structures its module imports, and of ours."""
     home = kernel.py_func.__code__.co_filename
     called = set()
     for value in kernel.py_func.__globals__.values():
@@ -292,7 +293,8 @@ def _source_stamp(kernel: Kernel) -> str:
             called.add(_contents_of(value.code))
         elif isinstance(value, type) and issubclass(value, tuple) and value.__module__.startswith("beliefs."):
             called.add(_contents_of(value.__module__))  # the order of a structure's fields is part of the code
-    return hashlib.sha256(repr((_contents(home), sorted(called))).encode()).hexdigest()
+    ours = [_contents_of(f"{__package__}.{name}") for name in ("_jit", "_compiler")]  # flags and the order of passes
+    return hashlib.sha256(repr((_contents(home), ours, sorted(called))).encode()).hexdigest()
 
 
 def _contents_of(module: str) -> str:

@@ -33,6 +33,17 @@ def test_cache_is_used_and_follows_the_kernels_that_are_called(tmp_path):
     assert run(tmp_path) == ["230", "0"], "the caller holds the callee's code and must be compiled again"
 
 
+def test_cache_follows_the_compiler(tmp_path: Path) -> None:
+    (tmp_path / "callee.py").write_text(CALLEE.format(step=1))
+    (tmp_path / "caller.py").write_text(CALLER)
+    changed = (
+        "from beliefs.kernels import _jit; known = _jit._contents\n"
+        "_jit._contents = lambda path: known(path) + str(path.endswith('{name}'))\n" + RUN
+    )
+    hits = [printed(changed.format(name=name), tmp_path) for name in ("?", "?", "_jit.py", "_compiler.py")]
+    assert hits == ["20 0\n", "20 1\n", "20 0\n", "20 0\n"]
+
+
 FIRST = """
 import sys
 import beliefs as bl
