@@ -50,7 +50,12 @@ def potential_magnitude(cell_ptr: Ints, factor_size: Ints, theta: Floats) -> flo
     """Return the sum over all factors of the largest absolute value in their tables; hard zeros do not count."""
     total = 0.0
     for f in range(factor_size.size):
-        total += _largest(theta[cell_ptr[f] : cell_ptr[f] + factor_size[f]])
+        largest = 0.0  # as _largest, which is compiled for arrays that may be written to, and these may not
+        for i in range(cell_ptr[f], cell_ptr[f] + factor_size[f]):
+            size = abs(theta[i])
+            if size < math.inf:
+                largest = max(largest, size)
+        total += largest
     return total
 
 

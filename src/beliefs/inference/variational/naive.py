@@ -136,7 +136,7 @@ class PairwiseField(NaiveField):
         where = layout.state_ptr[layout.scope_vars[layout.scope_ptr[alone]]][:, None] + states
         potentials = graph.theta[layout.cell_ptr[alone][:, None] + states]
         unary = np.bincount(where.ravel(), potentials.ravel(), layout.n_states)
-        self.unary: Floats = read_only(unary.astype(np.float64))
+        self.unary: Floats = unary.astype(np.float64)  # as the adjoints, so that kernels of both are compiled once
 
     def update(self, items: Ints, run: Run) -> int:
         """Update these variables one after the other."""

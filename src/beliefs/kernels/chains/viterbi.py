@@ -92,4 +92,4 @@ def best_labels(chains: Chains, table: Floats, unary: Floats, best: Floats, labe
     for s in range(begin, end):
         first, n = starts[s], starts[s + 1] - starts[s]
         rows = onward(address(unary), first * width)
-        score[s] = best_path(n, states, width, address(table), rows, address(best), labels, first)
+        score[s] = best_path(n, states, width, address(table), rows, address(best), address(labels), first)
