@@ -127,7 +127,8 @@ SUITES = ("boltzmann.ais", "bounds.run", "calls.run", "exact.run", "first_answer
           "messages.run", "uai.run")  # fmt: skip
 STORED = {
     "bounds.run": "bounds", "calls.run": "calls", "exact.run": "exact", "learning.calls": "calls_learning",
-    "learning.chunking.run": "chunking", "learning.truncated.run": "truncated", "messages.run": "messages",
+    "learning.chunking.run": "chunking", "learning.margin.run": "margin", "learning.truncated.run": "truncated",
+    "messages.run": "messages",
 }  # fmt: skip
 
 

@@ -61,7 +61,7 @@ FLOORS = {
 }
 
 # Slow to load or optional: imported inside the function that needs them.
-LATE = ("matplotlib", "networkx", "pandas", "scipy.optimize", "skimage", "sklearn", "torch")
+LATE = ("matplotlib", "networkx", "pandas", "scipy.optimize", "scipy.special", "skimage", "sklearn", "torch")
 
 # Estimators are loaded late themselves, and a class can have its base from scikit-learn in no other way.
 LATE_BUT_HERE = {"beliefs.learning.estimators": ("sklearn",)}
@@ -281,7 +281,7 @@ def test_late_imports_are_told_apart() -> None:
     assert late == {"torch", "scipy.optimize", "networkx", "sklearn.base"}
 
 
-@pytest.mark.parametrize("module", ["beliefs", "beliefs.cli"])
+@pytest.mark.parametrize("module", ["beliefs", "beliefs.cli", "beliefs.inference.registry"])
 def test_import_loads_nothing_slow(module: str) -> None:
     code = f"import {module}, sys; print(*[m for m in {LATE!r} if m in sys.modules])"
     env = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}

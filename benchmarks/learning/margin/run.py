@@ -103,7 +103,10 @@ def page(result: Result, options: Options | None = None) -> str:
     lines = [f"C = {result['c']:g}; load before the run {result['machine']['load_before']}", "", *plain(head, rows)]
     if result.get("threads"):
         found = result["threads"]["seconds"]
-        lines += ["", *(f"{name}: two threads {times(one / two)} as fast as one" for name, (one, two) in found.items())]
+        lines += [
+            "",
+            *(f"{name}: {times(one / two)} as fast on two threads as on one" for name, (one, two) in found.items()),
+        ]
     if result.get("memory"):
         found = result["memory"]
         lines += [

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv
 
 from beliefs.inference.result import InferenceResult
 from beliefs.options import check_option, is_number
@@ -129,6 +128,8 @@ class AISResult(InferenceResult):
 
 def _surely_below(log_weights: Floats, failure: float) -> float:
     """Return a number below the log of the expected weight, but for this probability of failure."""
+    from scipy.special import betaincinv  # takes as long to load as the rest of the library
+
     n = log_weights.size
     ranks = sorted({max(1, n // part) for part in _RANKS}) if n > 1 else []
     share = failure / (1 + len(ranks))
