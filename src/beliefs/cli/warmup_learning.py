@@ -38,6 +38,7 @@ def learning_jobs(states: tuple[int, ...]) -> Iterator[Job]:
         yield f"gradients through exact inference, {kind}", _exact(graph)
     yield from _losses(loop)
     yield from _estimators()
+    yield "block steps over graphs", _block_steps
     yield "chains", _chains
     yield "chains of named attributes", _attributes
 
@@ -112,6 +113,13 @@ def _fitted(row: Any) -> None:
     cls = row.load()
     X, Y = cls.tiny_data()
     cls(max_iters=2).fit(X, Y).predict(X)
+
+
+def _block_steps() -> None:
+    """Fit margins graph by graph, which small data is not by default."""
+    from beliefs.learning.estimators.graph_svm import GraphSVM
+
+    GraphSVM(max_iters=2, optimizer="bcfw").fit(*GraphSVM.tiny_data())
 
 
 def _chains() -> None:
