@@ -17,8 +17,9 @@ from typing import TypeVar
 import numpy as np
 
 from beliefs.inference.parallel import parallel_chunks
+from beliefs.options import MANY, check_integer, check_option
 
-__all__ = ["Executor", "Threads", "executor_of"]
+__all__ = ["Executor", "Threads", "executor_of", "threads_of"]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -91,3 +92,12 @@ class Threads(Executor):
 def executor_of(threads: int | None) -> Executor:
     """Return the executor with as many threads; None: one for each core."""
     return Threads((os.cpu_count() or 1) if threads is None else threads)
+
+
+def threads_of(n_jobs: int | None) -> int:
+    """Return the threads that scikit-learn's ``n_jobs`` means: None one, -1 all cores."""
+    from joblib import effective_n_jobs  # with estimators alone
+
+    check_integer("n_jobs", n_jobs, -MANY, MANY, none=True)
+    check_option(n_jobs != 0, "n_jobs", "None or an integer other than 0", n_jobs)
+    return int(effective_n_jobs(n_jobs))

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -28,8 +27,8 @@ from beliefs.learning.estimators.fitting import FitOptions, Start, divided, fitt
 from beliefs.learning.estimators.labels import Classes, label_array
 from beliefs.learning.estimators.storage import Learned, load, save
 from beliefs.learning.instances import HIDDEN
-from beliefs.learning.parallel import Executor, executor_of
-from beliefs.options import MANY, check_integer, check_option, is_number
+from beliefs.learning.parallel import Executor, executor_of, threads_of
+from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Bools, Floats
 
 __all__ = ["MOST_STATES", "DataForm", "Estimator"]
@@ -132,6 +131,7 @@ class Estimator(BaseEstimator, ABC, Generic[L]):  # type: ignore[misc]
 
     _switches: ClassVar[tuple[str, ...]] = ()  # options that are True or False
     _learned_names: ClassVar[tuple[str, ...]] = ()  # what else belongs into a file: arrays or plain values
+    _unsaved: ClassVar[tuple[str, ...]] = ()  # parameters that do not
 
     # -- what a kind of estimator says ----------------------------------------------------------------------------
     @abstractmethod
@@ -294,9 +294,7 @@ class Estimator(BaseEstimator, ABC, Generic[L]):  # type: ignore[misc]
     # -- workers --------------------------------------------------------------------------------------------------
     @property
     def _threads(self) -> int:
-        check_integer("n_jobs", self.n_jobs, -MANY, MANY, none=True)
-        check_option(self.n_jobs != 0, "n_jobs", "None or an integer other than 0", self.n_jobs)
-        return int(effective_n_jobs(self.n_jobs))
+        return threads_of(self.n_jobs)
 
     @property
     def _executor(self) -> Executor:

@@ -66,7 +66,8 @@ def load_estimator(path: StrPath, **functions: Any) -> Estimator[Any]:
     """Read a fitted estimator of whatever class from a file; arguments that are functions are given again, by name."""
     from beliefs.learning.estimators.storage import load  # the command line needs the words long before
 
-    return load(path, {row.class_name: row.load for row in ESTIMATORS}, **functions)
+    found: Estimator[Any] = load(path, {row.class_name: row.load for row in ESTIMATORS}, **functions)
+    return found
 
 
 def data_table() -> str:

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,10 +24,7 @@ from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
 from beliefs.learning.estimators.inputs import FactorSpec
 from beliefs.typing import Floats, Ints
 
-if TYPE_CHECKING:
-    from beliefs.learning.estimators.base import Estimator
-
-__all__ = ["VERSION", "Learned", "load", "save"]
+__all__ = ["VERSION", "Learned", "Stored", "load", "save"]
 
 VERSION = 1
 _FORMAT = "beliefs estimator"
@@ -45,14 +42,29 @@ class Learned(NamedTuple):
     state: dict[str, Any]
 
 
+class Stored(Protocol):
+    """What a file can hold: parameters, and what was learned."""
+
+    _unsaved: ClassVar[tuple[str, ...]]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters."""
+
+    def _learned(self) -> Learned:
+        """Return what a file keeps."""
+
+    def _restore(self, learned: Learned) -> None:
+        """Take up what a file has kept."""
+
+
 # -- writing ------------------------------------------------------------------------------------------------------
-def save(estimator: Estimator[Any], path: StrPath) -> None:
+def save(estimator: Stored, path: StrPath) -> None:
     """Write a fitted estimator, whole or not at all."""
     learned = estimator._learned()
     arrays: Arrays = {"weights": learned.weights, "class_counts": learned.class_counts}
     params, needs = {}, []
     for name, value in estimator.get_params(deep=False).items():
-        if name in _NOT_THE_MODELS:
+        if name in _NOT_THE_MODELS or name in estimator._unsaved:
             continue
         try:
             params[name] = _written(value, f"param {name}", arrays)
@@ -98,7 +110,7 @@ def _written(value: Any, name: str, arrays: Arrays) -> Any:
 
 
 # -- reading ------------------------------------------------------------------------------------------------------
-def load(path: StrPath, known: Mapping[str, Callable[[], type[Estimator[Any]]]], **given: Any) -> Estimator[Any]:
+def load(path: StrPath, known: Mapping[str, Callable[[], type[Any]]], **given: Any) -> Any:
     """Return the estimator in a file; ``known`` are the classes that it may be, ``given`` its functions."""
     with named_errors(path):
         arrays = unpacked(read_bytes(path, check_beginning))
@@ -143,10 +155,9 @@ def _read(value: Any, arrays: Arrays) -> Any:
     return value
 
 
-def _estimator(
-    cls: type[Estimator[Any]], header: dict[str, Any], arrays: Arrays, given: dict[str, Any]
-) -> Estimator[Any]:
-    written = {name: value for name, value in header["params"].items() if name not in _NOT_THE_MODELS}
+def _estimator(cls: type[Any], header: dict[str, Any], arrays: Arrays, given: dict[str, Any]) -> Any:
+    unsaved = (*_NOT_THE_MODELS, *cls._unsaved)
+    written = {name: value for name, value in header["params"].items() if name not in unsaved}
     found = cls(**({name: _read(value, arrays) for name, value in written.items()} | given))
     found._restore(
         Learned(
