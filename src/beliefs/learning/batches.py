@@ -184,6 +184,14 @@ class BatchLoss(ABC):
     stochastic: ClassVar[bool] = False
     """Whether value and gradient are estimates, which line searches cannot use."""
 
+    by_row: ClassVar[bool] = False
+    """Whether the loss is a mean over rows of an array, so that a mini-batch stands for all of them as it is. Gradients
+    are then lent until the next evaluation, none are added up over a pass, and an estimate is not made once more when
+    a fit ends."""
+
+    remembers: ClassVar[bool] = False
+    """Whether evaluations go on from earlier ones, as chains do: checkpoints keep what it remembers."""
+
     starts_from: ClassVar[str] = "zeros"
     """What an estimator fits first where nothing else is asked for."""
 
@@ -200,6 +208,22 @@ class BatchLoss(ABC):
     def batches(self, data: Any) -> Iterable[Batch]:
         """Return labelled data laid out for this loss."""
 
+    @property
+    def weight_type(self) -> Any:
+        """The type of the weights and of gradients."""
+        return np.float64
+
+    def remembered(self) -> dict[str, np.ndarray]:
+        """Return what the next evaluation goes on from; the arrays are the loss's own."""
+        return {}
+
+    def recall(self, memory: dict[str, np.ndarray]) -> None:  # noqa: B027 (most have none)
+        """Go on from what was remembered."""
+
+    def total(self) -> Total:
+        """Return a sum without any terms."""
+        return Total(np.zeros(self.n_weights))
+
     def is_smooth(self, data: Any) -> bool:
         """Whether the loss over these data has a gradient everywhere, as quasi-Newton steps need."""
         return True
@@ -215,8 +239,8 @@ class BatchLoss(ABC):
 
     def evaluate(self, weights: Floats, data: Any) -> Evaluation:
         """Return what :meth:`value_and_grad` returns, and the flags; ``data`` may be a batch of this loss."""
-        weights = np.asarray(weights, np.float64)
-        total, executor = Total(np.zeros(self.n_weights)), executor_of(self.threads)
+        weights = np.asarray(weights, self.weight_type)
+        total, executor = self.total(), executor_of(self.threads)
         for batch in (data,) if isinstance(data, Batch) else self.batches(data):
             batch.add_to(total, weights, executor)
         return total.evaluation(weights, self.l2)

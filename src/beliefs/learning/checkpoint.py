@@ -107,7 +107,12 @@ class Checkpoint:
     def _weights(self, found: np.ndarray) -> Floats:
         """Return weights as a fit takes them, or raise a ValueError."""
         n = self.fingerprint.get("number of weights", str(found.size))
-        if found.dtype != np.float64 or str(found.size) != n or found.ndim != 1 or not np.isfinite(found).all():
+        if (
+            str(found.dtype) != self.fingerprint.get("type of weights", "float64")
+            or str(found.size) != n
+            or found.ndim != 1
+            or not np.isfinite(found).all()
+        ):
             raise ValueError(f"expected {n} finite weights, found an array of {found.dtype} {found.shape}")
         return found
 
@@ -158,6 +163,8 @@ def fingerprint(objective: Objective, optimizer: Optimizer, seed: int) -> dict[s
     parts = {"loss": _name(objective.loss), "optimizer": repr(optimizer), "seed": str(seed)}
     parts |= {f"loss.{name}": text for name, text in _options(objective.loss).items()}
     parts["number of weights"] = str(objective.start.size)
+    if objective.start.dtype != np.float64:
+        parts["type of weights"] = str(objective.start.dtype)
     for name in ("l1", "free", "low", "high"):
         array = getattr(objective, name)
         same = array.size and (array == array[0]).all()

@@ -40,6 +40,10 @@ class Data(ABC):
     def take(self, numbers: Ints) -> Data:
         """Return the examples with these numbers, in this order."""
 
+    def of_pass(self, n_pass: int) -> Data:
+        """Return the examples as one pass over them sees them; most are the same in all."""
+        return self
+
     @abstractmethod
     def fingerprint(self) -> dict[str, str]:
         """Return sizes and checksums, by which a checkpoint knows its data."""

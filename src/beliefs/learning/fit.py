@@ -99,7 +99,8 @@ def fit(
         Numbers or arrays.
     validation : iterable of Instance, Data, or callable, optional
         Held-out instances, on which the loss is taken without its ridge, or a function of the weights. The fit stops
-        when it has not become smaller for ``patience`` iterations; the weights with the smallest are returned.
+        when it has not become smaller for ``patience`` iterations; the weights with the smallest are returned. A
+        function with a method ``better(found, past)`` says itself which weights are to be kept.
 
     Notes
     -----
@@ -177,12 +178,12 @@ def _check(loss: Any, method: Optimizer, callback: Any, checkpoint_every: Any, s
 
 def _start(loss: Any, weights: ArrayLike | None) -> Floats:
     """Return the starting weights, a copy."""
-    n_weights = getattr(loss, "n_weights", None)
+    n_weights, dtype = getattr(loss, "n_weights", None), getattr(loss, "weight_type", np.float64)
     if weights is None:
         if n_weights is None:
             raise ModelError("the loss has no n_weights to say how many weights there are; give the weights to start")
-        return np.zeros(n_weights)
-    start = np.array(weights, np.float64)
+        return np.zeros(n_weights, dtype)
+    start = np.array(weights, dtype)
     expected = start.size if n_weights is None else n_weights
     if start.shape != (expected,):
         raise ModelError(f"weights must be {expected} numbers, found shape {start.shape}")
@@ -194,7 +195,8 @@ def _start(loss: Any, weights: ArrayLike | None) -> Floats:
 def _validator(validation: Any, objective: Objective) -> Callable[[Floats], float] | None:
     """Return the function of the weights that early stopping watches."""
     if validation is None or callable(validation):
-        return None if validation is None else lambda weights: float(validation(weights))
+        given: Callable[[Floats], float] | None = validation
+        return given
     held_out = list(validation) if read_once(validation) else validation
 
     def without_ridge(weights: Floats) -> float:

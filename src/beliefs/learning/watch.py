@@ -9,6 +9,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 
 from beliefs.driver import Limits, Status, says_stop
 from beliefs.errors import FormatError, ModelError
@@ -24,6 +25,8 @@ UNBOUNDED = (
     "bound such as trw, more sweeps or a larger l2"
 )
 """Why a loss can fall for ever, and what to do."""
+
+_VALIDATION = [f.name for f in fields(FitTrace)].index("validation")
 
 Callback = Callable[[FitProgress], object]
 Saver = Callable[[Saved], None]
@@ -75,11 +78,11 @@ class Watch:
     def iterate(self, point: Point) -> None:
         """Take note of a finished iteration: validate, record, save, tell, and stop where that is due."""
         if self.validate is not None:
-            self.validation = self.validate(point.weights)
+            self.validation = float(self.validate(point.weights))
             if math.isnan(self.validation):
                 raise ModelError(f"the validation loss is nan at iteration {point.iteration}")
-            if self.best is None or self.validation < self.best_validation:
-                self.best, self.best_validation = point, self.validation
+            if self.best is None or self._improved():
+                self.best, self.best_validation = replace(point, memory={}), self.validation
         self.rows.append(
             (point.iteration, self.seconds, point.loss, point.grad_norm, self.validation, point.gap, point.delta)
         )
@@ -98,15 +101,23 @@ class Watch:
                 f"the weights are those of iteration {self.best.iteration}",
             )
 
+    def _improved(self) -> bool:
+        """Whether the last validation is better than all before."""
+        better = getattr(self.validate, "better", None)
+        if better is None:
+            return self.validation < self.best_validation
+        return bool(better(self.validation, [row[_VALIDATION] for row in self.rows]))
+
     def between(self, point: Point) -> None:
         """Take note of an update: save, tell, and stop where that is due."""
         self.point = point
         if self.save is not None and time.perf_counter() - self.saved_at >= self.save_every:
             self.write()
-        shown = self._shown(point)
-        answers = [says_stop(callback(shown)) for callback in self.callbacks]  # all are told, also if one says stop
-        if any(answers):
-            raise Stop(Status.STOPPED, Status.STOPPED.advice)
+        if self.callbacks:
+            shown = self._shown(point)
+            answers = [says_stop(callback(shown)) for callback in self.callbacks]  # all are told, also if one says stop
+            if any(answers):
+                raise Stop(Status.STOPPED, Status.STOPPED.advice)
         self.check_time()
 
     def check_time(self) -> None:
@@ -137,7 +148,7 @@ class Watch:
         return FitTrace.of(self.rows)
 
     def _shown(self, point: Point) -> FitProgress:
-        weights = point.weights.view()
+        weights = point.weights.copy()  # updates may change them, and callbacks may keep them
         weights.setflags(write=False)
         return FitProgress(
             point.iteration,

@@ -10,11 +10,12 @@ weights keep moving by about that step; let it decay (``t0``) or average to come
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.learning.optimizers.stochastic import Memory, Stochastic
+from beliefs.learning.optimizers.descent import Memory
+from beliefs.learning.optimizers.stochastic import Stochastic
 from beliefs.options import check_option, is_number
 from beliefs.typing import Floats
 
@@ -52,13 +53,16 @@ class Adam(Stochastic):
             check_option(is_number(value) and 0 <= value < 1, option, "in [0, 1)", value)
         check_option(is_number(self.epsilon) and self.epsilon > 0, "epsilon", "a number above 0", self.epsilon)
 
-    def begin(self, n: int) -> Memory:
+    def begin(self, n: int, dtype: Any) -> Memory:
         """Start without a past."""
-        return {"mean": np.zeros(n), "square": np.zeros(n)}
+        return {"mean": np.zeros(n, dtype), "square": np.zeros(n, dtype)}
 
-    def direction(self, grad: Floats, memory: Memory, t: int) -> tuple[Floats, Floats | float, Memory]:
+    def direction(self, grad: Floats, memory: Memory, t: int) -> tuple[Floats, Floats | float]:
         """Return the scaled mean of the gradients."""
-        mean = self.beta1 * memory["mean"] + (1.0 - self.beta1) * grad
-        square = self.beta2 * memory["square"] + (1.0 - self.beta2) * grad**2
+        mean, square = memory["mean"], memory["square"]
+        mean *= self.beta1
+        mean += (1.0 - self.beta1) * grad
+        square *= self.beta2
+        square += (1.0 - self.beta2) * grad**2
         scale = 1.0 / (np.sqrt(square / (1.0 - self.beta2**t)) + self.epsilon)
-        return scale * mean / (1.0 - self.beta1**t), scale, {"mean": mean, "square": square}
+        return scale * mean / (1.0 - self.beta1**t), scale

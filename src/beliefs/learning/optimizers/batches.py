@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.learning.data import LabelledData, can_choose, chosen
+from beliefs.learning.data import Data, LabelledData, can_choose, chosen
 
 __all__ = ["Batches"]
 
@@ -49,7 +49,7 @@ class Batches:
         return self._next is None
 
     def _drawn(self, n_pass: int, position: int) -> Iterator[Any]:
-        data: Any = self.data
+        data: Any = self.data.of_pass(n_pass) if isinstance(self.data, Data) else self.data
         order = np.random.default_rng([self.seed, n_pass]).permutation(len(data))
         for begin in range(position, len(order), self.size):
             yield chosen(data, order[begin : begin + self.size])

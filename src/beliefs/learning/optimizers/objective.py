@@ -66,7 +66,7 @@ class Objective:
         self.low, self.high = _per_weight(low, n, "the lower bounds"), _per_weight(high, n, "the upper bounds")
         if not (self.low <= self.high).all():
             raise ModelError("bounds must be a pair (low, high) with low at most high for every weight")
-        self.start = np.where(self.free, np.clip(start, self.low, self.high), start)
+        self.start = np.where(self.free, np.clip(start, self.low, self.high), start).astype(start.dtype, copy=False)
         self.all_free, self.penalised = bool(self.free.all()), bool(self.l1.any())
         self.bounded = bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
         self.n_evaluations = 0
@@ -75,6 +75,25 @@ class Objective:
     def l2(self) -> float:
         """The ridge inside the loss."""
         return float(getattr(self.loss, "l2", 0.0))
+
+    @property
+    def by_row(self) -> bool:
+        """Whether the loss is a mean over rows; see :class:`~beliefs.learning.batches.BatchLoss`."""
+        return bool(getattr(self.loss, "by_row", False))
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the loss has a memory that evaluations change."""
+        return bool(getattr(self.loss, "remembers", False))
+
+    def remembered(self) -> dict[str, np.ndarray]:
+        """Return the loss's memory, which belongs into a checkpoint."""
+        return self.loss.remembered() if self.remembers else {}
+
+    def recall(self, memory: dict[str, np.ndarray]) -> None:
+        """Give the loss back what it remembered."""
+        if self.remembers:
+            self.loss.recall(memory)
 
     def check_convex(self, name: str) -> None:
         """Raise for an optimiser of that name, which needs a convex loss, where it is known not to be."""

@@ -8,11 +8,12 @@ See :mod:`beliefs.learning.optimizers.stochastic` for :math:`\hat g` and :math:`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.learning.optimizers.stochastic import Memory, Stochastic
+from beliefs.learning.optimizers.descent import Memory
+from beliefs.learning.optimizers.stochastic import Stochastic
 from beliefs.options import check_option, is_number
 from beliefs.typing import Floats
 
@@ -44,13 +45,15 @@ class SGD(Stochastic):
         super().__post_init__()
         check_option(is_number(self.momentum) and 0 <= self.momentum < 1, "momentum", "in [0, 1)", self.momentum)
 
-    def begin(self, n: int) -> Memory:
+    def begin(self, n: int, dtype: Any) -> Memory:
         """Start at rest."""
-        return {"velocity": np.zeros(n)} if self.momentum else {}
+        return {"velocity": np.zeros(n, dtype)} if self.momentum else {}
 
-    def direction(self, grad: Floats, memory: Memory, t: int) -> tuple[Floats, Floats | float, Memory]:
+    def direction(self, grad: Floats, memory: Memory, t: int) -> tuple[Floats, Floats | float]:
         """Return the velocity, or the gradient itself."""
         if not self.momentum:
-            return grad, 1.0, memory
-        velocity = self.momentum * memory["velocity"] + grad
-        return velocity, 1.0, {"velocity": velocity}
+            return grad, 1.0
+        velocity = memory["velocity"]
+        velocity *= self.momentum
+        velocity += grad
+        return velocity, 1.0
