@@ -223,6 +223,7 @@ def _result(objective: Objective, method: Optimizer, watch: Watch, outcome: Outc
         n_not_converged=outcome.point.n_not_converged,
         seconds=watch.seconds,
         optimizer=method,
+        record=outcome.record,
     )
 
 

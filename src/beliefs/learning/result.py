@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -107,6 +107,8 @@ class FitResult:
         Iterations, and evaluations of the loss over all instances.
     n_diverged, n_not_converged : int
         Instances of the last evaluation whose loss has lost its bound, and whose inference stopped short.
+    record : dict of ndarray
+        Columns beside the trace that only this optimiser has, by name.
     """
 
     weights: Floats
@@ -124,6 +126,7 @@ class FitResult:
     n_not_converged: int
     seconds: float
     optimizer: Optimizer
+    record: Mapping[str, Floats] = field(default_factory=dict)
 
     @property
     def converged(self) -> bool:

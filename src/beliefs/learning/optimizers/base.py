@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -75,11 +76,15 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """How a minimisation ended: the last point, and a sentence where the status alone does not say enough."""
+    """How a minimisation ended: the last point, and a sentence where the status alone does not say enough.
+
+    ``record``: columns by name, one entry an iteration, of what the trace has no place for.
+    """
 
     status: Status
     point: Point
     reason: str = ""
+    record: Mapping[str, Floats] = field(default_factory=dict)
 
 
 class Stop(Exception):
