@@ -26,7 +26,18 @@ import numpy as np
 
 from beliefs.typing import Ints
 
-__all__ = ["Allowance", "Deadline", "OutOfTime", "check_time", "compiling", "limited", "now", "stop_flag", "time_left"]
+__all__ = [
+    "NEVER",
+    "Allowance",
+    "Deadline",
+    "OutOfTime",
+    "check_time",
+    "compiling",
+    "limited",
+    "now",
+    "stop_flag",
+    "time_left",
+]
 
 _GRACE = 0.1, 0.5  # share of the limit, and seconds
 _SHORTEST, _LONGEST = 0.002, 60.0  # seconds that a watch sleeps: the clock may stand still, and a limit may be a year
@@ -107,7 +118,7 @@ class Deadline:
     def __init__(self, seconds: float, *, grace: bool = True) -> None:
         outer = _current.get()
         limit = math.inf if outer is None else outer.end
-        self._flags, self._stepping = (_NEVER, _NEVER), False
+        self._flags, self._stepping = (NEVER, NEVER), False
         self._closed: threading.Event | None = None  # its own: an interrupt within `set` may leave it locked for good
         self.soft = self.hard = math.inf
         if min(seconds, limit) < math.inf:
@@ -169,7 +180,8 @@ def limited(seconds: float, *, grace: bool = True) -> Iterator[Deadline]:
 
 
 _current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
-_NEVER: Ints = np.zeros(1, np.int64)
+NEVER: Ints = np.zeros(1, np.int64)
+"""The flag of work without a time limit."""
 
 
 class Allowance:
@@ -194,7 +206,7 @@ def stop_flag() -> Ints:
     Contexts are those of threads: ask where the question was asked, and hand the flag on to threads of your own.
     """
     innermost = _current.get()
-    return _NEVER if innermost is None else innermost.flag
+    return NEVER if innermost is None else innermost.flag
 
 
 def check_time() -> None:

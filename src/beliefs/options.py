@@ -20,6 +20,8 @@ MOST = 2**63 - 1
 MANY = 10**9
 """The most of what is counted one by one, such as sweeps, chains and threads."""
 
+_INTEGERS = (int, np.integer)  # tuples: a union would be made anew at each call
+_NUMBERS = (int, float, np.integer, np.floating)
 _SHOWN = 80  # characters of a wrong value that are shown
 
 
@@ -49,7 +51,7 @@ def check_integer(name: str, value: object, least: int, most: int = MOST, *, non
     """
     if none and value is None:
         return
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    whole = isinstance(value, _INTEGERS) and not isinstance(value, bool)
     if whole and least <= value <= most:  # type: ignore[operator]
         return
     large = whole and value > most  # type: ignore[operator]
@@ -59,7 +61,7 @@ def check_integer(name: str, value: object, least: int, most: int = MOST, *, non
 
 def is_number(value: object) -> bool:
     """Whether an option's value is a real number that a float can hold; infinities, booleans and words are not."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         return False
     plain = value.item() if isinstance(value, np.generic) else value  # float32 has not the range to compare with
     return bool(-sys.float_info.max <= plain <= sys.float_info.max)

@@ -163,7 +163,7 @@ class Problem:
         """The model as a factor graph, made when it is first asked for."""
         return as_factor_graph(self.model)
 
-    @property
+    @cached_property
     def tau(self) -> Floats:
         """Temperature of each variable, ``(n_vars,)``: 1 sums, 0 maximises."""
         if self.task is Task.MAXIMIZE:

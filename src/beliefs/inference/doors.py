@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -33,6 +34,7 @@ from beliefs.typing import Bools, Floats, Ints, VariableRef
 
 __all__ = ["Options", "checked_query", "infer", "marginal_map", "maximize", "sample"]
 
+_LIMITS = ("tol", "max_iters", "time_limit", "trace_every")
 _LEAST_EXACT = 0.25  # seconds that exact inference may take under auto, however little time there is
 
 
@@ -100,16 +102,13 @@ def infer(
     pruned, kept_cells, wanted = np.zeros(known.n_vars, np.bool_), None, None
     if targets is not None:
         graph = as_factor_graph(model)
-        wanted = np.unique(_listed(graph, targets, "targets"))
+        wanted = np.array(sorted({*_listed(graph, targets, "targets").tolist()}), np.int64)
         if known is graph:
             asked, pruned, kept_cells = prune_barren(graph, wanted)
-    done = _ask(Problem(asked, Task.INFER, targets=wanted), method, options, known, pruned)
+    done = _ask(_posed(asked, Task.INFER, options, targets=wanted), method, options, known, pruned)
     answer = done.answer
     assert isinstance(answer, Marginals)
-    tables = answer.tables
-    if kept_cells is not None:
-        tables = np.zeros(int(as_factor_graph(model).layout.factor_size.sum()))
-        tables[kept_cells] = answer.mu_factor
+    tables = answer.tables if kept_cells is None else partial(_spread, as_factor_graph(known), kept_cells, answer)
     answer.mu_var.setflags(write=False)
     exact = answer.bound is Bound.EXACT and not done.method.iterative
     kind: type[InferenceResult] = answer.kind or InferenceResult
@@ -127,6 +126,13 @@ def infer(
     )
 
 
+def _spread(graph: FactorGraph, cells: Ints, answer: Marginals) -> Floats:
+    """Return the tables of all factors, those of factors that were left out zero."""
+    tables = np.zeros(int(graph.layout.table_ptr[-1]))
+    tables[cells] = answer.mu_factor
+    return tables
+
+
 def maximize(model: Model, method: Method | str = "auto", **options: Unpack[Options]) -> MapResult:
     r"""Find the assignment of largest score, :math:`\arg\max_x \sum_f \theta_f(x_f)`.
 
@@ -140,7 +146,7 @@ def maximize(model: Model, method: Method | str = "auto", **options: Unpack[Opti
     {'x0': '1', 'x1': '1'}
     """
     graph = as_factor_graph(_checked(model))
-    done = _ask(Problem(graph, Task.MAXIMIZE), method, options)
+    done = _ask(_posed(graph, Task.MAXIMIZE, options), method, options)
     answer = done.answer
     assert isinstance(answer, Decoding)
     score = graph.log_score(answer.assignment)
@@ -174,7 +180,7 @@ def marginal_map(
     """
     graph = as_factor_graph(_checked(model))
     asked = checked_query(graph, query)
-    done = _ask(Problem(graph, Task.MARGINAL_MAP, query=np.sort(asked)), method, options)
+    done = _ask(_posed(graph, Task.MARGINAL_MAP, options, query=np.sort(asked)), method, options)
     answer = done.answer
     assert isinstance(answer, Decoding)
     if answer.log_value == -math.inf:
@@ -204,12 +210,26 @@ def sample(model: Model, n: int, method: Method | str = "auto", **options: Unpac
     """
     known = _checked(model)
     check_integer("the number of samples", n, 0)
-    done = _ask(Problem(known, Task.SAMPLE, n_samples=int(n)), method, options)
+    done = _ask(_posed(known, Task.SAMPLE, options, n_samples=int(n)), method, options)
     assert isinstance(done.answer, Samples)
     return SampleResult(**done.common(known), samples=done.answer.samples, bound=done.answer.bound)
 
 
 # -- behind the doors ---------------------------------------------------------------------------------------------
+def _posed(model: FactorGraph | BoltzmannMachine, task: Task, options: Options, **more: Any) -> Problem:
+    """Check the options and return the problem within them."""
+    _check_options(options)
+    return Problem(
+        model,
+        task,
+        max_bytes=_given(options.get("max_bytes"), default_budget),
+        seed=_given(options.get("seed"), int),
+        threads=_given(options.get("threads"), default_threads),
+        time_limit=_given(options.get("time_limit"), _forever),
+        **more,
+    )
+
+
 def _ask(
     problem: Problem,
     method: Method | str,
@@ -217,16 +237,8 @@ def _ask(
     model: FactorGraph | BoltzmannMachine | None = None,
     pruned: Bools | None = None,
 ) -> Done:
-    """Check, choose, run. Where targets made ``problem.model`` a part of ``model``, ``pruned`` says what it lacks."""
+    """Choose and run. Where targets made ``problem.model`` a part of ``model``, ``pruned`` says what it lacks."""
     started = time.perf_counter()
-    _check_options(options)
-    problem = replace(
-        problem,
-        max_bytes=_given(options.get("max_bytes"), default_budget),
-        seed=_given(options.get("seed"), lambda: 0),
-        threads=_given(options.get("threads"), default_threads),
-        time_limit=_given(options.get("time_limit"), lambda: math.inf),
-    )
     needed = 8.0 * problem.n_samples * problem.model.n_vars
     if needed > problem.max_bytes:
         raise over_budget(f"{problem.n_samples} samples need", needed, problem.max_bytes, "Draw them in parts")
@@ -272,16 +284,17 @@ def _given(value: Any, default: Callable[[], Any]) -> Any:
     return default() if value is None else value
 
 
+def _forever() -> float:
+    return math.inf
+
+
 def _check_options(options: Options) -> None:
     for name in options:
         if name not in Options.__annotations__:
             raise TypeError(f"unexpected keyword argument {name!r}; known: {', '.join(Options.__annotations__)}")
-    Limits(
-        tol=_given(options.get("tol"), lambda: 0.0),
-        max_iters=_given(options.get("max_iters"), lambda: 0),
-        time_limit=_given(options.get("time_limit"), lambda: 0.0),
-        trace_every=options.get("trace_every"),
-    )
+    limits: dict[str, Any] = {name: value for name in _LIMITS if (value := options.get(name)) is not None}
+    if limits:
+        Limits(**limits)
     callback = options.get("callback")
     if callback is not None and not callable(callback):
         raise ModelError(f"callback must be a function, found {callback!r}")

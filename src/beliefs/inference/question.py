@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from beliefs.deadline import Deadline, check_time
@@ -95,7 +95,7 @@ class Question:
         return Done(
             source,
             f"{reason}\n{parts}" if parts else reason,
-            replace(found.run, seconds=time.perf_counter() - self.started),
+            Run(status, found.run.trace, found.run.n_iters, time.perf_counter() - self.started),
             found.answer,
             found.warm_state,
             f"{method}: {status.advice}" if stopped_short else "",

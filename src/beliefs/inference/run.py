@@ -16,7 +16,7 @@ import os
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -48,8 +48,9 @@ _PATIENCE = 100  # iterations after which a method that has not settled gives wa
 _NOBODY = nullcontext()
 
 
+@cache
 def default_threads() -> int:
-    """Return how many threads a question may use unless the caller says otherwise."""
+    """Return how many threads a question may use unless the caller says otherwise; the system is asked once."""
     return os.cpu_count() or 1
 
 

@@ -45,6 +45,23 @@ def test_only_conditional_tables_that_sum_to_one_are_dropped() -> None:
     assert bl.infer(sloppy, targets=["a"]).log_z == bl.infer(sloppy).log_z
 
 
+def test_what_is_left_is_planned_once_for_all_evidence_on_the_same_variables() -> None:
+    rain = np.array([BN.index("Rain")], np.int64)
+    wet, damp = (prune_barren(BN.condition({"Sprinkler": state}), rain)[0] for state in ("yes", "no"))
+    assert wet.layout is damp.layout and not np.array_equal(wet.theta, damp.theta)
+    assert prune_barren(BN.condition({"Sprinkler": "yes"}), np.array([BN.index("Cloudy")], np.int64))[0] is not wet
+    bl.infer(BN.condition({"Sprinkler": "yes"}), targets=["Rain"])
+    plans = len(wet.layout._plans)
+    bl.infer(BN.condition({"Sprinkler": "no"}), targets=["Rain"])
+    assert len(wet.layout._plans) == plans > 0
+
+
+def test_tables_are_judged_before_evidence() -> None:
+    graph = BN.condition({"Cloudy": "no"}).condition({"Grass": "wet"})
+    assert graph.without_evidence is BN.graph and graph.normalised is BN.graph.normalised and BN.graph.normalised.all()
+    assert not BN.graph.with_theta(BN.graph.theta).normalised.any()
+
+
 def test_a_plain_factor_graph_is_never_pruned() -> None:
     graph = family("chain")
     whole = bl.infer(graph, targets=[0])

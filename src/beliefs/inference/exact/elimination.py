@@ -35,6 +35,7 @@ from beliefs.inference.exact.tree_run import TreeRun
 from beliefs.inference.orders.chosen import check_order, chosen_order
 from beliefs.inference.rounding import certified
 from beliefs.inference.temperatures import chosen_stages, chosen_temperatures, power_sum_bound
+from beliefs.typing import Floats
 
 __all__ = ["Elimination"]
 
@@ -82,13 +83,9 @@ class Elimination(Method):
         stages = None if plain else chosen_stages(problem, tau, self.stages)
         order = chosen_order(problem, self.order, stages)
         check_work(order, self.name, problem.task)
-        layout = problem.graph.layout
-        tree = layout.plan(
-            ("elimination", order.order.tobytes(), tau.tobytes()),
-            lambda: ClusterTree.build(layout, order, tau, absorb=False),
-        )
+        tree = problem.graph.layout.plan(ClusterTree.build, order, tau, False)
         check_memory(order, tree.n_bytes(problem.task), problem, self.name)
-        return TreeRun(problem, tree, tau)
+        return TreeRun(problem, tree, tau, _bound(problem, tau))
 
     def step(self, state: TreeRun) -> float:
         """Eliminate every variable."""
@@ -97,7 +94,7 @@ class Elimination(Method):
 
     def value(self, state: TreeRun) -> Value:
         """Return the power sum and what it says about log Z."""
-        bound = self._bound(state)
+        bound = state.bound
         low = state.log_z if bound in (Bound.EXACT, Bound.LOWER) else -np.inf
         high = state.log_z if bound in (Bound.EXACT, Bound.UPPER) else np.inf
         if bound is Bound.EXACT:
@@ -109,10 +106,10 @@ class Elimination(Method):
         value = self.value(state)
         if state.problem.task is Task.INFER:
             mu_var, mu_factor = state.distribute()
-            return Marginals(value.log_z, self._bound(state), mu_var, mu_factor, value.lower, value.upper)
+            return Marginals(value.log_z, state.bound, mu_var, mu_factor, value.lower, value.upper)
         return state.decoding()
 
-    def _bound(self, state: TreeRun) -> Bound:
-        if state.problem.task is not Task.INFER:
-            return Bound.EXACT
-        return power_sum_bound(state.problem, state.tau)
+
+def _bound(problem: Problem, tau: Floats) -> Bound:
+    """Return what the value says about the question."""
+    return power_sum_bound(problem, tau) if problem.task is Task.INFER else Bound.EXACT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beliefs.deadline import check_time, stop_flag
+from beliefs.deadline import NEVER, check_time, stop_flag
 from beliefs.inference.base import Bound, Decoding, Problem, Task, observed_point_masses, zero_probability
 from beliefs.inference.clusters.cluster_tree import ClusterTree
 from beliefs.inference.rounding import from_units, pairwise, rounding_error
@@ -29,8 +29,8 @@ class TreeRun:
     Its passes raise OutOfTime when the time limit of the question is over.
     """
 
-    def __init__(self, problem: Problem, plan: ClusterTree, tau: Floats) -> None:
-        self.problem, self.plan, self.tau = problem, plan, tau
+    def __init__(self, problem: Problem, plan: ClusterTree, tau: Floats, bound: Bound = Bound.EXACT) -> None:
+        self.problem, self.plan, self.tau, self.bound = problem, plan, tau, bound
         self.log_z = 0.0
         self.in_logs = False
         self.tables = self.tops = np.zeros(0)
@@ -123,16 +123,19 @@ class TreeRun:
 
 def stoppable(tree: Tree) -> Tree:
     """Return the tree with the flag of the question at hand; ask :func:`check_time` after the pass."""
-    return tree._replace(stop=stop_flag())
+    flag = stop_flag()
+    return tree if flag is NEVER else tree._replace(stop=flag)  # its own flag is never raised either
 
 
 def constant_part(graph: FactorGraph, tau: Floats) -> float:
     """Return what needs no table: constants, and variables in no factor at their temperatures ``tau (n_vars,)``."""
     layout = graph.layout
-    isolated = layout.isolated
-    if not layout.constants.size + isolated.size:
-        return 0.0
-    return float(graph.theta[layout.constants].sum() + (tau[isolated] * np.log(layout.card[isolated])).sum())
+    isolated, total = layout.isolated, 0.0
+    if layout.constants.size:
+        total = float(graph.theta[layout.constants].sum())
+    if isolated.size:
+        total += float((tau[isolated] * np.log(layout.card[isolated])).sum())
+    return total
 
 
 def constant_rounding(graph: FactorGraph, tau: Floats) -> float:
