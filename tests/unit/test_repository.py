@@ -397,3 +397,11 @@ def test_no_kernel_returns_an_array_to_python() -> None:
             if isinstance(node, ast.Call) and node not in inside:
                 outside.add(ast.unparse(node.func).rsplit(".", 1)[-1])
     assert returning and returning & outside == set()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=source_id)
+def test_plans_are_known_by_functions_that_have_names(path: Path) -> None:
+    """A function that is made anew at each call would find nothing that is kept."""
+    asked = [node for node in ast.walk(parse(path)) if isinstance(node, ast.Call)]
+    plans = [node for node in asked if isinstance(node.func, ast.Attribute) and node.func.attr == "plan"]
+    assert [ast.unparse(node) for node in plans if isinstance(node.args[0], ast.Lambda | ast.Call)] == []

@@ -205,7 +205,7 @@ class Joiner:
         tied = tuple(rows.tied for rows in instance.inputs if rows.n_factors)
         weight = None if self.by_variable else instance.weight
         clamped = self._clamps(instance) and is_forest(instance.clamped_layout)
-        structure = lay.plan("structure", lambda: _structure(lay))
+        structure = lay.plan(_structure)
         costs = instance.costs is not None
         return (tied, structure, weight, self._clamps(instance), clamped, costs), cells, features
 
@@ -298,8 +298,7 @@ def _joined_layout(template: LogLinearTemplate, parts: Sequence[Instance]) -> La
     counts = template.cell_counts([part.inputs for part in parts])
     if all(part.layout is first for part in parts) and (counts == counts[0]).all():
         tied = tuple(rows.tied for rows in parts[0].inputs)
-        key = ("joined", len(parts), counts[0].tobytes(), tied)
-        return first.plan(key, lambda: _union(template, parts, counts))
+        return first.keep((_union, len(parts), counts[0].tobytes(), tied), lambda: _union(template, parts, counts))
     return _union(template, parts, counts)
 
 

@@ -21,7 +21,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,9 +31,13 @@ from beliefs.kernels.layout import Adjacency, Scopes, condition_scopes, repeated
 from beliefs.kernels.primitives.strides import table_strides
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["Layout", "UnaryCells"]
+__all__ = ["Layout", "PlanKey", "UnaryCells"]
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+PlanKey = tuple[Callable[..., object], *tuple[Hashable, ...]]
+"""The function that makes a plan, and what it depends on besides the layout."""
+
 _PLANS = threading.Lock()  # around the plans of all layouts: held for a moment, and layouts are copied and pickled
 _KEPT_PLANS = 32  # plans and conditioned layouts kept on one layout, least recently used dropped first
 
@@ -77,7 +81,7 @@ class Layout:
     factor_size: Ints
     n_cells: int
     observed: Bools
-    _plans: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict, repr=False)
+    _plans: OrderedDict[PlanKey, Any] = field(default_factory=OrderedDict, repr=False)
 
     @classmethod
     def build(
@@ -266,8 +270,16 @@ class Layout:
         )
 
     # -- kept work ----------------------------------------------------------------------------------------------
-    def plan(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the plan kept under ``key``, made on first use (orders, junction trees, colourings)."""
+    def plan(self, make: Callable[[Layout, *Ts], T], *arguments: *Ts) -> T:
+        """Return ``make(self, *arguments)``, made on first use and kept (orders, junction trees, colourings).
+
+        It is kept under the function, which must have a name, and the arguments, of which arrays count by their bytes.
+        """
+        what: list[Any] = [a.tobytes() if isinstance(a, np.ndarray) else a for a in arguments]
+        return self.keep((make, *what), lambda: make(self, *arguments))
+
+    def keep(self, key: PlanKey, make: Callable[[], T]) -> T:
+        """Return the plan kept under ``key``, made on first use; for those that are made of more than their key."""
         plans = self._plans
         with _PLANS:
             if key in plans:
@@ -288,7 +300,7 @@ class Layout:
         factors may then be sliced at different states.
         """
         mask = observed | self.observed
-        return self.plan(("conditioned", mask.tobytes()), lambda: self._condition(mask))
+        return self.plan(Layout._condition, mask)
 
     def _condition(self, mask: Bools) -> Layout:
         ptr = np.zeros(self.n_factors + 1, np.int64)

@@ -41,7 +41,7 @@ def test_sweeps_are_those_of_the_definition(name: str, observed: int, schedule: 
     expected, plain = states.copy(), [np.zeros(int(k)) for k in graph.layout.card]
     for sweep in range(5, 8):
         plain_sweep(joint, plan.order, expected, sweep, plain)
-    for pairs in {Pairs.of(graph.layout, plan, schedule), None}:
+    for pairs in {Pairs.of(graph.layout, plan), None}:
         ours, sums = states.copy(), np.zeros(graph.layout.n_states)
         sweeper = Sweeper(graph, plan, pairs, KEY, threads=1)
         sweeper.sweep(5, 1, True, ours, sums)
@@ -62,7 +62,7 @@ def test_both_tiers_make_the_same_draws(k: int, scale: float, tied: bool) -> Non
     tables[..., 1:, 0] = -np.inf
     graph = bl.FactorGraph.pairwise(scale * rng.normal(size=(42, k)), edges, tables).condition({5: 0})
     plan = Schedule.of(graph.layout, "color")
-    pairs = Pairs.of(graph.layout, plan, "color")
+    pairs = Pairs.of(graph.layout, plan)
     assert pairs is not None and pairs.source.size == (2 if tied else pairs.other.size)
     runs = []
     for tier in (pairs, None):
@@ -76,9 +76,9 @@ def test_both_tiers_make_the_same_draws(k: int, scale: float, tied: bool) -> Non
 def test_mixed_cardinalities_and_higher_arity_are_not_pairwise() -> None:
     for name in ("mixed_cardinalities", "higher_order", "star"):
         plan = Schedule.of(family(name).layout, "color")
-        assert Pairs.of(family(name).layout, plan, "color") is None
+        assert Pairs.of(family(name).layout, plan) is None
     graph = family("star").condition({0: 1})  # the one variable of another cardinality is observed
-    assert Pairs.of(graph.layout, Schedule.of(graph.layout, "color"), "color") is not None
+    assert Pairs.of(graph.layout, Schedule.of(graph.layout, "color")) is not None
 
 
 @pytest.mark.parametrize("k", [2, 3])

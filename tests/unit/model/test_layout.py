@@ -81,24 +81,29 @@ def test_a_plan_is_made_once() -> None:
     lay = bl.Layout.build(CARD, PTR, VARS)
     made: list[str] = []
 
-    def make() -> list[str]:
+    def make(layout: bl.Layout, *arguments: object) -> list[object]:
         made.append("plan")
-        return made
+        return [layout, *arguments]
 
-    assert lay.plan("key", make) is lay.plan("key", make) and made == ["plan"]
-    lay.plan("other", make)
-    assert len(made) == 2
+    found = lay.plan(make, np.arange(3), "word")
+    assert found is lay.plan(make, np.arange(3), "word") and made == ["plan"]
+    assert found[0] is lay and found[2] == "word"
+    for other in ((np.arange(1, 4), "word"), (np.arange(3), "another"), ()):
+        assert lay.plan(make, *other) is not found
+    assert len(made) == 4
+    lay.plan(lambda layout, *arguments: None, np.arange(3), "word")  # another maker, another plan
+    assert lay.plan(make, np.arange(3), "word") is found
 
 
 def test_plans_least_recently_used_are_dropped_first() -> None:
     lay = bl.Layout.build(CARD, PTR, VARS)
     for k in range(31):
-        lay.plan(k, lambda k=k: k)  # type: ignore[misc]
-    lay.plan("wanted", lambda: 0)
+        lay.keep((int, k), lambda k=k: k)  # type: ignore[misc]
+    lay.keep((str, "wanted"), lambda: 0)
     for k in range(100, 140):
-        lay.plan("wanted", lambda: 1)
-        lay.plan(k, lambda: 2)
-    assert lay.plan("wanted", lambda: 3) == 0 and lay.plan(0, lambda: "made again") == "made again"
+        lay.keep((str, "wanted"), lambda: 1)
+        lay.keep((int, k), lambda: 2)
+    assert lay.keep((str, "wanted"), lambda: 3) == 0 and lay.keep((int, 0), lambda: "made again") == "made again"
 
 
 def test_conditioned_layouts_are_kept() -> None:
@@ -148,16 +153,16 @@ class _Interrupted(OrderedDict[Any, Any]):
 def test_a_plan_that_another_thread_drops_meanwhile_is_still_there() -> None:
     plans = _Interrupted()
     layout = replace(bl.Layout.build([2, 2], [0, 2], [0, 1]), _plans=plans)
-    assert layout.plan("mine", lambda: 7) == 7
+    assert layout.keep((int, "mine"), lambda: 7) == 7
 
     def crowd() -> None:
         for k in range(100):
-            layout.plan(k, lambda: None)
+            layout.keep((int, k), lambda: None)
 
     plans.between = crowd
-    assert layout.plan("mine", lambda: 8) == 7
+    assert layout.keep((int, "mine"), lambda: 8) == 7
     plans.waited_for.join()
-    assert "mine" not in plans and len(plans) <= 32
+    assert (int, "mine") not in plans and len(plans) <= 32
 
 
 def test_threads_that_make_the_same_plan_share_the_first() -> None:
@@ -168,9 +173,9 @@ def test_threads_that_make_the_same_plan_share_the_first() -> None:
         return object()
 
     found: list[object] = []
-    threads = [threading.Thread(target=lambda: found.append(layout.plan("same", make))) for _ in range(2)]
+    threads = [threading.Thread(target=lambda: found.append(layout.keep((object, "same"), make))) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found[0] is found[1] is layout.plan("same", object)
+    assert found[0] is found[1] is layout.keep((object, "same"), object)

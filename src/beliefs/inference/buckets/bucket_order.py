@@ -21,7 +21,8 @@ from beliefs.inference.buckets.bucket_run import BucketRun, uniform_weights
 from beliefs.inference.buckets.bucket_tree import BucketTree, bucket_tree, default_ibound, predicted_bytes
 from beliefs.inference.clusters.partition import partition
 from beliefs.inference.orders.chosen import chosen_order
-from beliefs.inference.orders.orders import Order, degeneracy_plan
+from beliefs.inference.orders.orders import Order
+from beliefs.inference.orders.planned import degeneracy_of
 from beliefs.typing import Floats
 
 __all__ = ["few_later_neighbours", "ordered_tree"]
@@ -59,5 +60,4 @@ def few_later_neighbours(problem: Problem) -> Order:
     stage = np.where(layout.observed | (np.diff(layout.var_ptr) == 0), -1, 0)
     if 0 < problem.query.size:
         stage[problem.query] = np.where(stage[problem.query] < 0, -1, 1)
-    scopes = layout.card, layout.scope_ptr, layout.scope_vars
-    return layout.plan(("degeneracy", stage.tobytes()), lambda: degeneracy_plan(*scopes, stage))
+    return layout.plan(degeneracy_of, stage)

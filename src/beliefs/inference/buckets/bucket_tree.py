@@ -130,8 +130,7 @@ def bucket_tree(
     layout = problem.graph.layout
     if ibound is None:
         ibound = default_ibound(problem, order)
-    kept = ("mini-buckets", order.order.tobytes(), ibound)
-    buckets = layout.plan(kept, lambda: partition(layout, order, ibound))
+    buckets = layout.plan(partition, order, ibound)
     if by_content is not None:
         buckets = partition_by_content(problem, order, ibound, by_content)
     needed = predicted_bytes(buckets, layout, n_arrays)
@@ -140,7 +139,7 @@ def bucket_tree(
         raise over_budget(f"{method} with ibound={ibound} needs", needed, problem.max_bytes, advice)
     if by_content is not None:
         return BucketTree.build(layout, buckets)
-    return layout.plan((*kept, "tree"), lambda: BucketTree.build(layout, buckets))
+    return layout.plan(BucketTree.build, buckets)
 
 
 def default_ibound(problem: Problem, order: Order, cells: float = _CELLS) -> int:
@@ -148,8 +147,7 @@ def default_ibound(problem: Problem, order: Order, cells: float = _CELLS) -> int
     layout = problem.graph.layout
     best = 1
     for ibound in range(1, max(1, order.width) + 1):
-        kept = ("mini-buckets", order.order.tobytes(), ibound)
-        buckets = layout.plan(kept, lambda: partition(layout, order, ibound))  # noqa: B023
+        buckets = layout.plan(partition, order, ibound)
         if buckets.n_cells > cells or predicted_bytes(buckets, layout) > problem.max_bytes:
             break
         best = ibound

@@ -266,9 +266,7 @@ class WMB(Method):
         """Count the cells and clusters of the mini-buckets, where the i-bound is given."""
         if self.ibound is None:
             return super().step_cells(problem)
-        layout, order, ibound = problem.graph.layout, chosen_order(problem, self.order), self.ibound
-        key = ("mini-buckets", order.order.tobytes(), ibound)
-        buckets = layout.plan(key, lambda: partition(layout, order, ibound))
+        buckets = problem.graph.layout.plan(partition, chosen_order(problem, self.order), self.ibound)
         return _BUCKET * buckets.n_cells + _CLUSTER * buckets.n_clusters
 
     def warm_state(self, state: WmbState) -> WmbStart:

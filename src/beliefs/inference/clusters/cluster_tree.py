@@ -17,8 +17,7 @@ symbol                    array
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -74,6 +73,7 @@ class ClusterTree:
     source: Ints
     target: Ints
     roots: Ints
+    _bytes: dict[Task, int] = field(default_factory=dict, repr=False)
 
     @property
     def n_cells(self) -> int:
@@ -93,23 +93,24 @@ class ClusterTree:
         In the log domain the sums of a message come on top, before there are beliefs; sampling takes the longest
         column, that of the largest root.
         """
-        slots, columns = int(self.tree.slot_ptr[-1]), np.diff(self.tree.slot_ptr)[self.factors.size :]
-        numbers = slots
-        if task is Task.INFER:
-            numbers += slots
-        elif task is Task.MARGINAL_MAP:
-            numbers += int(columns[self.tree.temperature > 0].max(initial=0))
-        elif task is Task.SAMPLE:
-            numbers += int((np.diff(self.tree.cell_ptr) // columns).max(initial=0))
-        return 8 * numbers + self._plan_bytes
-
-    @cached_property
-    def _plan_bytes(self) -> int:
-        return sum(a.nbytes for a in (*self.tree, self.source, self.target))
+        if task not in self._bytes:
+            slots, columns = int(self.tree.slot_ptr[-1]), np.diff(self.tree.slot_ptr)[self.factors.size :]
+            numbers = slots
+            if task is Task.INFER:
+                numbers += slots
+            elif task is Task.MARGINAL_MAP:
+                numbers += int(columns[self.tree.temperature > 0].max(initial=0))
+            elif task is Task.SAMPLE:
+                numbers += int((np.diff(self.tree.cell_ptr) // columns).max(initial=0))
+            self._bytes[task] = 8 * numbers + sum(a.nbytes for a in (*self.tree, self.source, self.target))
+        return self._bytes[task]
 
     @classmethod
-    def build(cls, layout: Layout, order: Order, temperature: Floats, *, absorb: bool) -> ClusterTree:
-        """Lay out the tree of ``order``; ``temperature (n_vars,)`` keeps clusters of different kinds apart."""
+    def build(cls, layout: Layout, order: Order, temperature: Floats, absorb: bool) -> ClusterTree:
+        """Lay out the tree of ``order``; ``temperature (n_vars,)`` keeps clusters of different kinds apart.
+
+        ``absorb``: buckets that are part of another go into it, which leaves the maximal cliques.
+        """
         position = np.full(layout.n_vars, -1, np.int64)
         position[order.order] = np.arange(order.order.size)
         clusters, bucket_cluster, bucket = _eliminate(layout, order, position, temperature, absorb)

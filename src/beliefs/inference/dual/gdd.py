@@ -265,16 +265,15 @@ class GDD(Method):
         layout = problem.graph.layout
         if self.ibound is not None:
             buckets = self._buckets(problem, tau, self.ibound)
-            key = ("gdd", self.ibound, buckets.order.tobytes())
-            return [lambda: layout.plan(key, lambda: JunctionGraph.of_buckets(layout, buckets))]
+            return [partial(layout.plan, JunctionGraph.of_buckets, buckets)]
         free = isinstance(self.order, str) and self.order == "auto"
         listed = _orders(problem, tau) if free else [chosen_order(problem, self.order).order]
-        return [partial(_planned, layout, order) for order in listed]
+        return [partial(layout.plan, JunctionGraph.of_factors, order) for order in listed]
 
     def _buckets(self, problem: Problem, tau: Floats, ibound: int) -> MiniBuckets:
         """Return the mini-buckets of the given order, or of the better of two; their tables must fit."""
         layout, order = problem.graph.layout, chosen_order(problem, self.order)
-        first = layout.plan(("mini-buckets", order.order.tobytes(), ibound), lambda: partition(layout, order, ibound))
+        first = layout.plan(partition, order, ibound)
         needed = bucket_bytes(first)
         if needed > max(problem.max_bytes, _TRIFLE) or first.n_cells > _MOST_CELLS:
             demand = f"{self.name} with ibound={ibound} needs"
@@ -306,27 +305,21 @@ class GDD(Method):
                 state.incumbent.offer(state.split.decoded())
 
 
-def _planned(layout: Layout, order: Ints) -> JunctionGraph:
-    return layout.plan(("gdd", None, order.tobytes()), lambda: JunctionGraph.of_factors(layout, order))
-
-
 def _orders(problem: Problem, tau: Floats) -> list[Ints]:
     """Return orders to try: few later neighbours and, if the order matters, few later factors, and little fill."""
     found = [few_later_neighbours(problem).order]
     if (tau == 0).all() or float(problem.graph.layout.table_ptr[-1]) > _TRY_CELLS:
         return found
-    query = problem.query.tobytes() if problem.task is Task.MARGINAL_MAP else b""
-    factors = problem.graph.layout.plan(("few later factors", query), lambda: _few_later_factors(problem))
+    factors = problem.graph.layout.plan(_few_later_factors, problem.query)
     for order in (factors, planned_order(problem, "min_degree").order):
         if not any(np.array_equal(order, other) for other in found):
             found.append(order)
     return found
 
 
-def _few_later_factors(problem: Problem) -> Ints:
-    layout = problem.graph.layout
+def _few_later_factors(layout: Layout, query: Ints) -> Ints:
     stage = np.zeros(layout.n_vars, np.int64)
-    stage[problem.query] = 1
+    stage[query] = 1
     stage[layout.observed | (np.diff(layout.var_ptr) == 0)] = -1
     order = np.empty(layout.n_vars, np.int64)
     n = fewest_factors_order(layout.scopes, layout.adjacency, stage, order)

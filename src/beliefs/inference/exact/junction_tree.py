@@ -102,9 +102,7 @@ class JunctionTree(Method):
     def _tree(self, problem: Problem, order: Order) -> ClusterTree:
         """Return the tree of an order, kept on the layout; BudgetError before it is laid out for work of days."""
         check_work(order, self.name, problem.task)
-        key = ("junction_tree", repr(self), order.method, problem.task is Task.MAXIMIZE, problem.query.tobytes())
-        layout = problem.graph.layout
-        return layout.plan(key, lambda: ClusterTree.build(layout, order, problem.tau, absorb=True))
+        return problem.graph.layout.plan(ClusterTree.build, order, problem.tau, True)
 
     def step(self, state: TreeRun) -> float:
         """Collect to the roots."""

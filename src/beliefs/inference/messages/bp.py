@@ -28,6 +28,7 @@ import numpy as np
 from beliefs.inference.base import Bound, Guarantee, Problem, Task
 from beliefs.inference.messages.propagation import MessagePassing, MessageWarmStart
 from beliefs.inference.messages.rho import Reweighting
+from beliefs.model.layout import Layout
 
 __all__ = ["BP"]
 
@@ -63,5 +64,8 @@ class BP(MessagePassing):
 
     def counting_numbers(self, problem: Problem, warm: MessageWarmStart | None) -> Reweighting:
         """Return ones: no bound follows from them."""
-        layout = problem.graph.layout
-        return layout.plan("bp", lambda: Reweighting(np.ones(layout.n_factors), None, "belief propagation"))
+        return problem.graph.layout.plan(_ones)
+
+
+def _ones(layout: Layout) -> Reweighting:
+    return Reweighting(np.ones(layout.n_factors), None, "belief propagation")

@@ -20,7 +20,6 @@ from beliefs.inference.messages.propagation import MessagePassing, MessageWarmSt
 from beliefs.inference.messages.rho import Reweighting, check_range
 from beliefs.model.layout import Layout
 from beliefs.options import check_option, is_number
-from beliefs.typing import Floats
 
 __all__ = ["FractionalBP"]
 
@@ -59,7 +58,7 @@ class FractionalBP(MessagePassing):
         """Return the numbers as given, 1 on factors of one variable or none."""
         layout = problem.graph.layout
         if isinstance(self.rho, str):
-            return layout.plan("convex", lambda: Reweighting(_convex(layout), None, "convex"))
+            return layout.plan(_convex)
         coupling = np.diff(layout.scope_ptr) >= 2
         if is_number(self.rho):
             given = np.full(layout.n_factors, float(self.rho))
@@ -79,10 +78,10 @@ class FractionalBP(MessagePassing):
         return Reweighting(np.where(coupling, given, 1.0), None, "as given")
 
 
-def _convex(layout: Layout) -> Floats:
+def _convex(layout: Layout) -> Reweighting:
     """Return one over the largest number of neighbouring factors among each factor's variables."""
     coupling = np.diff(layout.scope_ptr) >= 2
     degree = np.bincount(layout.scope_vars, weights=coupling[layout.edge_factor], minlength=layout.n_vars)
     largest = np.ones(layout.n_factors)
     np.maximum.at(largest, layout.edge_factor, degree[layout.scope_vars])
-    return np.where(coupling, 1.0 / largest, 1.0)
+    return Reweighting(np.where(coupling, 1.0 / largest, 1.0), None, "convex")

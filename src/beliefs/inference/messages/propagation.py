@@ -40,8 +40,9 @@ from beliefs.inference.messages.tiers import LinearTier, LogTier, Tier
 from beliefs.inference.rounding import meet
 from beliefs.inference.search.forest_moves import MOST_MOVES, affordable_moves
 from beliefs.kernels.messages.linear import IMPOSSIBLE, OUT_OF_RANGE
+from beliefs.model.layout import Layout
 from beliefs.options import check_option, is_number, is_word
-from beliefs.typing import Bools, Floats
+from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["FrankWolfe", "MessagePassing", "MessageState", "MessageWarmStart"]
 
@@ -355,9 +356,13 @@ def _suspect(state: MessageState) -> bool:
     if state.change >= _QUIET:
         return False
     lay, rho = state.spec.layout, state.spec.rho
-    wide = lay.plan("wide factors", lambda: np.flatnonzero(np.diff(lay.scope_ptr) > 2))
+    wide = lay.plan(_wide_factors)
     has_self_feedback = bool((rho[wide] < 1.0).any())  # messages of such a factor depend on each other
     return has_self_feedback or bool(_saturated(state).any())
+
+
+def _wide_factors(layout: Layout) -> Ints:
+    return np.flatnonzero(layout.arity > 2)
 
 
 def _saturated(state: MessageState) -> Bools:

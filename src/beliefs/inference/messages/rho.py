@@ -91,7 +91,7 @@ def choose_rho(
     """
     if rho is None or isinstance(rho, str):
         check_option(rho is None or rho in WORDS, "rho", f"one of {', '.join(WORDS)}, a number or an array", rho)
-        return layout.plan(("rho", rho, seed), lambda: _chosen(layout, rho, seed))
+        return layout.plan(_chosen, rho, seed)
     return _given(layout, rho, name)
 
 
@@ -107,7 +107,7 @@ def join_rho(layout: Layout, parts: Sequence[Layout], rho: str | None = None) ->
         parent = np.concatenate(parents) if len(parents) == len(found) else None
         return Reweighting(np.concatenate([one.rho for one in found]), parent, "those of its parts")
 
-    return layout.plan(("rho", rho, 0), chosen)
+    return layout.keep((_chosen, rho, 0), chosen)
 
 
 def improved(layout: Layout, current: Reweighting, information: Floats, step: float) -> Reweighting:

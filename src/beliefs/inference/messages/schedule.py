@@ -117,26 +117,17 @@ def is_forest(layout: Layout) -> bool:
     """Whether the factor graph has no loop."""
     if layout.n_edges >= layout.n_vars + layout.n_factors:  # a forest has fewer edges than nodes
         return False
-    return _traversal(layout)[1]
+    return layout.plan(_factor_traversal)[1]
 
 
 def factors_breadth_first(layout: Layout) -> Ints:
     """Return all factors breadth first, part by part."""
-    return _traversal(layout)[0]
+    return layout.plan(_factor_traversal)[0]
 
 
 def variables_breadth_first(layout: Layout) -> Ints:
     """Return all variables in the order in which :func:`factors_breadth_first` meets them; those in no factor last."""
-
-    def walk() -> Ints:
-        order = factors_breadth_first(layout)
-        starts, arity = layout.scope_ptr[order], np.diff(layout.scope_ptr)[order]
-        place = np.repeat(starts - np.cumsum(arity) + arity, arity) + np.arange(layout.n_edges)
-        met = np.concatenate([layout.scope_vars[place], np.arange(layout.n_vars)])
-        first = np.unique(met, return_index=True)[1]
-        return np.asarray(met[np.sort(first)], np.int64)
-
-    return layout.plan("variables breadth first", walk)
+    return layout.plan(_variable_traversal)
 
 
 def make_schedule(layout: Layout, name: str, order: Any = None) -> Schedule:
@@ -154,20 +145,25 @@ def make_schedule(layout: Layout, name: str, order: Any = None) -> Schedule:
         "flooding": _flooding, "sequential": _sequential, "forward": _one_way, "color": _color,
         "tree": _tree, "chains": _chains, "residual": _residual,
     }  # fmt: skip
-    return layout.plan(("schedule", name), lambda: makers[name](layout))
+    return layout.plan(makers[name])
 
 
-def _traversal(layout: Layout) -> tuple[Ints, bool]:
+def _factor_traversal(layout: Layout) -> tuple[Ints, bool]:
     """Return all factors breadth first, and whether the graph is a forest."""
+    order = np.empty(layout.n_factors, np.int64)
+    forest = factor_traversal(
+        layout.scope_ptr, layout.scope_vars, layout.var_ptr, layout.var_edges, layout.edge_factor, order
+    )
+    return order, bool(forest)
 
-    def walk() -> tuple[Ints, bool]:
-        order = np.empty(layout.n_factors, np.int64)
-        forest = factor_traversal(
-            layout.scope_ptr, layout.scope_vars, layout.var_ptr, layout.var_edges, layout.edge_factor, order
-        )
-        return order, bool(forest)
 
-    return layout.plan("traversal", walk)
+def _variable_traversal(layout: Layout) -> Ints:
+    order = factors_breadth_first(layout)
+    starts, arity = layout.scope_ptr[order], np.diff(layout.scope_ptr)[order]
+    place = np.repeat(starts - np.cumsum(arity) + arity, arity) + np.arange(layout.n_edges)
+    met = np.concatenate([layout.scope_vars[place], np.arange(layout.n_vars)])
+    first = np.unique(met, return_index=True)[1]
+    return np.asarray(met[np.sort(first)], np.int64)
 
 
 def _coupling(layout: Layout) -> Ints:
@@ -242,7 +238,7 @@ def _color(layout: Layout) -> Schedule:
 
 
 def _tree(layout: Layout) -> Schedule:
-    order, _ = _traversal(layout)
+    order = factors_breadth_first(layout)
     down = order[np.diff(layout.scope_ptr)[order] >= 2]
     return _forward_backward(layout, "tree", _plain(down[::-1]))
 

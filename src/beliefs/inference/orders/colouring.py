@@ -48,7 +48,7 @@ def colouring(layout: Layout) -> Colouring:
     >>> colouring(layout).order, colouring(layout).colour_ptr
     (array([0, 2, 1]), array([0, 2, 3]))
     """
-    return layout.plan("colouring", lambda: _coloured(layout))
+    return layout.plan(_coloured)
 
 
 def _coloured(layout: Layout) -> Colouring:

@@ -29,6 +29,7 @@ chains; otherwise a run on n variables takes about the operations of a symbolic 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -95,12 +96,23 @@ class Order:
     log2_largest: float
     n_restarts: int = 0
 
+    @cached_property
+    def _identity(self) -> tuple[str, bytes]:
+        return self.method, self.order.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same order, found in the same way: plans are kept by the order they are made of."""
+        return isinstance(other, Order) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
     @property
     def seconds(self) -> float:
         """Estimated time to collect and distribute once."""
         return SECONDS_PER_CELL * self.total_cells
 
-    @property
+    @cached_property
     def size(self) -> str:
         """Cells and width in a few words, for messages."""
         return f"{_count(self.log2_cells)} cells, width {self.width}"

@@ -9,9 +9,10 @@ import numpy as np
 from beliefs.deadline import OutOfTime, limited, now
 from beliefs.inference.base import Problem, Task
 from beliefs.inference.orders.orders import Order, degeneracy_plan, plan_order
+from beliefs.model.layout import Layout
 from beliefs.typing import Ints
 
-__all__ = ["planned_order"]
+__all__ = ["degeneracy_of", "planned_order"]
 
 _SHARE, _LEAST = 0.2, 0.3  # of a time limit, and seconds, that the search for an order may take
 
@@ -39,7 +40,7 @@ def planned_order(
     layout = problem.graph.layout
     mixed = problem.task is Task.MARGINAL_MAP and 0 < problem.query.size
     by_stage = (problem.query.tobytes() if mixed else b"", b"" if stages is None else stages.tobytes())
-    kept = layout.plan(("order", method, restarts, seconds, *by_stage), _Plan)
+    kept = layout.keep((planned_order, method, restarts, seconds, *by_stage), _Plan)
     if kept.order is not None:
         return kept.order
     stage = np.zeros(layout.n_vars, np.int64) if stages is None else stages
@@ -57,5 +58,9 @@ def planned_order(
             return kept.order
         except OutOfTime:
             kept.not_enough = max(kept.not_enough, now() - began)
-    waiting = np.where(active, stage, -1)
-    return layout.plan(("degeneracy", waiting.tobytes()), lambda: degeneracy_plan(*scopes, waiting))
+    return layout.plan(degeneracy_of, np.where(active, stage, -1))
+
+
+def degeneracy_of(layout: Layout, stage: Ints) -> Order:
+    """Return a degeneracy order; ``stage (n_vars,)`` says who is eliminated first, and -1 who is left out."""
+    return degeneracy_plan(layout.card, layout.scope_ptr, layout.scope_vars, stage)

@@ -130,7 +130,7 @@ class Gibbs(Method):
             raise over_budget(f"{self.name} needs", needed, problem.max_bytes, advice, f" for {n_chains} chains")
         pairs = None
         if needed + Pairs.n_bytes(layout) <= problem.max_bytes:
-            pairs = Pairs.of(layout, schedule, self.schedule)
+            pairs = Pairs.of(layout, schedule)
         key = np.random.SeedSequence(problem.seed).generate_state(1, np.uint64)[0]
         states = resumed_states(graph, warm, n_chains)
         fresh = states is None

@@ -44,7 +44,7 @@ class Schedule:
     @classmethod
     def of(cls, layout: Layout, kind: str) -> Schedule:
         """Return the schedule ``"color"`` or ``"sequential"``, kept with the layout."""
-        return layout.plan(("gibbs_schedule", kind), lambda: cls._plan(layout, kind))
+        return layout.plan(cls._plan, kind)
 
     @classmethod
     def _plan(cls, layout: Layout, kind: str) -> Schedule:
@@ -76,12 +76,13 @@ class Pairs:
     turned: Ints
 
     @classmethod
-    def of(cls, layout: Layout, schedule: Schedule, kind: str) -> Pairs | None:
+    def of(cls, layout: Layout, schedule: Schedule) -> Pairs | None:
         """Return the neighbours if the model is pairwise with one cardinality, else None; kept with the layout."""
-        return layout.plan(("gibbs_pairs", kind), lambda: cls._plan(layout, schedule.order))
+        return layout.plan(cls._plan, schedule)
 
     @classmethod
-    def _plan(cls, layout: Layout, order: Ints) -> Pairs | None:
+    def _plan(cls, layout: Layout, schedule: Schedule) -> Pairs | None:
+        order = schedule.order
         cards = layout.card[order]
         if order.size == 0 or cards.min() < cards.max() or np.diff(layout.scope_ptr).max(initial=0) > 2:
             return None

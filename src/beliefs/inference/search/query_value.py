@@ -60,7 +60,7 @@ class QueryPlan:
     @classmethod
     def of(cls, layout: Layout, query: Ints) -> QueryPlan:
         """Return the plan kept on the layout."""
-        return layout.plan(("query_value", query.tobytes()), lambda: cls.build(layout, query))
+        return layout.plan(cls.build, query)
 
     @classmethod
     def build(cls, layout: Layout, query: Ints) -> QueryPlan:

@@ -37,7 +37,7 @@ _DELAY = 3  # places between neighbours in a sweep, as many updates as a process
 
 def neighbours(layout: Layout) -> Neighbours:
     """Return the factors of two variables by vertex, kept with the layout; there are none of more."""
-    return layout.plan("mean_field neighbours", lambda: _neighbours(layout))
+    return layout.plan(_neighbours)
 
 
 def _neighbours(layout: Layout) -> Neighbours:
@@ -166,17 +166,18 @@ def _sweep(n_states: int) -> Callable[..., int]:
 
 def _orders(layout: Layout, schedule: str) -> Orders:
     """Return the order of updates; observed variables and those without factors have nothing to update."""
-    moves = np.diff(layout.var_ptr) > 0
-    if schedule == "sequential":
-        return layout.plan("mean_field raster", lambda: Orders.raster(np.flatnonzero(moves)))
-    return layout.plan("mean_field colours", lambda: _coloured(layout, moves))
+    return layout.plan(_raster if schedule == "sequential" else _coloured)
 
 
 def _pairwise_orders(layout: Layout, schedule: str) -> Orders:
     """Return orders with the results of :func:`_orders`, in which an update seldom needs the one before it."""
     if schedule != "sequential":
         return _orders(layout, schedule)
-    return layout.plan("mean_field interleaved", lambda: _interleaved(layout))
+    return layout.plan(_interleaved)
+
+
+def _raster(layout: Layout) -> Orders:
+    return Orders.raster(np.flatnonzero(np.diff(layout.var_ptr) > 0))
 
 
 def _interleaved(layout: Layout) -> Orders:
@@ -186,9 +187,9 @@ def _interleaved(layout: Layout) -> Orders:
     return Orders.raster(order)
 
 
-def _coloured(layout: Layout, moves: Bools) -> Orders:
+def _coloured(layout: Layout) -> Orders:
     colours = colouring(layout)
-    kept = moves[colours.order]
+    kept = np.diff(layout.var_ptr)[colours.order] > 0
     before = np.concatenate([[0], np.cumsum(kept)])
     return Orders.coloured(colours.order[kept], before[colours.colour_ptr])
 

@@ -105,7 +105,7 @@ class Forest:
     def of(cls, graph: FactorGraph) -> Forest:
         """Choose the trees of a graph by the strength of its factors."""
         layout = graph.layout
-        scopes, adjacency = layout.plan("mean_field joining", lambda: joining(layout))
+        scopes, adjacency = layout.plan(joining)
         host = np.empty(layout.n_factors, np.int64)
         grow_trees(_strongest_first(graph, scopes), scopes, adjacency, host)
         return cls._laid(layout, scopes, adjacency, host)

@@ -26,7 +26,7 @@ def direction(layout: Layout, bar_var: Floats, bar_factor: Floats | None) -> Flo
     if bar_factor is not None:
         found[np.repeat(np.diff(layout.scope_ptr) < 2, layout.factor_size)] = 0.0
     if bar_var.any():
-        cells, states = layout.plan("hosts of variables", lambda: _hosts(layout))
+        cells, states = layout.plan(_hosts)
         found[:] += np.bincount(cells, bar_var[states], found.size)
     return found
 

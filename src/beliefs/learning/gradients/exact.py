@@ -72,7 +72,7 @@ class Exact(Gradient):
     def run(self, graph: FactorGraph, warm: Any = None) -> ExactBeliefs:
         """Compute all marginals; ``warm`` is of no use."""
         layout = graph.layout
-        if layout.plan("is_forest", lambda: is_forest(layout)):
+        if is_forest(layout):
             return ForestBeliefs(graph)
         return TreeBeliefs(graph)
 

@@ -165,7 +165,7 @@ class PairwiseAdjoints(Adjoints):
         width = -(-n // 4) * 4
         self.kernel = adjoint_ternary if n == 3 else pairwise_adjoint(width if width in CONSTANT_WIDTHS else 0)
         orders = self.field.orders
-        self.early = lay.plan(("mean_field early", orders.parallel), self._early)
+        self.early = lay.keep((PairwiseAdjoints._early, orders.parallel), self._early)
 
     def _early(self) -> Bools:
         """Tell for each entry whether the neighbour is updated before the vertex in a forward sweep."""

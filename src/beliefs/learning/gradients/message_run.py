@@ -78,9 +78,7 @@ def reweighting_of(method: MessagePassing, graph: FactorGraph) -> Reweighting:
     """Return the counting numbers of a method, kept on the layout."""
     rho = getattr(method, "rho", None)
     key = rho if rho is None or isinstance(rho, (str, int, float)) else np.asarray(rho, np.float64).tobytes()
-    return graph.layout.plan(
-        ("counting numbers", method.name, key), lambda: method.counting_numbers(Problem(graph), None)
-    )
+    return graph.layout.keep((reweighting_of, method.name, key), lambda: method.counting_numbers(Problem(graph), None))
 
 
 class Backward(ABC):

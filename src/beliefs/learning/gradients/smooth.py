@@ -25,6 +25,10 @@ def untied(graph: FactorGraph) -> FactorGraph:
     old = graph.layout
     if not old.tied and np.array_equal(old.cell_ptr, old.table_ptr[:-1]):
         return graph
-    layout = old.plan("untied", lambda: Layout.build(old.card, old.scope_ptr, old.scope_vars, None, old.observed))
+    layout = old.plan(_untied)
     theta = FactorGraph.build(layout, graph.theta[old.table_cells()], graph.naming).theta
     return FactorGraph(layout, theta, graph.naming, graph.evidence_states)
+
+
+def _untied(layout: Layout) -> Layout:
+    return Layout.build(layout.card, layout.scope_ptr, layout.scope_vars, None, layout.observed)

@@ -89,7 +89,7 @@ def grid_shape(layout: Layout) -> tuple[int, int] | None:
     >>> grid_shape(Layout.build([2] * 6, range(0, 16, 2), [0, 1, 1, 2, 3, 4, 4, 5, 0, 3, 1, 4, 2, 5]))
     (2, 3)
     """
-    return layout.plan("grid_shape", lambda: _grid_shape(layout))
+    return layout.plan(_grid_shape)
 
 
 def _grid_shape(layout: Layout) -> tuple[int, int] | None:

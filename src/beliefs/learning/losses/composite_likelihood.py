@@ -116,9 +116,9 @@ class CompositeLikelihood(Loss):
 
     def _unrolled(self, instance: Instance) -> Unrolled:
         """Return the union: kept with the layout where instances share it, else with the instance."""
-        key = (self.name, self.components, self.size, self.step)
+        key = (CompositeLikelihood._unroll, self.name, self.components, self.size, self.step)
         if isinstance(self.components, str) and instance.n_labelled == instance.labels.size:
-            return instance.layout.plan(key, lambda: self._unroll(instance))
+            return instance.layout.keep(key, lambda: self._unroll(instance))
         slot = Slot[tuple[tuple[object, ...], Unrolled]]("components", self.name)
         held = instance.memory.get(slot)
         if held is None or not _same(held[0], key):

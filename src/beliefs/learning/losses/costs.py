@@ -149,7 +149,7 @@ def augmented(instance: Instance) -> AugmentedGraph:
     lay, seen = instance.layout, instance.labelled
     return instance.memory.of(
         Slot[AugmentedGraph]("augmented graph"),
-        lambda: lay.plan(("augmented graph", seen.tobytes()), lambda: _augmented(lay, seen & ~lay.observed)),
+        lambda: lay.plan(_augmented, seen & ~lay.observed),
     )
 
 

@@ -221,7 +221,7 @@ def _outputs_model(instance: Instance) -> _OutputsModel:
     lay, inner = instance.layout, ~instance.labelled
     return instance.memory.of(
         Slot[_OutputsModel]("model of the outputs"),
-        lambda: lay.plan(("model of the outputs", inner.tobytes()), lambda: _lay_out(lay, inner, instance.name)),
+        lambda: lay.keep((_lay_out, inner.tobytes()), lambda: _lay_out(lay, inner, instance.name)),
     )
 
 

@@ -44,7 +44,7 @@ class Tables:
     @classmethod
     def of(cls, layout: Layout) -> Tables:
         """Return the tables, kept with the layout."""
-        return layout.plan("piecewise", lambda: cls._plan(layout))
+        return layout.plan(cls._plan)
 
     @classmethod
     def _plan(cls, layout: Layout) -> Tables:

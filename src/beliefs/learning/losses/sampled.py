@@ -151,7 +151,7 @@ def _moved(graph: FactorGraph, whole: Layout, states: States, key: np.uint64, fi
     ``graph`` may have evidence, with which the states agree; ``whole`` is the layout without it.
     """
     schedule = Schedule.of(graph.layout, "color")
-    sweeper = Sweeper(graph, schedule, Pairs.of(graph.layout, schedule, "color"), key, threads=1)
+    sweeper = Sweeper(graph, schedule, Pairs.of(graph.layout, schedule), key, threads=1)
     sums, counts = np.zeros(whole.n_states), np.zeros(int(whole.table_ptr[-1]))
     sweeper.sweep(first, n_sweeps - 1, False, states, sums)
     sweeper.sweep(first + n_sweeps - 1, 1, True, states, sums)
