@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from beliefs import datasets, inference, io, learning, metrics
+    from beliefs import cycles, datasets, inference, io, learning, metrics
     from beliefs.driver import Progress, Status, Trace
     from beliefs.errors import (
         BeliefsError,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from beliefs.inference.boltzmann.ais import AIS
     from beliefs.inference.buckets.mini_bucket import MiniBucket
     from beliefs.inference.buckets.wmb import WMB
+    from beliefs.inference.clusters.region_graph import RegionGraph
     from beliefs.inference.dual.gdd import GDD
     from beliefs.inference.exact.elimination import Elimination
     from beliefs.inference.exact.enumeration import Enumeration
@@ -80,6 +81,7 @@ _HOMES = {
     "inference.boltzmann.ais": ("AIS",),
     "inference.buckets.mini_bucket": ("MiniBucket",),
     "inference.buckets.wmb": ("WMB",),
+    "inference.clusters.region_graph": ("RegionGraph",),
     "inference.dual.gdd": ("GDD",),
     "inference.exact.elimination": ("Elimination",),
     "inference.exact.enumeration": ("Enumeration",),
@@ -99,7 +101,7 @@ _HOMES = {
     "learning.estimators.grid_svm": ("GridSVM",),
     "model": ("RBM", "BayesianNetwork", "Factor", "FactorGraph", "FractionalRBM", "Layout", "Variable"),
 }  # fmt: skip
-_MODULES = ("datasets", "driver", "errors", "inference", "io", "learning", "metrics", "model")
+_MODULES = ("cycles", "datasets", "driver", "errors", "inference", "io", "learning", "metrics", "model")
 _HOME = {name: f"beliefs.{module}" for module, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -143,12 +145,14 @@ __all__ = [
     "ModelError",
     "NotConvergedError",
     "Progress",
+    "RegionGraph",
     "SampleResult",
     "Status",
     "Trace",
     "UnsupportedError",
     "Variable",
     "ZeroProbabilityError",
+    "cycles",
     "datasets",
     "infer",
     "inference",

@@ -12,12 +12,23 @@ from functools import partial
 from beliefs.io import uai
 from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
 from beliefs.io.formats import FORMATS, format_of, suffixes
+from beliefs.io.rg import read_regions, write_regions
 from beliefs.io.scanner import check_beginning
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.graph import FactorGraph, Model
 from beliefs.model.machine import BoltzmannMachine
 
-__all__ = ["FORMATS", "SUFFIXES", "read", "read_evidence", "read_query", "uai", "write"]
+__all__ = [
+    "FORMATS",
+    "SUFFIXES",
+    "read",
+    "read_evidence",
+    "read_query",
+    "read_regions",
+    "uai",
+    "write",
+    "write_regions",
+]
 
 SUFFIXES: tuple[str, ...] = suffixes()
 """Known suffixes, in lower case; each may be followed by ``.gz``, ``.xz`` or ``.bz2``."""

@@ -6,6 +6,7 @@ own, outside pyplot: ``plot_network(bn).figure.savefig("network.svg")``.
 
 from beliefs.plot.charts import plot_grid, plot_marginals, plot_scatter, plot_trace
 from beliefs.plot.network import marginal_change, marginal_entropy, plot_network
+from beliefs.plot.regions import plot_regions
 
 __all__ = [
     "marginal_change",
@@ -13,6 +14,7 @@ __all__ = [
     "plot_grid",
     "plot_marginals",
     "plot_network",
+    "plot_regions",
     "plot_scatter",
     "plot_trace",
 ]

@@ -9,8 +9,10 @@ variable's own separator; variables of one state are left out of clusters. Secti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -142,6 +144,17 @@ class JunctionGraph:
     def n_cells(self) -> int:
         """Cells of all clusters."""
         return int(self.clusters.cell[-1])
+
+    def scope(self, c: int) -> Ints:
+        """Return the variables of a cluster."""
+        return self.clusters.var[self.clusters.ptr[c] : self.clusters.ptr[c + 1]]
+
+    def tree_edges(self) -> Iterator[tuple[tuple[int, ...], int, int]]:
+        """Yield every separator's variables with two of its clusters, a chain of them a separator."""
+        for s in range(self.n_separators):
+            scope = tuple(self.separators.var[self.separators.ptr[s] : self.separators.ptr[s + 1]].tolist())
+            linked = self.links.cluster[self.links.ptr[s] : self.links.ptr[s + 1]].tolist()
+            yield from ((scope, one, other) for one, other in pairwise(linked))
 
     @property
     def n_bytes(self) -> int:

@@ -1,0 +1,136 @@
+"""Tree-robust sets of cycles: bounded faces of plane graphs, and triangles around one vertex.
+
+Both are tree-robust [gelfand2014]: of every set of faces, or of triangles through one vertex, the edges that lie in one
+of them only contain a cycle. In a plane graph that is so because every edge is in at most two bounded faces.
+
+Cost: linear for grids and stars. Other graphs are embedded by networkx, in linear time too, but in Python.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from beliefs.cycles.pairs import Cycle, PairGraph, canonical
+from beliefs.errors import ModelError, UnsupportedError
+from beliefs.model.graph import Model, as_factor_graph
+from beliefs.typing import Ints, VariableRef
+
+__all__ = ["faces", "grid_inside", "planar_faces", "star", "star_at"]
+
+
+def faces(model: Model) -> list[Cycle]:
+    """Return the bounded faces of a planar graph; in each of its blocks the longest face is the outer one.
+
+    Grids in row order are known without networkx.
+
+    Raises
+    ------
+    ModelError
+        For a graph that is not planar.
+    UnsupportedError
+        For a graph that is no grid, without networkx.
+    """
+    pairs = PairGraph.of(model)
+    shape = grid_inside(pairs)
+    if shape is not None and pairs.n_edges == _grid_edges(*shape).shape[0]:
+        return grid_faces(*shape)
+    found = planar_faces(pairs)
+    if found is None:
+        raise ModelError("the graph is not planar, so it has no faces; use star or partially_tree_robust")
+    return found
+
+
+def star(model: Model, root: VariableRef | None = None) -> list[Cycle]:
+    """Return the triangles at ``root``, one for each edge between its neighbours.
+
+    Without a root: the variable of largest degree, of these the first.
+    """
+    graph, pairs = as_factor_graph(model), PairGraph.of(model)
+    if root is None:
+        if not pairs.n_edges:
+            return []
+        return star_at(pairs, int(np.argmax(pairs.degree)))
+    v = graph.index(root)
+    if not pairs.degree[v]:
+        raise ModelError(f"no factor joins {graph.naming.name(v)} to another variable, so no cycle passes it")
+    return star_at(pairs, v)
+
+
+def star_at(pairs: PairGraph, root: int) -> list[Cycle]:
+    """Return the triangles at a vertex."""
+    around = pairs.neighbours(root)
+    near = set(around)
+    found = [(u, v) for u in around for v in pairs.neighbours(u) if u < v and v in near]
+    return [canonical((root, u, v)) for u, v in found]
+
+
+# -- grids --------------------------------------------------------------------------------------------------------
+def grid_inside(pairs: PairGraph) -> tuple[int, int] | None:
+    """Return the shape of a grid in row order all of whose edges are there, that of most faces; None if there is none.
+
+    The last row may not be cut: rows times columns are all variables.
+    """
+    n, held = pairs.n_vars, pairs.number
+    best = None
+    for cols in range(2, n // 2 + 1):
+        if n % cols or (0, cols) not in held or (0, 1) not in held:
+            continue
+        shape = (n // cols, cols)
+        if best is not None and (shape[0] - 1) * (cols - 1) <= (best[0] - 1) * (best[1] - 1):
+            continue
+        if all(edge in held for edge in map(tuple, _grid_edges(*shape).tolist())):
+            best = shape
+    return best
+
+
+def _grid_edges(rows: int, cols: int) -> Ints:
+    at = np.arange(rows * cols).reshape(rows, cols)
+    across = np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], axis=1)
+    down = np.stack([at[:-1].ravel(), at[1:].ravel()], axis=1)
+    return np.concatenate([across, down])
+
+
+def grid_faces(rows: int, cols: int) -> list[Cycle]:
+    """Return the faces of a grid, row by row."""
+    at = np.arange(rows * cols).reshape(rows, cols)
+    corners = np.stack([at[:-1, :-1], at[:-1, 1:], at[1:, 1:], at[1:, :-1]], axis=-1).reshape(-1, 4)
+    return [tuple(face) for face in corners.tolist()]
+
+
+# -- planar graphs ------------------------------------------------------------------------------------------------
+def planar_faces(pairs: PairGraph) -> list[Cycle] | None:
+    """Return the faces of every block but its longest, sorted; None where the graph is not planar."""
+    if pairs.n_edges > max(3 * pairs.n_vars - 6, 2):
+        return None
+    networkx = _networkx()
+    graph = networkx.Graph(pairs.edges.tolist())
+    found: list[Cycle] = []
+    for block in networkx.biconnected_components(graph):
+        if len(block) < 3:
+            continue
+        inside = networkx.Graph()  # in the order of indices, so that the embedding does not depend on sets
+        inside.add_nodes_from(sorted(block))
+        inside.add_edges_from(sorted((min(e), max(e)) for e in graph.subgraph(block).edges()))
+        planar, embedding = networkx.check_planarity(inside)
+        if not planar:
+            return None
+        of_block = _faces_of(embedding)
+        outer = max(range(len(of_block)), key=lambda k: (len(of_block[k]), [-v for v in of_block[k]]))
+        found += [face for k, face in enumerate(of_block) if k != outer]
+    return sorted(found)
+
+
+def _faces_of(embedding: Any) -> list[Cycle]:
+    marked: set[tuple[int, int]] = set()
+    walks = [embedding.traverse_face(u, v, marked) for u, v in sorted(embedding.edges()) if (u, v) not in marked]
+    return [canonical(walk) for walk in walks]
+
+
+def _networkx() -> Any:
+    try:
+        import networkx
+    except ImportError:
+        raise UnsupportedError("faces of graphs other than grids need networkx; try the extra beliefs[plot]") from None
+    return networkx
