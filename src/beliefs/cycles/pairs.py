@@ -48,15 +48,12 @@ class PairGraph:
             f = int(np.argmax(layout.arity > 2))
             names = ", ".join(graph.naming.name(int(v)) for v in layout.scope(f))
             raise ModelError(f"cycles need factors of at most two variables; factor {f} has ({names})")
-        return layout.plan("pair graph", lambda: cls.of_layout(layout))
+        return cls.of_layout(layout)
 
     @classmethod
     def of_layout(cls, layout: Layout) -> PairGraph:
-        """Return the graph of all factors of two variables."""
-        starts = layout.scope_ptr[:-1][layout.arity == 2]
-        pairs = np.stack([layout.scope_vars[starts], layout.scope_vars[starts + 1]], axis=1)
-        pairs.sort(axis=1)
-        return cls(layout.n_vars, frozen_ints(np.unique(pairs, axis=0).reshape(-1, 2), "edges"))
+        """Return the graph of all factors of two variables, kept on the layout."""
+        return layout.plan(_of_scopes)
 
     @property
     def n_edges(self) -> int:
@@ -98,6 +95,13 @@ class PairGraph:
         """The dimension of the cycle space, edges - vertices + components."""
         n_components = int(self.component.max(initial=-1)) + 1
         return self.n_edges - self.n_vars + n_components
+
+
+def _of_scopes(layout: Layout) -> PairGraph:
+    starts = layout.scope_ptr[:-1][layout.arity == 2]
+    pairs = np.stack([layout.scope_vars[starts], layout.scope_vars[starts + 1]], axis=1)
+    pairs.sort(axis=1)
+    return PairGraph(layout.n_vars, frozen_ints(np.unique(pairs, axis=0).reshape(-1, 2), "edges"))
 
 
 def components(n_vars: int, edges: Ints) -> Ints:
