@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from beliefs.inference.search.local_search import LocalSearch
     from beliefs.inference.variational.mean_field import MeanField
     from beliefs.io import read, read_evidence, read_query, write
+    from beliefs.learning.estimators.bernoulli_rbm import BernoulliRBM
     from beliefs.learning.estimators.chain import ChainCRF
     from beliefs.learning.estimators.chain_svm import ChainSVM
     from beliefs.learning.estimators.graph import GraphCRF
@@ -93,6 +94,7 @@ _HOMES = {
     "inference.search.local_search": ("LocalSearch",),
     "inference.variational.mean_field": ("MeanField",),
     "io": ("read", "read_evidence", "read_query", "write"),
+    "learning.estimators.bernoulli_rbm": ("BernoulliRBM",),
     "learning.estimators.chain": ("ChainCRF",),
     "learning.estimators.chain_svm": ("ChainSVM",),
     "learning.estimators.graph": ("GraphCRF",),
@@ -114,6 +116,7 @@ __all__ = [
     "WMB",
     "BayesianNetwork",
     "BeliefsError",
+    "BernoulliRBM",
     "Bound",
     "BudgetError",
     "ChainCRF",

@@ -220,6 +220,10 @@ class BatchLoss(ABC):
     def recall(self, memory: dict[str, np.ndarray]) -> None:  # noqa: B027 (most have none)
         """Go on from what was remembered."""
 
+    def ridge(self, weights: Floats) -> float:
+        """Return the ridge alone."""
+        return self.l2 * float(weights @ weights)
+
     def total(self) -> Total:
         """Return a sum without any terms."""
         return Total(np.zeros(self.n_weights))

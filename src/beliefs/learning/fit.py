@@ -200,7 +200,7 @@ def _validator(validation: Any, objective: Objective) -> Callable[[Floats], floa
     held_out = list(validation) if read_once(validation) else validation
 
     def without_ridge(weights: Floats) -> float:
-        return objective.of(weights, held_out).value - objective.l2 * float(weights @ weights)
+        return objective.of(weights, held_out).value - objective.ridge(weights)
 
     return without_ridge
 

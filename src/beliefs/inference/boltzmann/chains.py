@@ -64,12 +64,12 @@ class BlockChains:
         How often a row's proposal was taken, of how many; whole units need none.
     """
 
-    def __init__(self, machine: BoltzmannMachine, n_rows: int, key: np.uint64, threads: int) -> None:
-        self.units = units = SampledUnits.of(machine)
+    def __init__(self, machine: BoltzmannMachine | SampledUnits, n_rows: int, key: np.uint64, threads: int) -> None:
+        self.units = units = machine if isinstance(machine, SampledUnits) else SampledUnits.of(machine)
         self.key, self.threads, self.n_sweeps = key, threads, 0
-        n, m = units.weights.shape
-        self.visible, self.y = np.zeros((n_rows, n), machine.dtype), np.zeros((n_rows, n), machine.dtype)
-        self.hidden, self.x = np.zeros((n_rows, m), machine.dtype), np.zeros((n_rows, m), machine.dtype)
+        (n, m), dtype = units.weights.shape, units.weights.dtype
+        self.visible, self.y = np.zeros((n_rows, n), dtype), np.zeros((n_rows, n), dtype)
+        self.hidden, self.x = np.zeros((n_rows, m), dtype), np.zeros((n_rows, m), dtype)
         self.proposed = np.zeros_like(self.visible) if units.fractions.size else self.visible
         self.log_ratio = np.zeros(n_rows)
         self.beta, self.n_accepted, self.n_proposed = np.ones(n_rows), np.zeros(n_rows), np.zeros(n_rows)

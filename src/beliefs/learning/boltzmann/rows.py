@@ -27,10 +27,11 @@ from beliefs.learning.data import Data, read_once
 from beliefs.options import check_option, is_number, is_word, shown
 from beliefs.typing import Ints
 
-__all__ = ["BitRows", "RowStream", "bit_rows", "check_binarize", "row_data"]
+__all__ = ["BitRows", "RowStream", "bit_rows", "check_binarize", "joined"]
 
 _PIECE = 1024  # rows that are looked at together
 _CHECKSUM = 2**28  # bytes of which a checkpoint takes the checksum; of more, that of some rows
+_LONG = 2**40  # more rows than any pass has
 _WORDS = ("sample", "mean")
 
 
@@ -133,7 +134,7 @@ class RowStream:
 
     def __init__(self, source: Iterable[Any], binarize: Any, seed: int, name: str) -> None:
         self.source, self.binarize, self.seed, self.name = source, binarize, seed, name
-        self.once = read_once(source)
+        self.once, self.n_pass = read_once(source), 0
         reader = iter(source)
         first = next(reader, None)
         if first is None:
@@ -147,13 +148,16 @@ class RowStream:
         return bit_rows(table, self.binarize, self.seed, self.name, width=width, begin=begin)
 
     def rows(self) -> Iterator[BitRows]:
-        """Yield the rows one at a time."""
-        begin = 0
+        """Yield the rows one at a time, as bits or probabilities."""
+        begin, kept = 0, "mean" if self.binarize == "mean" else None
         for value in self.source:
             block = self._block(value, begin, self.width)
-            for k in range(len(block)):
-                yield block.take(np.array([k]))
+            drawn = replace(block, n_pass=_LONG * self.n_pass + begin)  # numbers of its own for each block and pass
+            made = drawn.into(np.empty((len(block), self.width), np.float64 if kept else np.uint8))
+            for row in made:
+                yield BitRows(row[None], None, kept)
             begin += len(block)
+        self.n_pass += 1
 
     def data(self) -> Any:
         """Return what a fit takes: an iterator that is read once, or an object that is read again and again."""
@@ -163,9 +167,14 @@ class RowStream:
         return self.rows()
 
 
-def row_data(data: Any) -> tuple[BitRows, ...]:
-    """Return rows as blocks: data as it is, or what a mini-batch of a stream has."""
-    return (data,) if isinstance(data, BitRows) else tuple(data)
+def joined(data: Any) -> BitRows:
+    """Return rows as they are, or those of a mini-batch from a stream as one table."""
+    if isinstance(data, BitRows):
+        return data
+    blocks = list(data)
+    if not blocks or not all(isinstance(block, BitRows) for block in blocks):
+        raise ModelError("a loss of machines takes rows, found " + (type(blocks[0]).__name__ if blocks else "none"))
+    return BitRows(np.concatenate([block.table for block in blocks]), None, blocks[0].binarize)
 
 
 def bit_rows(

@@ -76,6 +76,12 @@ class Objective:
         """The ridge inside the loss."""
         return float(getattr(self.loss, "l2", 0.0))
 
+    def ridge(self, weights: Floats) -> float:
+        """Return the ridge inside the loss at some weights."""
+        if hasattr(self.loss, "ridge"):
+            return float(self.loss.ridge(weights))
+        return self.l2 * float(weights @ weights)
+
     @property
     def by_row(self) -> bool:
         """Whether the loss is a mean over rows; see :class:`~beliefs.learning.batches.BatchLoss`."""

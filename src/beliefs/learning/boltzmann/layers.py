@@ -1,0 +1,106 @@
+"""The matrix products and draws of a mini-batch, side by side and in place.
+
+A product is cut by the units that it is for, into pieces that depend on the sizes alone; draws are cut by rows, whose
+random numbers are functions of (key, row, unit). So every number of threads gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from beliefs.kernels.boltzmann.layers import draw_units, probabilities
+from beliefs.learning.boltzmann.parameters import Parts
+from beliefs.learning.parallel import Executor
+from beliefs.typing import Floats
+
+__all__ = ["Buffers", "Layers"]
+
+_ALONE = 2**23  # multiplications up to which a product is not worth cutting
+_UNITS = 128  # of a piece, at least
+
+
+class Buffers:
+    """Memory that one evaluation after the other uses again, by name; a copy begins without any."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, np.ndarray] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Return an array with anything in it: the first rows of one that is large enough."""
+        found = self._arrays.get(name)
+        fits = found is not None and found.shape[1:] == shape[1:] and found.dtype == dtype and len(found) >= shape[0]
+        if found is None or not fits:
+            found = self._arrays[name] = np.empty(shape, dtype)
+        return found[: shape[0]]
+
+    def __reduce__(self) -> Any:
+        return Buffers, ()
+
+    def __repr__(self) -> str:
+        return "buffers"
+
+
+class Layers:
+    """What is done with a machine's weights: products with either layer, and draws of it."""
+
+    def __init__(self, parts: Parts, executor: Executor) -> None:
+        self.weights, self.executor = parts.weights, executor
+        self.visible_bias, self.hidden_bias = (bias.astype(np.float64) for bias in parts[1:])
+
+    # -- products -------------------------------------------------------------------------------------------------
+    def to_hidden(self, visible: np.ndarray, out: np.ndarray) -> None:
+        """Write the product of visible rows with the weights."""
+        w = self.weights
+        self._cut(w.shape[1], visible.size * w.shape[1], lambda j: np.matmul(visible, w[:, j], out=out[:, j]))
+
+    def to_visible(self, hidden: np.ndarray, out: np.ndarray) -> None:
+        """Write the product of hidden rows with the weights."""
+        w = self.weights
+        self._cut(w.shape[0], hidden.size * w.shape[0], lambda i: np.matmul(hidden, w[i].T, out=out[:, i]))
+
+    def pairs(self, visible: np.ndarray, hidden: np.ndarray, out: np.ndarray) -> None:
+        """Write the sum over rows of products of visible and hidden units."""
+        n = visible.shape[1]
+        self._cut(n, visible.size * hidden.shape[1], lambda i: np.matmul(visible[:, i].T, hidden, out=out[i]))
+
+    def _cut(self, n_units: int, work: int, task: Callable[[slice], Any]) -> None:
+        if work < _ALONE or n_units < 2 * _UNITS:
+            task(slice(None))
+            return
+        n_pieces = 1 << ((n_units // _UNITS).bit_length() - 1)
+        cuts = np.linspace(0, n_units, n_pieces + 1).astype(int).tolist()
+
+        def run(begin: int, end: int) -> None:
+            for k in range(begin, end):
+                task(slice(cuts[k], cuts[k + 1]))
+
+        self.executor.chunks(run, n_pieces)
+
+    # -- draws ----------------------------------------------------------------------------------------------------
+    def hidden_probabilities(self, x: np.ndarray) -> None:
+        """Replace products by probabilities of hidden units."""
+        self._rows(x, lambda rows: probabilities(x[rows], self.hidden_bias))
+
+    def draw_hidden(self, x: np.ndarray, key: np.uint64, out: np.ndarray) -> None:
+        """Replace products by probabilities of hidden units, and draw them."""
+        self._draw(x, self.hidden_bias, key, out)
+
+    def draw_visible(self, y: np.ndarray, key: np.uint64, out: np.ndarray) -> None:
+        """Replace products by probabilities of visible units, and draw them."""
+        self._draw(y, self.visible_bias, key, out)
+
+    def _draw(self, x: np.ndarray, bias: Floats, key: np.uint64, out: np.ndarray) -> None:
+        ones, none = np.ones(len(x)), np.zeros(len(bias))
+        self._rows(x, lambda rows: draw_units(x[rows], ones[rows], bias, none, key, rows.start, out[rows]))
+
+    def _rows(self, x: np.ndarray, task: Callable[[slice], Any]) -> None:
+        n_rows = len(x)
+        lots = 1 if x.size < 2**14 else min(self.executor.n_workers, n_rows)
+
+        def run(begin: int, end: int) -> None:
+            task(slice(begin * n_rows // lots, end * n_rows // lots))
+
+        self.executor.chunks(run, lots)
