@@ -209,7 +209,8 @@ MACHINES: dict[str, Callable[[], RBM | FractionalRBM]] = {
 """Boltzmann machines, for the forms of methods that take them; their factor graphs are pairwise models like others."""
 
 MACHINE_METHODS = (
-    "enumeration", "mean_field", "mean_field(restarts=2)", "mean_field(order=2)", "gibbs(chains=3, burn_in=5)",
+    "enumeration", "mean_field", "mean_field(restarts=2)", "mean_field(order=2)", "bp", "bp(damping=0.3)",
+    "gibbs(chains=3, burn_in=5)",
     "gibbs(chains=3, burn_in=5, temperatures=3)", "ais(chains=3, temperatures=4, reverse=True)",
 )  # fmt: skip
 

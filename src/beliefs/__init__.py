@@ -64,7 +64,17 @@ if TYPE_CHECKING:
     from beliefs.learning.estimators.graph_svm import GraphSVM
     from beliefs.learning.estimators.grid import GridCRF
     from beliefs.learning.estimators.grid_svm import GridSVM
-    from beliefs.model import RBM, BayesianNetwork, Factor, FactorGraph, FractionalRBM, Layout, Variable
+    from beliefs.model import (
+        CRBM,
+        RBM,
+        BayesianNetwork,
+        Factor,
+        FactorGraph,
+        FractionalRBM,
+        Layout,
+        RBMBatch,
+        Variable,
+    )
 
 __version__ = "0.1.0"
 
@@ -101,7 +111,9 @@ _HOMES = {
     "learning.estimators.graph_svm": ("GraphSVM",),
     "learning.estimators.grid": ("GridCRF",),
     "learning.estimators.grid_svm": ("GridSVM",),
-    "model": ("RBM", "BayesianNetwork", "Factor", "FactorGraph", "FractionalRBM", "Layout", "Variable"),
+    "model": (
+        "CRBM", "RBM", "BayesianNetwork", "Factor", "FactorGraph", "FractionalRBM", "Layout", "RBMBatch", "Variable",
+    ),
 }  # fmt: skip
 _MODULES = ("cycles", "datasets", "driver", "errors", "inference", "io", "learning", "metrics", "model")
 _HOME = {name: f"beliefs.{module}" for module, names in _HOMES.items() for name in names}
@@ -109,6 +121,7 @@ _HOME = {name: f"beliefs.{module}" for module, names in _HOMES.items() for name 
 __all__ = [
     "AIS",
     "BP",
+    "CRBM",
     "GDD",
     "METHODS",
     "RBM",
@@ -149,6 +162,7 @@ __all__ = [
     "NotConvergedError",
     "Progress",
     "RegionGraph",
+    "RBMBatch",
     "SampleResult",
     "Status",
     "Trace",

@@ -48,7 +48,7 @@ def truth(name: str) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def takes(name: str, method: str) -> bool:
-    return name != "fractional" or not method.startswith("mean_field")
+    return name != "fractional" or not method.startswith(("mean_field", "bp"))
 
 
 def ask(name: str, method: str, **options: Any) -> Any:
@@ -163,7 +163,7 @@ def test_forms_stand_for_registered_methods_and_keep_their_words() -> None:
         assert set(form.answers) <= set(form.stands_for.tasks)
     chosen, problem = native(parse_method("gibbs(chains=5)"), Problem(model("rbm")))
     assert repr(chosen) == "gibbs(chains=5)" and type(chosen) is not bl.Gibbs and problem.model is model("rbm")
-    assert native(bl.BP(), Problem(model("rbm")))[0] == bl.BP()
+    assert native(bl.TRW(), Problem(model("rbm")))[0] == bl.TRW()
     assert isinstance(native(bl.AIS(), Problem(model("rbm").to_factor_graph()))[1].model, bl.RBM)
 
 

@@ -35,7 +35,7 @@ SIBLINGS = {0, 6}  # the ground floor and the top floor are one room each; io an
 FLOORS = {
     "inference": (
         ("base", "budget", "parallel", "prune", "quiet", "units"),
-        ("result", "rounding", "show", "temperatures", "text"),
+        ("batch_result", "result", "rounding", "show", "temperatures", "text"),
         ("run",),
         ("orders",),
         ("clusters",),
@@ -46,6 +46,7 @@ FLOORS = {
         ("portfolio", "registry"),
         ("question",),
         ("doors",),
+        ("conditional_likelihood",),
         ("likelihood",),
         ("__init__",),
     ),

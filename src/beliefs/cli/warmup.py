@@ -12,6 +12,7 @@ import pkgutil
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import click
@@ -35,6 +36,7 @@ from beliefs.kernels._jit import Twofold, kernels
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.graph import FactorGraph, Model
 from beliefs.model.rbm import RBM
+from beliefs.model.rbm_batch import RBMBatch
 
 __all__ = ["jobs", "warmup_command"]
 
@@ -142,6 +144,17 @@ def _machine_jobs() -> Iterator[Job]:
             "ais(temperatures=3)",
         ):
             yield f"infer with {text}, an RBM of {machine.dtype}", _asked(_DOORS[Task.INFER], machine, text)
+        for text in ("bp", "bp(damping=0.1)"):
+            yield f"infer with {text}, RBMs of {machine.dtype}", partial(_batch_asked, dtype, text)
+
+
+def _batch_asked(dtype: Any, method: str) -> None:
+    """Ask about machines together: sums, and the best visible states."""
+    batch = RBMBatch(np.eye(3, 2, dtype=dtype), np.zeros((2, 3), dtype), np.zeros((2, 2), dtype))
+    infer(batch, method)
+    maximize(batch, method)
+    marginal_map(batch, range(3), method)
+    infer(batch[0], method)
 
 
 def _asked(door: Callable[[Model, str], object], graph: Model, method: str) -> Callable[[], object]:

@@ -4,6 +4,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from beliefs.inference.base import Bound, Method, Task
+from beliefs.inference.batch_result import BatchDecoding, BatchMarginals
 from beliefs.inference.doors import infer, marginal_map, maximize, sample
 from beliefs.inference.likelihood import LogLikelihood, log_likelihood
 from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from beliefs.inference.registry import METHODS, methods
 
 __all__ = [
+    "BatchDecoding",
+    "BatchMarginals",
     "METHODS",
     "Bound",
     "InferenceResult",

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from beliefs.deadline import OutOfTime, limited, now
 from beliefs.driver import Limits, Progress
 from beliefs.errors import BudgetError, ConvergenceWarning, ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, WarmStages
+from beliefs.inference.batch_result import BatchDecoding, BatchMarginals
 from beliefs.inference.budget import default_budget, over_budget
 from beliefs.inference.portfolio.auto import EXACT_SHARE, INSTEAD, choose, instead_of_exact
 from beliefs.inference.prune import prune_barren
@@ -29,6 +30,8 @@ from beliefs.inference.run import default_threads
 from beliefs.inference.text import named_method
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.machine import BoltzmannMachine
+from beliefs.model.rbm import RBM
+from beliefs.model.rbm_batch import RBMBatch
 from beliefs.options import MANY, check_integer
 from beliefs.typing import Bools, Floats, Ints, VariableRef
 
@@ -65,13 +68,23 @@ class Options(TypedDict, total=False):
     trace_every: int | None
 
 
+@overload
+def infer(model: RBMBatch, method: Method | str = "auto", **options: Unpack[Options]) -> BatchMarginals: ...
+@overload
 def infer(
     model: Model,
     method: Method | str = "auto",
     *,
     targets: Sequence[VariableRef] | None = None,
     **options: Unpack[Options],
-) -> InferenceResult:
+) -> InferenceResult: ...
+def infer(
+    model: Model | RBMBatch,
+    method: Method | str = "auto",
+    *,
+    targets: Sequence[VariableRef] | None = None,
+    **options: Unpack[Options],
+) -> InferenceResult | BatchMarginals:
     r"""Compute log Z and all marginals.
 
     .. math:: \log Z = \log \sum_x \exp \sum_f \theta_f(x_f), \qquad \mu = \partial \log Z / \partial \theta
@@ -79,7 +92,8 @@ def infer(
     Parameters
     ----------
     model : FactorGraph, BayesianNetwork, RBM, ...
-        With evidence by ``model.condition({...})``.
+        With evidence by ``model.condition({...})``. Of an :class:`beliefs.RBMBatch` all machines are asked about, and
+        the answer is a :class:`beliefs.inference.BatchMarginals`.
     method : Method or str
         ``"auto"``, a name, or text such as ``"bp(damping=0.2)"``.
     targets : sequence of variables, optional
@@ -98,6 +112,13 @@ def infer(
     >>> bl.infer(g.condition({"x0": 1})).marginal("x1").round(3)
     array([0.429, 0.571])
     """
+    if isinstance(model, RBMBatch):
+        if targets is not None:
+            raise UnsupportedError("targets are for single models; the marginals of a batch are matrices")
+        _check_options(options)
+        from beliefs.inference.boltzmann.batches import infer_batch
+
+        return infer_batch(model, method, options, lambda machine: infer(machine, method, **options))
     known = asked = _checked(model)
     pruned, kept_cells, wanted = np.zeros(known.n_vars, np.bool_), None, None
     if targets is not None:
@@ -133,7 +154,13 @@ def _spread(graph: FactorGraph, cells: Ints, answer: Marginals) -> Floats:
     return tables
 
 
-def maximize(model: Model, method: Method | str = "auto", **options: Unpack[Options]) -> MapResult:
+@overload
+def maximize(model: RBMBatch, method: Method | str = "auto", **options: Unpack[Options]) -> BatchDecoding: ...
+@overload
+def maximize(model: Model, method: Method | str = "auto", **options: Unpack[Options]) -> MapResult: ...
+def maximize(
+    model: Model | RBMBatch, method: Method | str = "auto", **options: Unpack[Options]
+) -> MapResult | BatchDecoding:
     r"""Find the assignment of largest score, :math:`\arg\max_x \sum_f \theta_f(x_f)`.
 
     The assignment is complete, its score real; ``gap == 0.0`` is a proof. Options as in :class:`Options`.
@@ -145,8 +172,12 @@ def maximize(model: Model, method: Method | str = "auto", **options: Unpack[Opti
     >>> bl.maximize(g).states()
     {'x0': '1', 'x1': '1'}
     """
-    graph = as_factor_graph(_checked(model))
-    done = _ask(_posed(graph, Task.MAXIMIZE, options), method, options)
+    if isinstance(model, RBMBatch):
+        return _decoded_batch(model, Task.MAXIMIZE, method, options, lambda one: maximize(one, method, **options))
+    known = _checked(model)
+    graph = as_factor_graph(known)
+    about = known if _is_native(known, method) else graph
+    done = _ask(_posed(about, Task.MAXIMIZE, options), method, options)
     answer = done.answer
     assert isinstance(answer, Decoding)
     score = graph.log_score(answer.assignment)
@@ -162,9 +193,17 @@ def maximize(model: Model, method: Method | str = "auto", **options: Unpack[Opti
     )
 
 
+@overload
+def marginal_map(
+    model: RBMBatch, query: Sequence[VariableRef], method: Method | str = "auto", **options: Unpack[Options]
+) -> BatchDecoding: ...
+@overload
 def marginal_map(
     model: Model, query: Sequence[VariableRef], method: Method | str = "auto", **options: Unpack[Options]
-) -> MarginalMapResult:
+) -> MarginalMapResult: ...
+def marginal_map(
+    model: Model | RBMBatch, query: Sequence[VariableRef], method: Method | str = "auto", **options: Unpack[Options]
+) -> MarginalMapResult | BatchDecoding:
     r"""Find the best states of ``query``, summing over all other variables.
 
     .. math:: \arg\max_{x_B} Q(x_B), \qquad Q(x_B) = \log \sum_{x_A} \exp \theta(x_A, x_B)
@@ -178,9 +217,18 @@ def marginal_map(
     >>> bl.marginal_map(g, ["x0"]).states(), bl.maximize(g).states()
     ({'x0': '1'}, {'x0': '0', 'x1': '1'})
     """
-    graph = as_factor_graph(_checked(model))
+    if isinstance(model, RBMBatch):
+        _check_visible(model, query)
+
+        def one(machine: RBM) -> MarginalMapResult:
+            return marginal_map(machine, query, method, **options)
+
+        return _decoded_batch(model, Task.MARGINAL_MAP, method, options, one)
+    known = _checked(model)
+    graph = as_factor_graph(known)
     asked = checked_query(graph, query)
-    done = _ask(_posed(graph, Task.MARGINAL_MAP, options, query=np.sort(asked)), method, options)
+    about = known if _is_native(known, method) else graph
+    done = _ask(_posed(about, Task.MARGINAL_MAP, options, query=np.sort(asked)), method, options)
     answer = done.answer
     assert isinstance(answer, Decoding)
     if answer.log_value == -math.inf:
@@ -213,6 +261,22 @@ def sample(model: Model, n: int, method: Method | str = "auto", **options: Unpac
     done = _ask(_posed(known, Task.SAMPLE, options, n_samples=int(n)), method, options)
     assert isinstance(done.answer, Samples)
     return SampleResult(**done.common(known), samples=done.answer.samples, bound=done.answer.bound)
+
+
+def _decoded_batch(
+    batch: RBMBatch, task: Task, method: Method | str, options: Options, one: Callable[[RBM], Any]
+) -> BatchDecoding:
+    _check_options(options)
+    from beliefs.inference.boltzmann.batches import decode_batch
+
+    return decode_batch(batch, task, method, options, one)
+
+
+def _check_visible(batch: RBMBatch, query: Sequence[VariableRef]) -> None:
+    """Raise unless a query about a batch names the visible units in order."""
+    names = [f"v{i}" for i in range(batch.n_visible)]
+    if list(query) not in (names, list(range(batch.n_visible))):
+        raise UnsupportedError("marginal_map of a batch is of all its visible units, v0, v1, ...; ask about batch[k]")
 
 
 # -- behind the doors ---------------------------------------------------------------------------------------------
@@ -261,6 +325,11 @@ def _ask(
 
 def _is_auto(method: Method | str) -> bool:
     return isinstance(method, str) and method.strip() == "auto"
+
+
+def _is_native(model: FactorGraph | BoltzmannMachine, method: Method | str) -> bool:
+    """Whether states are asked of a machine itself, where methods may have a form for it."""
+    return isinstance(model, RBM) and not _is_auto(method)
 
 
 def _automatic(question: Question) -> Done:

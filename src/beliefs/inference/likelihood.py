@@ -11,15 +11,18 @@ it a lower bound. The gradient takes the model's averages from the marginals of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Method
+from beliefs.inference.batch_result import BatchMarginals
+from beliefs.inference.conditional_likelihood import ConditionalGradient, conditional_likelihood, worth
 from beliefs.inference.doors import Options, infer
 from beliefs.inference.result import InferenceResult
+from beliefs.model.crbm import CRBM
 from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.machine import BoltzmannMachine, bit_rows
 from beliefs.typing import Floats
@@ -54,9 +57,9 @@ class LogLikelihood:
         What they are: EXACT, UPPER, LOWER or ESTIMATE, all alike.
     log_lower, log_upper : float
         Certified interval around the mean; -inf and inf where unknown.
-    inference : InferenceResult
-        Where log Z comes from; of ``ais`` it has error bars.
-    gradient : MachineGradient or None
+    inference : InferenceResult or BatchMarginals
+        Where log Z comes from; of ``ais`` it has error bars. Of a conditional machine every row has its own.
+    gradient : MachineGradient, ConditionalGradient or None
         Of the mean, in the machine's parameters, if it was asked for; EXACT where log Z is.
     """
 
@@ -65,8 +68,8 @@ class LogLikelihood:
     bound: Bound
     log_lower: float
     log_upper: float
-    inference: InferenceResult
-    gradient: MachineGradient | None = None
+    inference: InferenceResult | BatchMarginals
+    gradient: MachineGradient | ConditionalGradient | None = None
 
     def __repr__(self) -> str:
         of = f"{len(self.per_row)} row{'' if len(self.per_row) == 1 else 's'}"
@@ -74,22 +77,26 @@ class LogLikelihood:
 
 
 def log_likelihood(
-    model: BoltzmannMachine,
+    model: BoltzmannMachine | CRBM,
     rows: ArrayLike,
     method: Method | str = "auto",
     gradient: bool = False,
+    *,
+    given: Any = None,
     **options: Unpack[Options],
 ) -> LogLikelihood:
     """Return the log-likelihood of each row of visible bits, ``(N, n_visible)``, and of all of them on average.
 
     Parameters
     ----------
-    model : RBM or FractionalRBM
+    model : RBM, FractionalRBM or CRBM
     rows : array_like of 0 and 1
     method : Method or str
         For log Z: ``auto`` enumerates a layer of up to 22 units, and takes annealed importance sampling beyond.
     gradient : bool
         Also the gradient of the mean.
+    given : array_like (N, n_inputs)
+        Of a conditional machine: a row of inputs for each of the rows.
     **options
         As of :func:`beliefs.infer`.
 
@@ -100,8 +107,12 @@ def log_likelihood(
     >>> bl.log_likelihood(rbm, [[1, 1], [0, 0]])
     LogLikelihood(mean = -1.744758346 (EXACT) of 2 rows)
     """
+    if isinstance(model, CRBM):
+        return _conditional(model, rows, method, given, gradient, options)
     if not isinstance(model, BoltzmannMachine):
-        raise ModelError(f"log_likelihood is of RBM and FractionalRBM, found {type(model).__name__}")
+        raise ModelError(f"log_likelihood is of RBM, FractionalRBM and CRBM, found {type(model).__name__}")
+    if given is not None:
+        raise ModelError(f"given is for conditional machines; {type(model).__name__} takes no inputs")
     table = bit_rows(rows, model.n_visible, "visible units")
     asked = infer(model, method, **options)
     scores = -model.free_energy(table)
@@ -117,6 +128,17 @@ def log_likelihood(
         inference=asked,
         gradient=_gradient(model, table, asked) if gradient else None,
     )
+
+
+def _conditional(
+    model: CRBM, rows: ArrayLike, method: Method | str, given: Any, gradient: bool, options: Options
+) -> LogLikelihood:
+    scores, asked, slope = conditional_likelihood(model, rows, method, given, gradient, options)
+    bound, lower, upper = worth(scores, asked)
+    return LogLikelihood(
+        per_row=scores, mean=float(scores.mean()), bound=bound, log_lower=lower, log_upper=upper, inference=asked,
+        gradient=slope,
+    )  # fmt: skip
 
 
 def _gradient(machine: BoltzmannMachine, rows: np.ndarray, asked: InferenceResult) -> MachineGradient:

@@ -25,19 +25,20 @@ from numpy.typing import ArrayLike
 from beliefs.errors import ModelError
 from beliefs.kernels.boltzmann.layers import probabilities, softplus_sums
 from beliefs.model.factor import LARGEST_LOG
+from beliefs.model.frozen import FrozenArrays
 from beliefs.model.graph import FactorGraph
 from beliefs.model.views import Variables
 from beliefs.options import shown
 from beliefs.typing import Evidence, Floats
 
-__all__ = ["BoltzmannMachine", "bit_rows", "checked_bits", "given_layer"]
+__all__ = ["BoltzmannMachine", "bias_of", "bit_rows", "checked_bits", "finite_numbers", "given_layer"]
 
 _PIECE = 2**21  # cells of a piece of rows
 _ROWS = 4096  # of a piece, where rows are short
 _NARROW = 1e30  # the largest number of a float32 machine: sums over all units of a layer stay finite
 
 
-class BoltzmannMachine(ABC):
+class BoltzmannMachine(FrozenArrays, ABC):
     """Two layers of binary units; see :class:`beliefs.RBM` and :class:`beliefs.FractionalRBM`.
 
     Attributes
@@ -57,25 +58,18 @@ class BoltzmannMachine(ABC):
 
     def _set(self, weights: ArrayLike, visible_bias: ArrayLike | None, hidden_bias: ArrayLike | None) -> None:
         """Check the parameters and keep copies that nobody can change."""
-        table = _numbers(weights, "weights")
+        table = finite_numbers(weights, "weights")
         if table.ndim != 2 or table.shape[0] < 1:
             raise ModelError(f"weights must have shape (n_visible, n_hidden) with n_visible > 0, found {table.shape}")
         n_visible, n_hidden = table.shape
         kept = {
             "weights": table,
-            "visible_bias": _bias(visible_bias, "visible_bias", n_visible),
-            "hidden_bias": _bias(hidden_bias, "hidden_bias", n_hidden),
+            "visible_bias": bias_of(visible_bias, "visible_bias", n_visible),
+            "hidden_bias": bias_of(hidden_bias, "hidden_bias", n_hidden),
         }
         dtype = np.result_type(*(array.dtype for array in kept.values() if array.size))
         for name, array in kept.items():
             self._keep(name, np.array(array, dtype=dtype, order="C"))
-
-    def _keep(self, name: str, array: np.ndarray) -> None:
-        array.setflags(write=False)
-        object.__setattr__(self, name, array)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} objects do not change: make another one, {name!r} stays")
 
     @property
     def n_visible(self) -> int:
@@ -133,13 +127,6 @@ class BoltzmannMachine(ABC):
         """Return the factor graph with some units observed, ``{"v0": 1}``."""
         return self.to_factor_graph().condition(evidence)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if isinstance(value, np.ndarray)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, array in state.items():
-            self._keep(name, array)
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.n_visible} visible, {self.n_hidden} hidden units, {self.dtype})"
 
@@ -187,7 +174,7 @@ def _pieces(rows: np.ndarray, width: int) -> Iterator[tuple[int, Floats]]:
         yield begin, rows[begin : begin + size].astype(np.float64)
 
 
-def _numbers(values: ArrayLike, what: str) -> np.ndarray:
+def finite_numbers(values: ArrayLike, what: str) -> np.ndarray:
     """Return an array of finite numbers, of float32 if that is what it comes in, else of float64."""
     try:
         given = np.asarray(values)
@@ -201,11 +188,11 @@ def _numbers(values: ArrayLike, what: str) -> np.ndarray:
     return array
 
 
-def _bias(values: ArrayLike | None, what: str, length: int) -> np.ndarray:
+def bias_of(values: ArrayLike | None, what: str, length: int) -> np.ndarray:
     """Return a bias, zeros where none is given (of the narrow type, so that they widen nothing)."""
     if values is None:
         return np.zeros(length, np.float32)
-    array = _numbers(values, what)
+    array = finite_numbers(values, what)
     if array.shape != (length,):
         raise ModelError(f"{what} must have shape ({length},), found {array.shape}")
     return array

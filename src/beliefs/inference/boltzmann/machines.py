@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.errors import ModelError, UnsupportedError
-from beliefs.inference.base import Method, Task
+from beliefs.inference.base import Method, Problem, Task
 from beliefs.inference.rounding import rounding_error
 from beliefs.kernels.boltzmann.layers import softplus_sums
 from beliefs.model.fractional_rbm import FractionalRBM
@@ -28,6 +28,11 @@ class Form(Method):
 
     answers: ClassVar[tuple[Task, ...]]
     takes_fractions: ClassVar[bool] = False
+
+    @classmethod
+    def takes(cls, problem: Problem) -> bool:
+        """Whether it answers this question."""
+        return problem.task in cls.answers
 
     @classmethod
     def serves(cls, method: Any, machine: BoltzmannMachine) -> bool:

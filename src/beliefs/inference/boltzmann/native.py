@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Method, Problem
 from beliefs.inference.boltzmann.ais import AIS
+from beliefs.inference.boltzmann.bp import LayerBP
 from beliefs.inference.boltzmann.enumeration import LayerEnumeration
 from beliefs.inference.boltzmann.gibbs import BlockGibbs
 from beliefs.inference.boltzmann.machines import machine_of
@@ -24,7 +25,7 @@ from beliefs.model.machine import BoltzmannMachine
 
 __all__ = ["FORMS", "native"]
 
-FORMS = (LayerEnumeration, LayerMeanField, TAP, BlockGibbs, AIS)
+FORMS = (LayerEnumeration, LayerMeanField, TAP, LayerBP, BlockGibbs, AIS)
 """Every form, each of the methods above it; the first that answers the question is taken."""
 
 
@@ -40,7 +41,7 @@ def native(method: Method, problem: Problem) -> tuple[Method, Problem]:
         model = machine_of(model, str(method))
         problem = replace(problem, model=model)
     for form in FORMS:
-        if isinstance(method, form.stands_for) and problem.task in form.answers and form.serves(method, model):
+        if isinstance(method, form.stands_for) and form.takes(problem) and form.serves(method, model):
             if isinstance(method, form):
                 return method, problem
             return form(**{f.name: getattr(method, f.name) for f in fields(method)}), problem

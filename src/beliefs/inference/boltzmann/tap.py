@@ -30,9 +30,9 @@ from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
 from beliefs.typing import Floats
 
-__all__ = ["TAP"]
+__all__ = ["STEP", "TAP", "spread"]
 
-_STEP = 0.5  # of the way to the update, which by itself often swings
+STEP = 0.5  # of the way to the update, which by itself often swings
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -51,12 +51,12 @@ class TAP(LayerMeanField):
         p, v, h = state.parameters, state.visible, state.hidden
         squares = p.weights**2
         with one_thread_of_blas():
-            target = given(h, p.weights.T, p.visible_bias - ((v - 0.5) * (_spread(h) @ squares.T))[0])
+            target = given(h, p.weights.T, p.visible_bias - ((v - 0.5) * (spread(h) @ squares.T))[0])
             distance = float(np.abs(target - v).max(initial=0.0))
-            state.visible = v = v + _STEP * (target - v)
-            target = given(v, p.weights, p.hidden_bias - ((h - 0.5) * (_spread(v) @ squares))[0])
+            state.visible = v = v + STEP * (target - v)
+            target = given(v, p.weights, p.hidden_bias - ((h - 0.5) * (spread(v) @ squares))[0])
             distance = max(distance, float(np.abs(target - h).max(initial=0.0)))
-            state.hidden = h + _STEP * (target - h)
+            state.hidden = h + STEP * (target - h)
         state.moved = True
         return distance
 
@@ -64,17 +64,18 @@ class TAP(LayerMeanField):
         """Return the second-order value, which bounds nothing."""
         p, v, h = state.parameters, state.visible, state.hidden
         log_z = (v @ p.visible_bias + h @ p.hidden_bias + entropies(v) + entropies(h))[0]
-        log_z += ((v @ p.weights) * h).sum() + 0.5 * ((_spread(v) @ p.weights**2) * _spread(h)).sum()
+        log_z += ((v @ p.weights) * h).sum() + 0.5 * ((spread(v) @ p.weights**2) * spread(h)).sum()
         return Value(float(log_z))
 
     def finish(self, state: LayerMeans) -> Marginals:  # type: ignore[override]
         """Return the means, and the value's gradient in the weights as pairs."""
         v, h = state.visible[0], state.hidden[0]
-        pairs = np.outer(v, h) + state.parameters.weights * np.outer(_spread(v), _spread(h))
+        pairs = np.outer(v, h) + state.parameters.weights * np.outer(spread(v), spread(h))
         pairs = np.clip(pairs, np.maximum(0.0, v[:, None] + h - 1.0), np.minimum(v[:, None], h))
         units = UnitMarginals(v, h, pairs)
         return Marginals(self.value(state).log_z, Bound.ESTIMATE, units.mu_var, units)
 
 
-def _spread(means: Floats) -> Floats:
+def spread(means: Floats) -> Floats:
+    """Return the variance of units with these means."""
     return means * (1.0 - means)

@@ -1,0 +1,114 @@
+r"""Mean field, of the first and the second order, in machines that share their weights: rows of one matrix product.
+
+The updates are those of :mod:`beliefs.inference.boltzmann.mean_field` and :mod:`beliefs.inference.boltzmann.tap` with
+biases of each row's own. A row leaves the product when it has settled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from beliefs.deadline import check_time
+from beliefs.inference.boltzmann.mean_field import entropies
+from beliefs.inference.boltzmann.tap import STEP, spread
+from beliefs.inference.parallel import one_thread_of_blas
+from beliefs.kernels.boltzmann.layers import probabilities
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["BatchMeans", "mean_field_rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class BatchMeans:
+    """Means of both layers a row, the value of the order asked for, steps taken, and whether they were enough."""
+
+    visible: np.ndarray
+    hidden: np.ndarray
+    n_iters: Ints
+    converged: Bools
+
+
+def mean_field_rows(
+    weights: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray, max_iters: int, tol: float, order: int = 1
+) -> BatchMeans:
+    """Alternate between the layers from means of a half, visible first, until no mean moves more than ``tol``.
+
+    Parameters
+    ----------
+    weights : ndarray (n_visible, n_hidden)
+        In the type of all arithmetic, as both biases, ``(N, units)``.
+    order : {1, 2}
+    """
+    n_rows = len(visible_bias)
+    visible, hidden = np.full_like(visible_bias, 0.5), np.full_like(hidden_bias, 0.5)
+    n_iters, converged = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.bool_)
+    update = _first_order(weights) if order == 1 else _second_order(weights)
+    active = np.arange(n_rows)
+    with one_thread_of_blas():
+        for _ in range(max_iters):
+            check_time()
+            v, h, change = update(visible[active], hidden[active], visible_bias[active], hidden_bias[active])
+            visible[active], hidden[active] = v, h
+            n_iters[active] += 1
+            settled = change <= tol
+            converged[active[settled]] = True
+            active = active[~settled]
+            if not active.size:
+                break
+    return BatchMeans(visible, hidden, n_iters, converged)
+
+
+Update = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, Floats]]
+
+
+def _first_order(weights: np.ndarray) -> Update:
+    def update(
+        v: np.ndarray, h: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, Floats]:
+        new_v = _means(h @ weights.T + visible_bias)
+        new_h = _means(new_v @ weights + hidden_bias)
+        return new_v, new_h, np.maximum(_largest(new_v - v), _largest(new_h - h))
+
+    return update
+
+
+def _second_order(weights: np.ndarray) -> Update:
+    squares = weights**2
+
+    def update(
+        v: np.ndarray, h: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, Floats]:
+        target = _means(h @ weights.T + visible_bias - (v - 0.5) * (spread(h) @ squares.T))
+        change = _largest(target - v)
+        v = v + STEP * (target - v)
+        target = _means(v @ weights + hidden_bias - (h - 0.5) * (spread(v) @ squares))
+        change = np.maximum(change, _largest(target - h))
+        return v, h + STEP * (target - h), change
+
+    return update
+
+
+def _means(x: np.ndarray) -> np.ndarray:
+    probabilities(x, np.zeros(x.shape[1]))
+    return x
+
+
+def _largest(difference: np.ndarray) -> Floats:
+    result: Floats = np.abs(difference).max(axis=1, initial=0.0)
+    return result
+
+
+def row_values(
+    weights: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray, means: BatchMeans, order: int
+) -> Floats:
+    """Return the mean-field value of each row, of the order asked for."""
+    v, h = means.visible.astype(np.float64), means.hidden.astype(np.float64)
+    wide = weights.astype(np.float64)
+    values: Floats = (v * visible_bias).sum(axis=1) + (h * hidden_bias).sum(axis=1) + ((v @ wide) * h).sum(axis=1)
+    values += entropies(v) + entropies(h)
+    if order == 2:
+        values += 0.5 * ((spread(v) @ wide**2) * spread(h)).sum(axis=1)
+    return values

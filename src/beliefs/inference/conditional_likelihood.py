@@ -1,0 +1,83 @@
+r"""The log-likelihood of rows under a conditional machine, and its gradient.
+
+.. math::
+    \log p(v \mid x) = -F(v, x) - \log Z(x), \qquad
+    \frac{\partial}{\partial W^{vh}} = v \mu^T - E[v h^T], \quad
+    \frac{\partial}{\partial W^{vx}} = (v - E[v]) x^T, \quad \frac{\partial}{\partial W^{hx}} = (\mu - E[h]) x^T
+
+with :math:`\mu = P(h = 1 \mid v, x)` ([ping2016] Eq. (6.2) and after).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from beliefs.errors import ModelError, UnsupportedError
+from beliefs.inference.base import Bound, Method
+from beliefs.inference.batch_result import BatchMarginals
+from beliefs.inference.doors import infer
+from beliefs.model.crbm import CRBM, checked_inputs
+from beliefs.model.machine import bit_rows
+from beliefs.model.rbm_batch import RBMBatch
+from beliefs.typing import Floats
+
+__all__ = ["ConditionalGradient", "conditional_likelihood"]
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionalGradient:
+    """A gradient, shaped like the machine."""
+
+    weights: Floats
+    visible_input: Floats
+    hidden_input: Floats
+    visible_bias: Floats
+    hidden_bias: Floats
+
+
+def conditional_likelihood(
+    model: CRBM, rows: ArrayLike, method: Method | str, given: Any, gradient: bool, options: Any
+) -> tuple[Floats, BatchMarginals, ConditionalGradient | None]:
+    """Return log p(v | x) of each row, the inference behind it, and the gradient of their mean if it is asked for."""
+    if given is None:
+        raise ModelError("the log-likelihood of a CRBM is given inputs; pass given=X, a row for each of the rows")
+    table = bit_rows(rows, model.n_visible, "visible units")
+    inputs = checked_inputs(given, model.n_inputs)
+    if inputs.ndim != 2 or inputs.shape[0] != len(table):
+        raise ModelError(f"there are {len(table)} rows of visible units and inputs of shape {inputs.shape}")
+    batch = model.given(inputs)
+    asked = infer(batch, method, **options)
+    if gradient and not asked.method.has_marginals:
+        raise UnsupportedError(f"{asked.method} has no marginals, so there is no gradient; use another method")
+    scores = -batch.free_energy(table) - asked.log_z
+    return scores, asked, _gradient(batch, table, inputs, asked) if gradient else None
+
+
+def _gradient(batch: RBMBatch, rows: np.ndarray, inputs: Any, asked: BatchMarginals) -> ConditionalGradient:
+    """Return the rows' averages less the machine's."""
+    v = rows.astype(np.float64)
+    x = v @ batch.weights.astype(np.float64) + batch.hidden_bias
+    mu = 1.0 / (1.0 + np.exp(-np.clip(x, -708.0, 708.0)))
+    share, visible, hidden = 1.0 / len(rows), v - asked.visible, mu - asked.hidden
+    by_visible, by_hidden = (np.asarray((inputs.T @ part).T) for part in (visible, hidden))
+    return ConditionalGradient(
+        share * (v.T @ mu - asked.pair_sum),
+        share * by_visible,
+        share * by_hidden,
+        visible.mean(axis=0),
+        hidden.mean(axis=0),
+    )
+
+
+def worth(scores: Floats, asked: BatchMarginals) -> tuple[Bound, float, float]:
+    """Return what likelihoods are, and a certified interval around their mean."""
+    mean = float(scores.mean())
+    if asked.bound is Bound.EXACT:
+        return Bound.EXACT, mean, mean
+    if asked.bound is Bound.LOWER:
+        return Bound.UPPER, -np.inf, mean
+    return (Bound.LOWER, mean, np.inf) if asked.bound is Bound.UPPER else (Bound.ESTIMATE, -np.inf, np.inf)

@@ -1,0 +1,153 @@
+r"""Conditional restricted Boltzmann machines: an RBM whose biases depend on inputs.
+
+.. math::
+    p(v, h \mid x) \propto \exp(v^T W^{vh} h + v^T W^{vx} x + h^T W^{hx} x + v^T b^v + h^T b^h)
+
+([mnih2011]; [ping2016] Eqs. (2.11)-(2.13)). Given x it is the RBM with weights :math:`W^{vh}` and biases
+:math:`b^v + W^{vx} x`, :math:`b^h + W^{hx} x`; without hidden units, a logistic regression for each visible one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from beliefs.errors import ModelError
+from beliefs.model.frozen import FrozenArrays
+from beliefs.model.machine import bias_of, finite_numbers
+from beliefs.model.rbm import RBM
+from beliefs.model.rbm_batch import RBMBatch
+from beliefs.typing import Floats
+
+__all__ = ["CRBM"]
+
+
+class CRBM(FrozenArrays):
+    """A conditional restricted Boltzmann machine. It does not change.
+
+    Parameters
+    ----------
+    weights : array_like (n_visible, n_hidden)
+        :math:`W^{vh}`. There may be no hidden units.
+    visible_input : array_like (n_visible, n_inputs)
+        :math:`W^{vx}`.
+    hidden_input : array_like (n_hidden, n_inputs)
+        :math:`W^{hx}`.
+    visible_bias, hidden_bias : array_like, optional
+        Zeros unless given.
+
+    Examples
+    --------
+    >>> crbm = CRBM([[1.0]], visible_input=[[2.0, 0.0]], hidden_input=[[0.0, -1.0]])
+    >>> crbm.given([1.0, 3.0]).visible_bias, crbm.given([1.0, 3.0]).hidden_bias
+    (array([2.]), array([-3.]))
+    >>> crbm.given([[1.0, 3.0], [0.0, 0.0]])
+    RBMBatch(2 machines of 1 visible, 1 hidden units, float64)
+    """
+
+    weights: np.ndarray
+    visible_input: np.ndarray
+    hidden_input: np.ndarray
+    visible_bias: np.ndarray
+    hidden_bias: np.ndarray
+
+    def __init__(
+        self,
+        weights: ArrayLike,
+        visible_input: ArrayLike,
+        hidden_input: ArrayLike,
+        visible_bias: ArrayLike | None = None,
+        hidden_bias: ArrayLike | None = None,
+    ) -> None:
+        table = finite_numbers(weights, "weights")
+        if table.ndim != 2 or table.shape[0] < 1:
+            raise ModelError(f"weights must have shape (n_visible, n_hidden) with n_visible > 0, found {table.shape}")
+        n, m = table.shape
+        inputs = {"visible_input": finite_numbers(visible_input, "visible_input")}
+        inputs["hidden_input"] = finite_numbers(hidden_input, "hidden_input")
+        width = inputs["visible_input"].shape[-1] if inputs["visible_input"].ndim == 2 else 0
+        for (name, array), units in zip(inputs.items(), (n, m), strict=True):
+            if array.shape != (units, width):
+                raise ModelError(f"{name} must have shape ({units}, n_inputs), found {array.shape}")
+        kept = {"weights": table, **inputs}
+        kept["visible_bias"] = bias_of(visible_bias, "visible_bias", n)
+        kept["hidden_bias"] = bias_of(hidden_bias, "hidden_bias", m)
+        dtype = np.result_type(*(array.dtype for array in kept.values() if array.size))
+        for name, array in kept.items():
+            self._keep(name, np.array(array, dtype=dtype, order="C"))
+
+    @property
+    def n_visible(self) -> int:
+        """Number of visible units."""
+        return int(self.weights.shape[0])
+
+    @property
+    def n_hidden(self) -> int:
+        """Number of hidden units."""
+        return int(self.weights.shape[1])
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs."""
+        return int(self.visible_input.shape[1])
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights and biases."""
+        arrays = (self.weights, self.visible_input, self.hidden_input, self.visible_bias, self.hidden_bias)
+        return sum(array.size for array in arrays)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the parameters."""
+        return self.weights.dtype
+
+    def given(self, inputs: Any) -> Any:
+        """Return the machine given an input ``(n_inputs,)``, or the machines given rows of them ``(N, n_inputs)``.
+
+        Rows may be a sparse matrix.
+        """
+        x = checked_inputs(inputs, self.n_inputs)
+        rows = x[None] if x.ndim == 1 else x
+        visible = np.asarray(rows @ self.visible_input.T.astype(self.dtype)) + self.visible_bias
+        hidden = np.asarray(rows @ self.hidden_input.T.astype(self.dtype)) + self.hidden_bias
+        if x.ndim == 1:
+            return RBM(self.weights, visible[0], hidden[0])
+        return RBMBatch(self.weights, visible, hidden)
+
+    def free_energy(self, visible: ArrayLike, given: Any) -> Floats:
+        """Return F of each row of visible bits with its row of inputs: log p(v | x) = -F(v, x) - log Z(x)."""
+        batch: RBM | RBMBatch = self.given(given)
+        if isinstance(batch, RBM):
+            raise ModelError("given must be rows of inputs, as many as there are rows of visible units")
+        return batch.free_energy(visible)
+
+    def __repr__(self) -> str:
+        units = f"{self.n_visible} visible, {self.n_hidden} hidden units, {self.n_inputs} inputs"
+        return f"CRBM({units}, {self.dtype})"
+
+
+def checked_inputs(inputs: Any, width: int) -> Any:
+    """Return inputs as an array or a sparse matrix of so many columns, or raise a ModelError that names the cell."""
+    if hasattr(inputs, "tocsr"):
+        x = inputs.tocsr()
+        values = x.data
+    else:
+        try:
+            x = np.asarray(inputs)
+        except ValueError as error:  # rows of different length
+            raise ModelError(f"inputs must be an array of numbers ({error})") from None
+        if x.dtype.kind not in "biuf":
+            raise ModelError(f"inputs must be numbers, found an array of {x.dtype}")
+        if x.dtype.kind != "f":
+            x = x.astype(np.float32 if x.dtype.itemsize <= 2 else np.float64)
+        values = x
+    if x.ndim not in (1, 2) or x.shape[-1] != width:
+        raise ModelError(f"inputs must have shape (N, {width}) or ({width},), found {x.shape}")
+    if not np.isfinite(values).all():
+        where = np.argwhere(~np.isfinite(values))[0]
+        place = f" in row {where[0]}, column {where[1]}" if len(where) == 2 else ""
+        raise ModelError(f"inputs must be finite, found {values[tuple(where)]}{place}")
+    return x

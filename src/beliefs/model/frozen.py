@@ -1,0 +1,27 @@
+"""Objects made of arrays that nobody can change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["FrozenArrays"]
+
+
+class FrozenArrays:
+    """Keeps arrays as read-only attributes; what it is pickled by."""
+
+    def _keep(self, name: str, array: np.ndarray) -> None:
+        array.setflags(write=False)
+        object.__setattr__(self, name, array)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} objects do not change: make another one, {name!r} stays")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if isinstance(value, np.ndarray)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, array in state.items():
+            self._keep(name, array)
