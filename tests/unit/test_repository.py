@@ -35,7 +35,7 @@ SIBLINGS = {0, 6}  # the ground floor and the top floor are one room each; io an
 FLOORS = {
     "inference": (
         ("base", "budget", "parallel", "prune", "quiet", "units"),
-        ("batch_result", "result", "rounding", "show", "temperatures", "text"),
+        ("batch_result", "machine_gradient", "result", "rounding", "show", "temperatures", "text"),
         ("run",),
         ("orders",),
         ("clusters",),

@@ -10,7 +10,6 @@ with :math:`\mu = P(h = 1 \mid v, x)` ([ping2016] Eq. (6.2) and after).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,23 +19,13 @@ from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Method
 from beliefs.inference.batch_result import BatchMarginals
 from beliefs.inference.doors import infer
+from beliefs.inference.machine_gradient import ConditionalGradient
 from beliefs.model.crbm import CRBM, checked_inputs
 from beliefs.model.machine import bit_rows
 from beliefs.model.rbm_batch import RBMBatch
 from beliefs.typing import Floats
 
-__all__ = ["ConditionalGradient", "conditional_likelihood"]
-
-
-@dataclass(frozen=True, eq=False)
-class ConditionalGradient:
-    """A gradient, shaped like the machine."""
-
-    weights: Floats
-    visible_input: Floats
-    hidden_input: Floats
-    visible_bias: Floats
-    hidden_bias: Floats
+__all__ = ["conditional_likelihood", "worth"]
 
 
 def conditional_likelihood(
@@ -65,11 +54,11 @@ def _gradient(batch: RBMBatch, rows: np.ndarray, inputs: Any, asked: BatchMargin
     share, visible, hidden = 1.0 / len(rows), v - asked.visible, mu - asked.hidden
     by_visible, by_hidden = (np.asarray((inputs.T @ part).T) for part in (visible, hidden))
     return ConditionalGradient(
-        share * (v.T @ mu - asked.pair_sum),
-        share * by_visible,
-        share * by_hidden,
-        visible.mean(axis=0),
-        hidden.mean(axis=0),
+        weights=share * (v.T @ mu - asked.pair_sum),
+        visible_input=share * by_visible,
+        hidden_input=share * by_hidden,
+        visible_bias=visible.mean(axis=0),
+        hidden_bias=hidden.mean(axis=0),
     )
 
 

@@ -218,12 +218,11 @@ def marginal_map(
     ({'x0': '1'}, {'x0': '0', 'x1': '1'})
     """
     if isinstance(model, RBMBatch):
-        _check_visible(model, query)
+        from beliefs.inference.boltzmann.batches import check_query
 
-        def one(machine: RBM) -> MarginalMapResult:
-            return marginal_map(machine, query, method, **options)
-
-        return _decoded_batch(model, Task.MARGINAL_MAP, method, options, one)
+        check_query(model, query)
+        ask = partial(marginal_map, query=query, method=method, **options)
+        return _decoded_batch(model, Task.MARGINAL_MAP, method, options, ask)
     known = _checked(model)
     graph = as_factor_graph(known)
     asked = checked_query(graph, query)
@@ -270,13 +269,6 @@ def _decoded_batch(
     from beliefs.inference.boltzmann.batches import decode_batch
 
     return decode_batch(batch, task, method, options, one)
-
-
-def _check_visible(batch: RBMBatch, query: Sequence[VariableRef]) -> None:
-    """Raise unless a query about a batch names the visible units in order."""
-    names = [f"v{i}" for i in range(batch.n_visible)]
-    if list(query) not in (names, list(range(batch.n_visible))):
-        raise UnsupportedError("marginal_map of a batch is of all its visible units, v0, v1, ...; ask about batch[k]")
 
 
 # -- behind the doors ---------------------------------------------------------------------------------------------

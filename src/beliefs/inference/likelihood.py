@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike
 from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Method
 from beliefs.inference.batch_result import BatchMarginals
-from beliefs.inference.conditional_likelihood import ConditionalGradient, conditional_likelihood, worth
+from beliefs.inference.conditional_likelihood import conditional_likelihood, worth
 from beliefs.inference.doors import Options, infer
+from beliefs.inference.machine_gradient import MachineGradient
 from beliefs.inference.result import InferenceResult
 from beliefs.model.crbm import CRBM
 from beliefs.model.fractional_rbm import FractionalRBM
@@ -31,16 +32,6 @@ __all__ = ["LogLikelihood", "MachineGradient", "log_likelihood"]
 
 _TURNED = {Bound.UPPER: Bound.LOWER, Bound.LOWER: Bound.UPPER}
 _ROWS = 4096  # that are looked at together
-
-
-@dataclass(frozen=True, eq=False)
-class MachineGradient:
-    """A gradient, shaped like the machine; ``counts`` is None for an ordinary one."""
-
-    weights: Floats
-    visible_bias: Floats
-    hidden_bias: Floats
-    counts: Floats | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,7 +50,7 @@ class LogLikelihood:
         Certified interval around the mean; -inf and inf where unknown.
     inference : InferenceResult or BatchMarginals
         Where log Z comes from; of ``ais`` it has error bars. Of a conditional machine every row has its own.
-    gradient : MachineGradient, ConditionalGradient or None
+    gradient : MachineGradient or None
         Of the mean, in the machine's parameters, if it was asked for; EXACT where log Z is.
     """
 
@@ -69,7 +60,7 @@ class LogLikelihood:
     log_lower: float
     log_upper: float
     inference: InferenceResult | BatchMarginals
-    gradient: MachineGradient | ConditionalGradient | None = None
+    gradient: MachineGradient | None = None
 
     def __repr__(self) -> str:
         of = f"{len(self.per_row)} row{'' if len(self.per_row) == 1 else 's'}"
@@ -157,8 +148,8 @@ def _gradient(machine: BoltzmannMachine, rows: np.ndarray, asked: InferenceResul
     share = 1.0 / len(rows)
     expected = asked.units.softplus
     return MachineGradient(
-        machine.counts * (share * pairs - asked.pairs),
-        share * visible - asked.visible,
-        machine.counts * (share * hidden - asked.hidden),
-        None if expected is None else share * softplus - expected,
+        weights=machine.counts * (share * pairs - asked.pairs),
+        visible_bias=share * visible - asked.visible,
+        hidden_bias=machine.counts * (share * hidden - asked.hidden),
+        counts=None if expected is None else share * softplus - expected,
     )

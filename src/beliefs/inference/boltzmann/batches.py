@@ -7,7 +7,7 @@ its batch. Batches keep no state to go on from and have no trace, so options tha
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,8 +28,9 @@ from beliefs.inference.text import named_method
 from beliefs.inference.variational.mean_field import MeanField
 from beliefs.model.rbm import RBM
 from beliefs.model.rbm_batch import RBMBatch
+from beliefs.typing import VariableRef
 
-__all__ = ["decode_batch", "infer_batch"]
+__all__ = ["check_query", "decode_batch", "infer_batch"]
 
 _REFUSED = ("init", "callback", "trace_every")
 Ask = Callable[[RBM], Any]
@@ -175,6 +176,13 @@ def _check(batch: RBMBatch, options: Any) -> None:
             raise UnsupportedError(f"{name} is for single models; a batch of machines keeps no state between calls")
     if not len(batch):
         raise ModelError("the batch has no machines")
+
+
+def check_query(batch: RBMBatch, query: Sequence[VariableRef]) -> None:
+    """Raise unless a query about a batch is its visible units in order."""
+    names = [f"v{i}" for i in range(batch.n_visible)]
+    if list(query) not in (names, list(range(batch.n_visible))):
+        raise UnsupportedError("marginal_map of a batch is of all its visible units, v0, v1, ...; ask about batch[k]")
 
 
 def _option(options: Any, name: str, default: Any) -> Any:
