@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from beliefs.learning.estimators.graph_svm import GraphSVM
     from beliefs.learning.estimators.grid import GridCRF
     from beliefs.learning.estimators.grid_svm import GridSVM
+    from beliefs.learning.estimators.infinite_rbm import InfiniteRBM
     from beliefs.model import (
         CRBM,
         RBM,
@@ -111,6 +112,7 @@ _HOMES = {
     "learning.estimators.graph_svm": ("GraphSVM",),
     "learning.estimators.grid": ("GridCRF",),
     "learning.estimators.grid_svm": ("GridSVM",),
+    "learning.estimators.infinite_rbm": ("InfiniteRBM",),
     "model": (
         "CRBM", "RBM", "BayesianNetwork", "Factor", "FactorGraph", "FractionalRBM", "Layout", "RBMBatch", "Variable",
     ),
@@ -149,6 +151,7 @@ __all__ = [
     "GridCRF",
     "GridSVM",
     "InferenceResult",
+    "InfiniteRBM",
     "JunctionTree",
     "Layout",
     "LocalSearch",

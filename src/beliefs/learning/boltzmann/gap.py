@@ -19,6 +19,7 @@ import numpy as np
 from beliefs.learning.boltzmann.rows import BitRows
 from beliefs.learning.boltzmann.scores import free_energies
 from beliefs.model.machine import BoltzmannMachine
+from beliefs.typing import Floats
 
 __all__ = ["FreeEnergyGap"]
 
@@ -32,6 +33,8 @@ class FreeEnergyGap:
 
     Attributes
     ----------
+    rows : pair of BitRows
+        Training rows that are looked at, and those held out.
     training, held_out : float
         Mean free energies of the last machine.
     margin : float
@@ -40,14 +43,18 @@ class FreeEnergyGap:
 
     def __init__(self, training: BitRows, held_out: BitRows, max_gap: float | None = None) -> None:
         step = max(1, len(training) // len(held_out))
-        self._training = training.take(np.arange(0, len(training), step)[: len(held_out)])
-        self._held_out, self.max_gap = held_out, max_gap
+        self.rows = training.take(np.arange(0, len(training), step)[: len(held_out)]), held_out
+        self.max_gap = max_gap
         self.training = self.held_out = 0.0
         self.margin = math.inf
 
     def of(self, machine: BoltzmannMachine) -> float:
         """Return the gap of a machine."""
-        seen, unseen = free_energies(machine, self._training), free_energies(machine, self._held_out)
+        seen, unseen = (free_energies(machine, rows) for rows in self.rows)
+        return self.between(seen, unseen)
+
+    def between(self, seen: Floats, unseen: Floats) -> float:
+        """Return the gap of the machine with these free energies of training rows and of those held out."""
         self.training, self.held_out = float(seen.mean()), float(unseen.mean())
         error = math.sqrt(seen.var() / len(seen) + unseen.var() / len(unseen))
         self.margin = _ERRORS * error if self.max_gap is None else self.max_gap

@@ -23,11 +23,20 @@ from beliefs.learning.optimizers.objective import Objective
 from beliefs.learning.parallel import Executor
 from beliefs.typing import Floats
 
-__all__ = ["ExactExpectations", "Expectations"]
+__all__ = ["ExactExpectations", "Expectations", "check_enumerable"]
 
 _MOST_VISIBLE = 20
 _FARTHEST = 30.0  # the largest bias: units that are the same in all rows would go on for ever
 _TOL, _ITERS = 1e-9, 1000
+
+
+def check_enumerable(n_visible: int) -> None:
+    """Raise a BudgetError for more visible units than can be written out."""
+    if n_visible > _MOST_VISIBLE:
+        raise BudgetError(
+            f'expectations="exact" writes out 2^{n_visible} visible rows, and 2^{_MOST_VISIBLE} is the limit; use '
+            'expectations="sampled"'
+        )
 
 
 class Expectations(ABC):
@@ -79,11 +88,7 @@ class ExactExpectations(Expectations):
     least_share = 0.0
 
     def __init__(self, n_visible: int, executor: Executor) -> None:
-        if n_visible > _MOST_VISIBLE:
-            raise BudgetError(
-                f'expectations="exact" writes out 2^{n_visible} visible rows, and 2^{_MOST_VISIBLE} is the limit; use '
-                'expectations="sampled"'
-            )
+        check_enumerable(n_visible)
         shifts = np.arange(n_visible)[::-1]
         self.states: np.ndarray = (np.arange(2**n_visible)[:, None] >> shifts & 1).astype(np.uint8)
         self.executor = executor

@@ -126,7 +126,7 @@ class _Growth:
         self.expectations: Expectations = (
             ExactExpectations(self.loss.n_visible, executor)
             if exact
-            else SampledExpectations(start, self.loss.plain, options.sampling, self.dtype, executor, seed)
+            else SampledExpectations(start, self.loss.plain, options.sampling, self.data, seed)
         )
         self.residual = math.inf
         if resumed is None:

@@ -17,7 +17,6 @@ interrupted.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,6 @@ from beliefs.learning.boltzmann.infinite.expectations import Expectations
 from beliefs.learning.boltzmann.infinite.measure import Measure
 from beliefs.learning.boltzmann.infinite.subproblem import Inner
 from beliefs.learning.boltzmann.rows import BitRows
-from beliefs.learning.parallel import Executor
 
 __all__ = ["SampledExpectations", "Sampling"]
 
@@ -48,13 +46,15 @@ class SampledExpectations(Expectations):
     tol = 1e-4
     least_share = 0.1
 
-    def __init__(
-        self, start: Measure, plain: bool, options: Sampling, dtype: Any, executor: Executor, seed: int
-    ) -> None:
-        self.options, self.plain, self.dtype, self.executor = options, plain, np.dtype(dtype), executor
+    def __init__(self, start: Measure, plain: bool, options: Sampling, data: RowAverages, seed: int) -> None:
+        self.options, self.plain, self.dtype, self.executor = options, plain, data.dtype, data.executor
         self.key = root_key(seed)
-        self.chains = BlockChains(start.machine(dtype, plain), options.chains, self.key, executor.n_workers)
-        self.chains.start(start.bias)
+        self.chains = BlockChains(start.machine(self.dtype, plain), options.chains, self.key, self.executor.n_workers)
+        if start.n_units:
+            chosen = np.random.default_rng([seed, 0]).integers(data.n_rows, size=options.chains)
+            data.rows.take(chosen).into(self.chains.visible)
+        else:
+            self.chains.start(start.bias)  # independent units: exact draws
 
     def _onto(self, measure: Measure) -> None:
         """Let the chains go on under the machine of a measure."""
