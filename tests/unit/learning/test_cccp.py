@@ -95,12 +95,37 @@ def test_planes_of_earlier_rounds_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
     assert warm.loss == pytest.approx(cold.loss, rel=1e-3) and warm.n_evaluations < 0.8 * cold.n_evaluations
 
 
-def test_a_fit_that_is_cut_short_goes_on_alike(tmp_path: Path) -> None:
-    whole = fit(MARGIN, DATA, START, optimizer="cccp", max_iters=6)
+def test_rounds_stop_when_neither_they_nor_their_problems_gain_much() -> None:
+    """The last decrease and the gap left inside are together within tol, and little is left."""
+    result = fit(MARGIN, DATA, START, optimizer="cccp")
+    last = (result.trace.loss[-2] - result.trace.loss[-1]) + result.trace.gap[-1]
+    assert result.converged and last <= 1e-3 * result.trace.loss[-2]
+    closer = fit(MARGIN, DATA, START, optimizer="cccp", tol=1e-6)
+    assert result.loss - closer.loss <= 1e-3 * closer.loss and result.n_evaluations < closer.n_evaluations
+
+
+def test_planes_that_nothing_certifies_are_let_go_and_the_end_says_so() -> None:
+    """Belief propagation on grids with loops: each round no worse, and a reason that says what the end is worth."""
+    rng = np.random.default_rng(0)
+    Y = [np.cumsum(rng.random((5, 5)) < 0.2, axis=1) % 2 for _ in range(4)]
+    X = [np.eye(2)[y] + rng.normal(size=(5, 5, 2)) for y in Y]
+    hidden = [np.where(rng.random((5, 5)) < 0.5, -1, y) for y in Y]
+    result = bl.GridSVM(C=5.0, max_iters=30).fit(X, hidden).result_
+    assert (np.diff(result.trace.loss) <= 0).all() and result.gap == np.inf
+    assert result.converged and "planes that inference does not certify" in result.reason
+
+
+@pytest.mark.parametrize("inner", ["auto", "bcfw"])
+def test_a_fit_that_is_cut_short_goes_on_alike(tmp_path: Path, inner: str) -> None:
+    loss, optimizer = (
+        replace(MARGIN, eps_h=0.0 if inner == "bcfw" else 1.0),
+        CCCP(inner=inner, inner_iters=None if inner == "auto" else 10),
+    )
+    whole = fit(loss, DATA, START, optimizer=optimizer, max_iters=6)
     file = tmp_path / "fit.npz"
     for rounds in (0, 2, 3):
-        fit(MARGIN, DATA, START, optimizer="cccp", max_iters=rounds, checkpoint=file)
-    resumed = fit(MARGIN, DATA, START, optimizer="cccp", max_iters=6, checkpoint=file)
+        fit(loss, DATA, START, optimizer=optimizer, max_iters=rounds, checkpoint=file)
+    resumed = fit(loss, DATA, START, optimizer=optimizer, max_iters=6, checkpoint=file)
     assert resumed.weights.tobytes() == whole.weights.tobytes()
     assert resumed.trace.loss.tobytes() == whole.trace.loss.tobytes()
     assert resumed.trace.gap.tobytes() == whole.trace.gap.tobytes()

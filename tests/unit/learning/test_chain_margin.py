@@ -100,15 +100,22 @@ def test_costs_of_tokens_and_weights_of_labels() -> None:
     check_equal({"eps_y": 0.5}, template, [wide, *data[1:]])
 
 
-def test_two_temperatures_go_instance_by_instance() -> None:
-    check_equal({"eps_y": 0.0, "eps_h": 1.0}, *problem(hidden=0.4), union=False)
+@pytest.mark.parametrize("eps_y, eps_h", [(0.0, 1.0), (0.0, 0.4), (1.0, 0.0), (0.7, 0.2), (0.3, 1.0)])
+def test_hidden_labels_at_two_temperatures(eps_y: float, eps_h: float) -> None:
+    """Runs of hidden labels at either end and between outputs; spans beyond the range of exponentials, too."""
+    template, data = problem(hidden=0.6, boundaries=eps_y == 0)
+    first = replace(data[2], labels=np.array([-1, -1, 2, -1, -1, -1]))  # nothing before the first output
+    data = [*data, first, replace(data[5], labels=np.array([-1, 0, 1, -1, 2]))]
+    check_equal({"eps_y": eps_y, "eps_h": eps_h}, template, data)
+    wide = [replace(i, inputs=DenseTokens(3e3 * i.inputs.values, True)) for i in data]
+    check_equal({"eps_y": eps_y, "eps_h": eps_h}, template, wide)
 
 
 def test_unions_serve_the_convex_problem_inside_too() -> None:
     """Free term, tangent and rounds of the concave-convex procedure are those of the general loss."""
     template, data = problem(hidden=0.4, boundaries=True)
     weights = np.random.default_rng(3).normal(size=template.n_weights)
-    for options in ({"eps_h": 0.0}, {"eps_y": 0.7, "eps_h": 0.7}):
+    for options in ({"eps_h": 0.0}, {"eps_y": 0.7, "eps_h": 0.7}, {"eps_h": 1.0}):
         fast, general = (cls(template=template, l2=0.05, **options) for cls in (ChainMargin, MaxMargin))
         assert fast.free_batches(data) is not None and general.free_batches(data) is None
         one, other = (Terms(loss).tangent(weights, data) for loss in (fast, general))
@@ -121,7 +128,6 @@ def test_unions_serve_the_convex_problem_inside_too() -> None:
         np.testing.assert_allclose(found.grad, expected.grad, atol=1e-11)
         result = fit(fast, data, weights, optimizer="cccp", max_iters=4)
         assert (np.diff(result.trace.loss) <= 0).all()
-    assert ChainMargin(template=template, l2=0.05).free_batches(data) is None, "two temperatures: one by one"
 
 
 def test_threads_and_copies() -> None:

@@ -189,6 +189,12 @@ class ChainRun:
         """Replace potentials by weighted expectations, and return those of neighbours, summed ``(K, K)``."""
         return union.posteriors(chunk, rows, self.table, weight, wide, scratch, log_z)
 
+    def answer_given(
+        self, union: ChainUnion, chunk: Chunk, rows: Floats, weight: Floats, wide: Bools, scratch: Floats, log_z: Floats
+    ) -> Floats:
+        """Do the same where the labels that are known are the only ones possible."""
+        return self.answer(union, chunk, rows, weight, wide, scratch, log_z)
+
     # -- a chunk ----------------------------------------------------------------------------------------------------
     def chunk(self, number: int, chunk: Chunk, scratch: Floats) -> None:
         """Score the tokens of a chunk, and replace the scores by residuals."""
@@ -233,6 +239,6 @@ class ChainRun:
         clamped.rows[span] = self.batch.rows[clamped.tokens[span]]
         clamped.rows[span][clamped.impossible[span]] = LOW
         weight, wide, log_z = self.batch.weight[chains], self.wide[chains], np.zeros(chains.size)
-        self.pairs[number] -= self.answer(clamped.union, here, clamped.rows, weight, wide, scratch, log_z)
+        self.pairs[number] -= self.answer_given(clamped.union, here, clamped.rows, weight, wide, scratch, log_z)
         self.value[number] -= float(weight[begin:end] @ log_z[begin:end])
         return clamped.tokens[span], clamped.rows[span]

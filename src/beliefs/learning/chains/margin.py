@@ -3,19 +3,22 @@ r"""Margins of linear chains: all sequences at once, each in time linear in its 
 .. math:: L(w) = \sum_s a_s \bigl( F_\varepsilon(\theta_s + \Delta_s) - F_\varepsilon(\theta_s \mid y_s) \bigr), \qquad
    F_\varepsilon(\theta) = \varepsilon \log \sum_y e^{\theta(y) / \varepsilon}
 
-with the best labelling in the place of the sum at temperature 0, and over the hidden labels in the second term. Equal
+with the best labelling in the place of the sum at temperature 0, and over the hidden labels in the second term. Hidden
+labels with a temperature of their own are summed innermost (:mod:`beliefs.kernels.chains.two_temperatures`). Equal
 to :class:`~beliefs.learning.losses.max_margin.MaxMargin` on the same instances, up to rounding and ties; it differs in
-speed. Unions serve one temperature, exact inference and costs that are sums over tokens; for all else (hidden labels at
-two temperatures, ``zero_one``, slack rescaling, methods) the general loss is asked, instance by instance.
+speed. Unions serve exact inference and costs that are sums over tokens; for all else (``zero_one``, slack rescaling,
+methods) the general loss is asked, instance by instance.
 
 Frank-Wolfe gets whole passes in one compiled loop (:mod:`beliefs.learning.chains.blocks`).
-Cost of an evaluation: ``2 K^2`` flops a token at temperature 0, else as the likelihood, and the features each way.
+Cost of an evaluation: ``2 K^2`` flops a token at temperature 0, else as the likelihood, and the features each way;
+at two temperatures K times as much a hidden token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,7 +30,7 @@ from beliefs.learning.chains.blocks import ChainBlocks, ChainProblem, chain_bloc
 from beliefs.learning.chains.joining import JoinedChains
 from beliefs.learning.chains.template import ChainTemplate, Parameters
 from beliefs.learning.chains.tokens import Tokens, joined
-from beliefs.learning.chains.union import ChainUnion, Chunk, padded_table
+from beliefs.learning.chains.union import ChainUnion, Chunk, Pairs, padded_table, power_of
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.costs import costs_of
 from beliefs.learning.losses.max_margin import MaxMargin
@@ -56,11 +59,7 @@ class ChainMargin(JoinedChains, MaxMargin):
         """Whether unions of chains give the answers for these instances."""
         if not (self._is_plain and isinstance(self.template, ChainTemplate)):
             return False
-        sums = self.delta != "zero_one"
-        return all(
-            (sums or i.costs is not None) and (self.eps_y == self.eps_h or i.n_labelled == i.labels.size)
-            for i in instances
-        )
+        return self.delta != "zero_one" or all(i.costs is not None for i in instances)
 
     def batches(self, data: Any) -> Iterable[Batch]:
         """Return sequences as unions, or as the general loss has them."""
@@ -77,7 +76,8 @@ class ChainMargin(JoinedChains, MaxMargin):
         tokens = joined([instance.inputs for instance in instances])
         costs, cost_row = _costs(self.delta, template.n_states, instances)
         chains = ChainBatch.build(template, instances, tokens)
-        return MarginBatch(chains, tokens, costs, cost_row, float(self.eps_y), _labels(instances))
+        temperatures = float(self.eps_y), float(self.eps_h)
+        return MarginBatch(chains, tokens, costs, cost_row, temperatures, _labels(instances))
 
     def blocks(self, data: Any) -> ChainBlocks | None:
         """Return the chains as blocks of the dual that one compiled loop serves; None where it does not."""
@@ -87,25 +87,40 @@ class ChainMargin(JoinedChains, MaxMargin):
 
 @dataclass(frozen=True, eq=False)
 class MarginBatch(Batch):
-    """Sequences as a union, and what labels cost: ``costs[cost_row[t]]`` are those of token t."""
+    """Sequences as a union, and what labels cost: ``costs[cost_row[t]]`` are those of token t.
+
+    ``temperatures`` are those of outputs and of hidden labels.
+    """
 
     chains: ChainBatch
     tokens: Tokens
     costs: Floats
     cost_row: Ints
-    eps: float
+    temperatures: tuple[float, float]
     labels: Ints
+
+    @cached_property
+    def hidden(self) -> Bools:
+        """Which tokens have no label."""
+        return self.labels < 0
+
+    @cached_property
+    def one_temperature(self) -> bool:
+        """Whether all tokens have the same."""
+        return self.temperatures[0] == self.temperatures[1] or not bool(self.hidden.any())
 
     def add_to(self, total: Total, weights: Floats, executor: Executor) -> None:
         """Add loss and gradient; the total has overflowed where either is not finite."""
-        chains, template = self.chains, self.chains.template
-        run: ChainRun
-        if self.eps == 0:
+        chains, template, eps = self.chains, self.chains.template, self.temperatures[0]
+        run: _Costly
+        if not self.one_temperature:
+            run = _Two(self, template.cut(weights))
+        elif eps == 0:
             run = _Hard(self, template.cut(weights))
         else:
-            run = _Soft(self, template.cut(weights / self.eps))
+            run = _Soft(self, template.cut(weights / eps))
         value, cost = chains.add_gradient(run, total.grad, executor)
-        value *= self.eps or 1.0
+        value *= run.scale
         total.value += value
         total.upper += value
         total.minorant &= chains.clamped is None
@@ -132,9 +147,9 @@ class MarginBatch(Batch):
 class _Costly(ChainRun):
     """Scores with costs."""
 
-    def __init__(self, margin: MarginBatch, cut: Parameters, eps: float) -> None:
+    def __init__(self, margin: MarginBatch, cut: Parameters, scale: float = 1.0) -> None:
         super().__init__(margin.chains, cut)
-        self.margin, self.costs = margin, margin.costs / eps
+        self.margin, self.costs, self.scale = margin, margin.costs / scale, scale
 
     def add_costs(self, chunk: Chunk) -> None:
         """Add what labels cost to their scores."""
@@ -149,17 +164,17 @@ class _Costly(ChainRun):
 
 
 class _Soft(_Costly):
-    """Posteriors of potentials divided by the temperature."""
+    """Posteriors of potentials divided by the temperature, ``scale``."""
 
     def __init__(self, margin: MarginBatch, cut: Parameters) -> None:
-        super().__init__(margin, cut, margin.eps)
+        super().__init__(margin, cut, margin.temperatures[0])
 
 
 class _Hard(_Costly):
     """Best labellings."""
 
     def __init__(self, margin: MarginBatch, cut: Parameters) -> None:
-        super().__init__(margin, cut, 1.0)
+        super().__init__(margin, cut)
         self.padded = padded_table(cut.table)
 
     def look(self, chunk: Chunk) -> None:
@@ -170,6 +185,42 @@ class _Hard(_Costly):
     ) -> Floats:
         """Replace potentials by weighted indicators of the best labels."""
         return union.maximisers(chunk, rows, self.padded, weight, scratch, log_z)
+
+
+class _Two(_Costly):
+    """Power sums of hidden labels inside those of outputs."""
+
+    def __init__(self, margin: MarginBatch, cut: Parameters) -> None:
+        super().__init__(margin, cut)
+        self.eps_h = margin.temperatures[1]
+        self.powers = power_of(cut.table, margin.temperatures[0]), power_of(cut.table, self.eps_h)
+
+    @cached_property
+    def given(self) -> Any:
+        """The transitions as the hidden labels alone need them."""
+        return Pairs.build(self.cut.table / self.eps_h) if self.eps_h else padded_table(self.cut.table)
+
+    def look(self, chunk: Chunk) -> None:
+        """Look at them as the hidden labels alone see them."""
+        if self.eps_h and self.batch.clamped is not None:
+            self.batch.union.spans(chunk, self.batch.rows, self.given, self.wide, self.eps_h)
+
+    def answer(
+        self, union: ChainUnion, chunk: Chunk, rows: Floats, weight: Floats, wide: Bools, scratch: Floats, log_z: Floats
+    ) -> Floats:
+        """Replace potentials by the gradient of both sums."""
+        return union.power_sums(chunk, rows, self.powers, self.margin.hidden, weight, log_z)
+
+    def answer_given(
+        self, union: ChainUnion, chunk: Chunk, rows: Floats, weight: Floats, wide: Bools, scratch: Floats, log_z: Floats
+    ) -> Floats:
+        """Replace potentials by expectations at the temperature of the hidden labels, which alone are left."""
+        if self.eps_h == 0:
+            return union.maximisers(chunk, rows, self.given, weight, scratch, log_z)
+        rows[chunk.first : chunk.last] /= self.eps_h
+        found = union.posteriors(chunk, rows, self.given, weight, wide, scratch, log_z)
+        log_z[chunk.begin : chunk.end] *= self.eps_h
+        return found
 
 
 def _labels(instances: Sequence[Instance]) -> Ints:

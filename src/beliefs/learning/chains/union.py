@@ -15,12 +15,13 @@ import numpy as np
 
 from beliefs.kernels.chains.linear import LOW, WIDEST, Chains, chain_posteriors, chain_spans
 from beliefs.kernels.chains.log import log_posteriors, sample_labels
+from beliefs.kernels.chains.two_temperatures import Power, n_room, two_temperatures
 from beliefs.kernels.chains.viterbi import best_labels
 from beliefs.kernels.primitives.random import stream
 from beliefs.learning.parallel import Executor
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["ChainUnion", "Chunk", "Pairs", "padded_table", "rows_for", "width_for"]
+__all__ = ["ChainUnion", "Chunk", "Pairs", "padded_table", "power_of", "rows_for", "width_for"]
 
 _CHUNK = 2048  # tokens: few enough to stay in the second cache from scores to posteriors
 
@@ -65,6 +66,14 @@ class Pairs:
             span = float(np.ptp(table))
         backward[:, :k] = forward[:, :k].T
         return cls(np.ascontiguousarray(table).reshape(-1), top, span, forward.reshape(-1), backward.reshape(-1))
+
+
+def power_of(table: Floats, eps: float) -> Power:
+    """Return a temperature and the table ``(K, K)`` as power sums read them."""
+    flat, top = np.ascontiguousarray(table).reshape(-1), float(table.max())
+    with np.errstate(invalid="ignore", over="ignore"):  # a table that is not finite gives a sum that is not
+        exponentials = np.exp((flat - top) / eps) if eps else flat
+    return Power(len(table), flat, exponentials, top, eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,12 +135,12 @@ class ChainUnion:
         return Chains(self.starts, chunk.begin, chunk.end, self.n_states, width_for(self.n_states))
 
     # -- answers --------------------------------------------------------------------------------------------------
-    def spans(self, chunk: Chunk, rows: Floats, pairs: Pairs, wide: Bools) -> None:
-        """Mark the chains of a chunk whose potentials span too much for the linear domain."""
+    def spans(self, chunk: Chunk, rows: Floats, pairs: Pairs, wide: Bools, eps: float = 1.0) -> None:
+        """Mark the chains of a chunk whose potentials span too much for the linear domain at a temperature."""
         span = np.empty(self.n_chains) if chunk.end > chunk.begin else np.empty(0)
         chain_spans(self._chains(chunk), rows.reshape(-1), span)
         here = slice(chunk.begin, chunk.end)
-        wide[here] = ~((span[here] <= WIDEST) & (pairs.span <= WIDEST))  # nan counts as wide
+        wide[here] = ~((span[here] <= WIDEST * eps) & (pairs.span <= WIDEST))  # nan counts as wide
 
     def posteriors(
         self, chunk: Chunk, rows: Floats, pairs: Pairs, weight: Floats, wide: Bools, scratch: Floats, log_z: Floats
@@ -166,6 +175,20 @@ class ChainUnion:
         later = np.flatnonzero(within)
         counts = np.bincount(found[later - 1] * k + found[later], of_token[later], k * k)
         return counts.reshape(k, k).astype(np.float64, copy=False)
+
+    def power_sums(
+        self, chunk: Chunk, rows: Floats, powers: tuple[Power, Power], hidden: Bools, weight: Floats, value: Floats
+    ) -> Floats:
+        """Replace the potentials of a chunk by weighted gradients of power sums: outputs outside, hidden inside.
+
+        ``powers`` are those of outputs and of hidden tokens. Returns the gradient in the table ``(K, K)``, and writes
+        each chain's power sum.
+        """
+        k, width, flat = self.n_states, rows.shape[1], rows.reshape(-1)
+        room, choice = np.empty(n_room(self.longest, k)), np.empty(self.longest * k, np.int64)
+        pairs = np.zeros(k * width)
+        two_temperatures(self._chains(chunk), *powers, hidden, weight, flat, room, choice, value, pairs)
+        return pairs.reshape(k, width)[:, :k]
 
     def marginals(self, rows: Floats, table: Floats, executor: Executor) -> tuple[Floats, Floats, Floats]:
         """Replace ``rows`` by posteriors; return log Z of each chain, its posteriors and the sum of those of pairs."""
