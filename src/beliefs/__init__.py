@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from beliefs.inference.variational.mean_field import MeanField
     from beliefs.io import read, read_evidence, read_query, write
     from beliefs.learning.estimators.bernoulli_rbm import BernoulliRBM
+    from beliefs.learning.estimators.bayes_net import BNLearner
+    from beliefs.learning.estimators.bn_classifier import BNClassifier
     from beliefs.learning.estimators.chain import ChainCRF
     from beliefs.learning.estimators.chain_svm import ChainSVM
     from beliefs.learning.estimators.graph import GraphCRF
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from beliefs.learning.estimators.grid import GridCRF
     from beliefs.learning.estimators.grid_svm import GridSVM
     from beliefs.learning.estimators.infinite_rbm import InfiniteRBM
+    from beliefs.learning.networks.scores import structure_score
     from beliefs.model import (
         CRBM,
         RBM,
@@ -106,6 +109,8 @@ _HOMES = {
     "inference.variational.mean_field": ("MeanField",),
     "io": ("read", "read_evidence", "read_query", "write"),
     "learning.estimators.bernoulli_rbm": ("BernoulliRBM",),
+    "learning.estimators.bayes_net": ("BNLearner",),
+    "learning.estimators.bn_classifier": ("BNClassifier",),
     "learning.estimators.chain": ("ChainCRF",),
     "learning.estimators.chain_svm": ("ChainSVM",),
     "learning.estimators.graph": ("GraphCRF",),
@@ -113,6 +118,7 @@ _HOMES = {
     "learning.estimators.grid": ("GridCRF",),
     "learning.estimators.grid_svm": ("GridSVM",),
     "learning.estimators.infinite_rbm": ("InfiniteRBM",),
+    "learning.networks.scores": ("structure_score",),
     "model": (
         "CRBM", "RBM", "BayesianNetwork", "Factor", "FactorGraph", "FractionalRBM", "Layout", "RBMBatch", "Variable",
     ),
@@ -129,6 +135,8 @@ __all__ = [
     "RBM",
     "TRW",
     "WMB",
+    "BNClassifier",
+    "BNLearner",
     "BayesianNetwork",
     "BeliefsError",
     "BernoulliRBM",
@@ -187,6 +195,7 @@ __all__ = [
     "read_evidence",
     "read_query",
     "sample",
+    "structure_score",
     "write",
 ]
 

@@ -1,11 +1,15 @@
-r"""The log-likelihood of rows under a Boltzmann machine, and its gradient.
+r"""The log-likelihood of rows under a model, and its gradient under a Boltzmann machine.
+
+Of a network or a factor graph the cells of a row are variables, and those that are missing are summed out exactly
+(:mod:`beliefs.inference.rows.sweep`); of a machine a row is its visible units:
 
 .. math::
     \log p(v) = -F(v) - \log Z, \qquad
     \frac{\partial \log p(v)}{\partial w_j} = c_j \big( v\, \sigma_j(v) - E[v\, \sigma_j(v)] \big)
 
 Free energies are exact, so a likelihood is worth what log Z is, with the sides exchanged: an upper bound of log Z makes
-it a lower bound. The gradient takes the model's averages from the marginals of the same inference.
+it a lower bound. Z of a network whose columns sum to one is one. The gradient takes the model's averages from the
+marginals of the same inference.
 """
 
 from __future__ import annotations
@@ -14,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Method
@@ -24,7 +27,10 @@ from beliefs.inference.doors import Options, infer
 from beliefs.inference.machine_gradient import MachineGradient
 from beliefs.inference.result import InferenceResult
 from beliefs.model.crbm import CRBM
+from beliefs.inference.rows.likelihood import is_normalised, model_rows, row_log_weights
+from beliefs.inference.run import default_threads
 from beliefs.model.fractional_rbm import FractionalRBM
+from beliefs.model.graph import as_factor_graph
 from beliefs.model.machine import BoltzmannMachine, bit_rows
 from beliefs.typing import Floats
 
@@ -48,8 +54,9 @@ class LogLikelihood:
         What they are: EXACT, UPPER, LOWER or ESTIMATE, all alike.
     log_lower, log_upper : float
         Certified interval around the mean; -inf and inf where unknown.
-    inference : InferenceResult or BatchMarginals
-        Where log Z comes from; of ``ais`` it has error bars. Of a conditional machine every row has its own.
+    inference : InferenceResult, BatchMarginals or None
+        Where log Z comes from; of ``ais`` it has error bars. Of a conditional machine every row has its own. None for a
+        network, whose Z is one.
     gradient : MachineGradient or None
         Of the mean, in the machine's parameters, if it was asked for; EXACT where log Z is.
     """
@@ -59,7 +66,7 @@ class LogLikelihood:
     bound: Bound
     log_lower: float
     log_upper: float
-    inference: InferenceResult | BatchMarginals
+    inference: InferenceResult | BatchMarginals | None
     gradient: MachineGradient | None = None
 
     def __repr__(self) -> str:
@@ -68,24 +75,27 @@ class LogLikelihood:
 
 
 def log_likelihood(
-    model: BoltzmannMachine | CRBM,
-    rows: ArrayLike,
+    model: Any,
+    rows: Any,
     method: Method | str = "auto",
     gradient: bool = False,
     *,
     given: Any = None,
     **options: Unpack[Options],
 ) -> LogLikelihood:
-    """Return the log-likelihood of each row of visible bits, ``(N, n_visible)``, and of all of them on average.
+    """Return the log-likelihood of each row, and of all of them on average; the model is normalised.
 
     Parameters
     ----------
-    model : RBM, FractionalRBM or CRBM
-    rows : array_like of 0 and 1
+    model : BayesianNetwork, FactorGraph, RBM, FractionalRBM or CRBM
+    rows : table of rows
+        Of a network or graph: codes ``(N, n_vars)`` (-1 missing), a pandas frame or a mapping of columns, in which
+        variables may be left out. Of a machine: visible bits ``(N, n_visible)``.
     method : Method or str
-        For log Z: ``auto`` enumerates a layer of up to 22 units, and takes annealed importance sampling beyond.
+        For log Z: ``auto`` takes exact inference where it fits; of a machine it enumerates a layer of up to 22 units,
+        and takes annealed importance sampling beyond. A network's Z is one.
     gradient : bool
-        Also the gradient of the mean.
+        Also the gradient of the mean, of machines.
     given : array_like (N, n_inputs)
         Of a conditional machine: a row of inputs for each of the rows.
     **options
@@ -100,10 +110,10 @@ def log_likelihood(
     """
     if isinstance(model, CRBM):
         return _conditional(model, rows, method, given, gradient, options)
-    if not isinstance(model, BoltzmannMachine):
-        raise ModelError(f"log_likelihood is of RBM, FractionalRBM and CRBM, found {type(model).__name__}")
     if given is not None:
         raise ModelError(f"given is for conditional machines; {type(model).__name__} takes no inputs")
+    if not isinstance(model, BoltzmannMachine):
+        return _of_discrete(model, rows, method, gradient, options)
     table = bit_rows(rows, model.n_visible, "visible units")
     asked = infer(model, method, **options)
     scores = -model.free_energy(table)
@@ -122,7 +132,7 @@ def log_likelihood(
 
 
 def _conditional(
-    model: CRBM, rows: ArrayLike, method: Method | str, given: Any, gradient: bool, options: Options
+    model: CRBM, rows: Any, method: Method | str, given: Any, gradient: bool, options: Options
 ) -> LogLikelihood:
     scores, asked, slope = conditional_likelihood(model, rows, method, given, gradient, options)
     bound, lower, upper = worth(scores, asked)
@@ -130,6 +140,27 @@ def _conditional(
         per_row=scores, mean=float(scores.mean()), bound=bound, log_lower=lower, log_upper=upper, inference=asked,
         gradient=slope,
     )  # fmt: skip
+
+
+def _of_discrete(model: Any, rows: Any, method: Method | str, gradient: bool, options: Options) -> LogLikelihood:
+    graph = as_factor_graph(model)
+    if gradient:
+        raise UnsupportedError("the gradient of rows is that of machines; of networks, see BNLearner")
+    table = model_rows(graph, rows)
+    asked = None if is_normalised(model) else infer(model, method, **options)
+    log_z, lower, upper = (0.0, 0.0, 0.0) if asked is None else (asked.log_z, asked.log_lower, asked.log_upper)
+    threads, max_bytes = options.get("threads"), options.get("max_bytes")
+    weights = row_log_weights(graph, table, threads=threads or default_threads(), max_bytes=max_bytes)
+    mean = float(weights.mean())
+    bound = Bound.EXACT if asked is None else _TURNED.get(asked.bound, asked.bound)
+    return LogLikelihood(
+        per_row=weights - log_z,
+        mean=mean - log_z,
+        bound=bound,
+        log_lower=mean - upper if mean > -np.inf else -np.inf,
+        log_upper=mean - lower if mean > -np.inf else -np.inf,
+        inference=asked,
+    )
 
 
 def _gradient(machine: BoltzmannMachine, rows: np.ndarray, asked: InferenceResult) -> MachineGradient:

@@ -27,7 +27,7 @@ from beliefs.model.views import Variables
 from beliefs.options import MANY, check_integer
 from beliefs.typing import Evidence, Floats, Ints, StateRef, VariableRef
 
-__all__ = ["BayesianNetwork"]
+__all__ = ["BayesianNetwork", "topological_order"]
 
 COLUMN_TOLERANCE = 1e-4  # published networks are rounded to about four digits
 
@@ -127,7 +127,7 @@ class BayesianNetwork:
         children = np.arange(layout.n_vars, dtype=np.int64)
         children.setflags(write=False)
         graph = FactorGraph(layout, base.theta, naming, base.evidence_states, kind="BAYES", children=children)
-        return cls(graph, probabilities, _topological_order(layout, naming), dict(properties or {}))
+        return cls(graph, probabilities, topological_order(layout, naming), dict(properties or {}))
 
     # -- the graph ----------------------------------------------------------------------------------------------
     @property
@@ -216,7 +216,7 @@ def _check_columns(table: Floats, layout: Layout, v: int, naming: Naming) -> Non
         raise ModelError(f"probabilities of {naming.name(v)!r}{where} must sum to 1, found {sums[column]:.6g}")
 
 
-def _topological_order(layout: Layout, naming: Naming) -> Ints:
+def topological_order(layout: Layout, naming: Naming) -> Ints:
     """Parents before children (Kahn's algorithm); a cycle raises with its names."""
     children: list[list[int]] = [[] for _ in range(layout.n_vars)]
     waiting = np.zeros(layout.n_vars, np.int64)

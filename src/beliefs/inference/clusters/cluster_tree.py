@@ -41,7 +41,7 @@ from beliefs.kernels.trees.plan import (
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["MOST_SECONDS", "ClusterTree", "check_memory", "check_work", "factor_slots", "lay_tree"]
+__all__ = ["MOST_SECONDS", "ClusterTree", "check_memory", "check_work", "eliminate", "factor_slots", "lay_tree"]
 
 MOST_SECONDS = 86400.0  # a day: nothing beyond is meant seriously, and cell counts stay far below 2**63
 _LEAST_BLOCK, _MOST_BLOCK = 512, 4096  # cells: long enough to hide a block's fixed cost, short enough for the L1 cache
@@ -113,7 +113,7 @@ class ClusterTree:
         """
         position = np.full(layout.n_vars, -1, np.int64)
         position[order.order] = np.arange(order.order.size)
-        clusters, bucket_cluster, bucket = _eliminate(layout, order, position, temperature, absorb)
+        clusters, bucket_cluster, bucket = eliminate(layout, order, position, temperature, absorb)
         factors = np.flatnonzero(bucket >= 0)
         scope_ptr, scope, source, target = factor_slots(layout, position, factors)
         card = layout.card[order.order]
@@ -153,7 +153,7 @@ def _instead(task: Task) -> str:
     return ", or use bp for an estimate" if task is Task.INFER else ""
 
 
-def _eliminate(
+def eliminate(
     layout: Layout, order: Order, position: Ints, temperature: Floats, absorb: bool
 ) -> tuple[Clusters, Ints, Ints]:
     """Return the clusters, the cluster of each bucket and the bucket of each factor."""

@@ -1,0 +1,1 @@
+"""Hot loops over tables of rows."""

@@ -1,0 +1,1 @@
+"""Bayesian networks from tables of rows: counts, priors, scores, trees and EM."""

@@ -1,0 +1,175 @@
+r"""EM for networks: cells missing anywhere, and variables never seen.
+
+.. math::
+    \text{E:}\quad & N_v(x_{pa}, x_v) \leftarrow \sum_s w_s \, p(x_{pa}, x_v \mid \text{row } s) \\
+    \text{M:}\quad & p(x_v \mid x_{pa}) \propto N_v + \alpha - 1 \text{ (map)}, \quad N_v + \alpha \text{ (mean)},
+        \quad N_v \text{ (mle)}
+
+Families that a row observes whole are counted once and for all; the sweep of :mod:`beliefs.inference.rows.sweep` adds
+the others. Each iteration raises the log-likelihood plus the log of the density that the M-step is the mode of (a
+Dirichlet with :math:`\alpha`, for the mean with :math:`\alpha + 1`; none for maximum likelihood) [dempster1977].
+
+Guarantee: the objective never falls, up to rounding; the limit is a stationary point, usually a local maximum.
+Uniform tables of hidden variables are saddle points, so starts are random.
+Cost: an E-step is linear in the rows with missing cells. Failure: a row that is impossible under the start.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from beliefs.driver import Status, Value, run
+from beliefs.errors import ModelError
+from beliefs.inference.base import Bound
+from beliefs.inference.rows.sweep import RowSweep, scored_rows
+from beliefs.learning.batches import Evaluation
+from beliefs.learning.data import Data
+from beliefs.learning.networks.estimates import Estimate
+from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
+from beliefs.learning.optimizers.objective import Objective
+from beliefs.model.rows.table import RowTable
+from beliefs.typing import Floats, Ints
+
+__all__ = ["EM", "MissingRows", "NetworkLikelihood", "random_tables"]
+
+
+class MissingRows(Data):
+    """Counts of the families that rows observe whole, and the rows with missing cells, equal ones merged."""
+
+    def __init__(self, counts: Floats, total: float, rows: RowTable, sweep: RowSweep) -> None:
+        self.counts, self.total, self.rows, self.sweep = counts, total, rows, sweep
+
+    def __len__(self) -> int:
+        return self.rows.n_rows
+
+    @property
+    def n_labelled(self) -> float:
+        """The weight of all rows."""
+        return self.total
+
+    def take(self, numbers: Ints) -> MissingRows:
+        """Refuse: EM looks at all rows together."""
+        raise ModelError("em needs all rows together; it has no mini-batches")
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return sizes and checksums of the incomplete rows, and the number of all."""
+        return self.rows.fingerprint() | {"all rows": f"{self.total:.17g}"}
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkLikelihood:
+    """The negative objective of EM per row, as a function of all tables ``(n_cells,)``.
+
+    The gradient is in the logs of the tables: minus the expected counts per row.
+    """
+
+    estimate: Estimate
+    name: ClassVar[str] = "network_likelihood"
+
+    @property
+    def n_weights(self) -> int:
+        """Cells of all tables."""
+        return self.estimate.structure.layout.n_cells
+
+    def log_likelihood(self, tables: Floats, data: MissingRows) -> tuple[float, Floats]:
+        """Return the log-likelihood of all rows, and the expected counts."""
+        swept = data.sweep.run(tables)
+        seen = data.counts > 0
+        with np.errstate(divide="ignore"):
+            complete = float(data.counts[seen] @ np.log(tables[seen]))
+        weights = data.rows.weights
+        groups = swept.log_z if weights is None else weights[data.sweep.row] * swept.log_z
+        return complete + float(groups.sum()), data.counts + swept.cells
+
+    def evaluate(self, tables: Floats, data: MissingRows) -> Evaluation:
+        """Return the negative objective per row, and minus the expected counts per row."""
+        found, counts = self.log_likelihood(tables, data)
+        value = -(found + self.estimate.log_prior(tables)) / data.total
+        return Evaluation(value, -counts / data.total, len(data), bound=Bound.EXACT)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class EM(Optimizer):
+    """Expected counts, then tables from them, again and again."""
+
+    name: ClassVar[str] = "em"
+    default_tol: ClassVar[float] = 1e-6
+    default_max_iters: ClassVar[int] = 1000
+    tol_is_of: ClassVar[str] = "relative change"
+
+    def minimize(self, objective: Objective, watch: Watched, resumed: Point | None = None, seed: int = 0) -> Outcome:
+        """Go round until the objective hardly rises."""
+        rounds = _Rounds(objective, watch, resumed)
+        try:
+            status = rounds.run()
+        except Stop as stop:
+            return Outcome(stop.status, rounds.point, stop.reason)
+        return Outcome(status, rounds.point, _MEANING if status is Status.CONVERGED else "")
+
+
+_MEANING = "the objective rose by less than tol in an iteration"
+
+
+class _Rounds:
+    """One run of EM; the gradient of a point is the largest change of a table's number in its iteration."""
+
+    def __init__(self, objective: Objective, watch: Watched, resumed: Point | None) -> None:
+        self.objective, self.watch, self.fresh = objective, watch, resumed is None
+        start = objective.start if resumed is None else resumed.weights
+        self.found = objective.evaluate(start)
+        if not math.isfinite(self.found.value):
+            raise impossible(objective.data, start)  # type: ignore[arg-type]
+        self.point = resumed or self._point(0, start, math.inf)
+
+    def _point(self, iteration: int, tables: Floats, change: float) -> Point:
+        return Point(iteration, iteration, tables, self.found.value, change, bound=Bound.EXACT.name)
+
+    def run(self) -> Status:
+        """Let the driver run the loop."""
+        if self.fresh:
+            self.watch.iterate(self.point)
+        left = max(self.watch.limits.max_iters - self.point.iteration, 0)
+        limits = replace(self.watch.limits, max_iters=left, callbacks=())
+        return run(self._step, lambda: Value(0.0), limits, fixed_point=False).status
+
+    def _step(self) -> float:
+        total: float = self.objective.data.total  # type: ignore[union-attr]
+        tables, _ = self.objective.loss.estimate.tables(-total * self.found.grad)
+        before, change = self.point.loss, float(np.abs(tables - self.point.weights).max(initial=0.0))
+        self.found = self.objective.evaluate(tables)
+        self.point = self._point(self.point.iteration + 1, tables, change)
+        self.watch.iterate(self.point)
+        return max(before - self.found.value, 0.0) / max(abs(before), 1e-300)
+
+
+def impossible(data: MissingRows, tables: Floats) -> ModelError:
+    """Return the error that names a row of probability zero."""
+    with np.errstate(divide="ignore"):
+        scores = scored_rows(data.sweep.layout, np.log(tables), data.rows)
+    scores = data.sweep.added_to(scores, data.sweep.run(tables, backward=False))
+    wrong = np.flatnonzero(scores == -np.inf)
+    advice = "start from random tables (start='random'), or give the tables no zeros"
+    if not wrong.size:
+        return ModelError(f"some complete row is impossible under the tables to start from; {advice}")
+    names, labels, codes = data.rows.names, data.rows.labels, data.rows.codes[:, wrong[0]]
+    seen = [f"{names[c]}={labels[c][k]}" for c, k in enumerate(codes.tolist()) if k != data.rows.missing]
+    return ModelError(
+        f"the row {', '.join(seen[:8])}{', ...' if len(seen) > 8 else ''} is impossible under the tables to start "
+        f"from; {advice}"
+    )
+
+
+def random_tables(estimate: Estimate, counts: Floats, seed: int) -> Floats:
+    """Return tables drawn around what complete families say: Dirichlet with their counts and one."""
+    drawn = np.random.default_rng(seed).standard_gamma(estimate.pooled(counts) + 1.0)
+    layout = estimate.structure.layout
+    for group in estimate.groups:
+        for v in group[1:]:
+            drawn[layout.cells(v)] = drawn[layout.cells(group[0])]
+    drawn += 1e-12  # no cell is impossible at first
+    plain = replace(estimate, prior=np.zeros(drawn.size), shift=0.0, groups=())
+    return plain.tables(drawn)[0]

@@ -1,0 +1,169 @@
+"""A network's tables from rows: counting where rows are complete, EM where cells are missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from beliefs.errors import DataWarning, ModelError
+from beliefs.inference.quiet import warn
+from beliefs.inference.rows.sweep import RowSweep
+from beliefs.learning.fit import fit
+from beliefs.learning.networks.counts import FamilyCounts, count
+from beliefs.learning.networks.em import EM, MissingRows, NetworkLikelihood, random_tables
+from beliefs.learning.networks.estimates import Estimate
+from beliefs.learning.networks.result import NetworkFit
+from beliefs.learning.networks.structure import Structure
+from beliefs.learning.parallel import Executor
+from beliefs.learning.result import FitProgress, FitResult
+from beliefs.model.rows.table import RowTable
+from beliefs.options import check_integer, check_option, is_word
+from beliefs.typing import Floats
+
+__all__ = ["EMOptions", "Gathered", "fitted_tables", "gathered"]
+
+_MERGED = 2**18  # incomplete rows up to which equal ones are looked for by sorting
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EMOptions:
+    """How EM is run: as the options of ``BNLearner`` of these names; ``tables`` are those of the given network."""
+
+    start: Any = "random"
+    n_restarts: int = 1
+    max_iters: int | None = None
+    tol: float | None = None
+    checkpoint: Any = None
+    max_bytes: float | None = None
+    seed: int | None = None
+    callback: Callable[[FitProgress], object] | None = None
+    progress: bool = False
+    tables: Floats | None = None
+
+    def check(self) -> None:
+        """Raise for options out of range, before any work."""
+        check_option(is_word(self.start, ("random", "model")), "start", "random or model", self.start)
+        check_integer("n_restarts", self.n_restarts, 1, 10**6)
+        check_integer("seed", self.seed, 0, none=True)
+        if self.start == "model" and self.tables is None:
+            raise ModelError("start='model' takes the tables of a given network; the structure is none")
+        if self.checkpoint is not None and self.n_restarts > 1:
+            raise ModelError(f"a checkpoint is of one run of EM, found n_restarts={self.n_restarts}")
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """What rows say: counts of families that are seen whole, and the rows with missing cells."""
+
+    counts: FamilyCounts
+    incomplete: RowTable | None
+
+
+def gathered(structure: Structure, tables: Iterable[RowTable], executor: Executor) -> Gathered:
+    """Count table after table; only counts and incomplete rows are kept."""
+    counts: FamilyCounts | None = None
+    holes: list[RowTable] = []
+    for table in tables:
+        found = count(structure, table, executor)
+        counts = found if counts is None else counts.plus(found)
+        if table.n_missing.any():
+            holes.append(table.take(table.incomplete()))
+    if counts is None:
+        raise ModelError("there are no rows; at least one is needed")
+    return Gathered(counts, _merged(holes) if holes else None)
+
+
+def _merged(tables: list[RowTable]) -> RowTable:
+    codes = np.concatenate([table.codes for table in tables], axis=1)
+    weights = None
+    if any(table.weights is not None for table in tables):
+        weights = np.concatenate([np.ones(t.n_rows) if t.weights is None else t.weights for t in tables])
+    table = RowTable(tables[0].names, tables[0].labels, codes, weights)
+    return table.merged()[0] if table.n_rows <= _MERGED else table
+
+
+def fitted_tables(
+    estimate: Estimate, data: Gathered, options: EMOptions, executor: Executor
+) -> tuple[Floats, Floats, NetworkFit]:
+    """Return tables, (expected) counts and how they were found; one warning where tables say nothing."""
+    began = time.perf_counter()
+    counts, total = data.counts.flat(), data.counts.total
+    if data.incomplete is None:
+        tables, unknown = estimate.tables(counts)
+        seen = counts > 0
+        with np.errstate(divide="ignore"):
+            likelihood = float(counts[seen] @ np.log(tables[seen])) / total
+        objective = likelihood + estimate.log_prior(tables) / total
+        fit_of: dict[str, Any] = {"log_likelihood": likelihood, "objective": objective}
+    else:
+        tables, counts, fit_of = _by_em(estimate, data, counts, options, executor)
+        unknown = estimate.tables(counts)[1]
+    _warn_unknown(estimate.structure, unknown)
+    result = NetworkFit(
+        n_parameters=estimate.structure.n_parameters,
+        n_uniform=len(unknown),
+        seconds=time.perf_counter() - began,
+        **fit_of,
+    )
+    return tables, counts, result
+
+
+def _by_em(
+    estimate: Estimate, data: Gathered, counts: Floats, options: EMOptions, executor: Executor
+) -> tuple[Floats, Floats, dict[str, Any]]:
+    assert data.incomplete is not None
+    sweep = RowSweep(
+        estimate.structure.layout, data.incomplete, max_bytes=options.max_bytes, threads=executor.n_workers
+    )
+    rows = MissingRows(counts, data.counts.total, data.incomplete, sweep)
+    loss = NetworkLikelihood(estimate)
+    best: FitResult | None = None
+    objectives = []
+    for restart in range(options.n_restarts):
+        found = _one_run(loss, rows, options, restart)
+        objectives.append(-found.loss)
+        if best is None or found.loss < best.loss:
+            best = found
+        if found.was_stopped:
+            break
+    assert best is not None
+    likelihood, expected = loss.log_likelihood(best.weights, rows)
+    return best.weights, expected, {
+        "status": best.status,
+        "reason": best.reason,
+        "trace": best.trace,
+        "n_iters": best.n_iters,
+        "log_likelihood": likelihood / rows.total,
+        "objective": -best.loss,
+        "restarts": np.array(objectives),
+    }  # fmt: skip
+
+
+def _one_run(loss: NetworkLikelihood, rows: MissingRows, options: EMOptions, restart: int) -> FitResult:
+    if options.start == "model" and restart == 0:
+        assert options.tables is not None
+        start = options.tables
+    else:
+        start = random_tables(loss.estimate, rows.counts, (options.seed or 0) + restart)
+    return fit(
+        loss, rows, start, optimizer=EM(), tol=options.tol, max_iters=options.max_iters, seed=options.seed,
+        callback=options.callback, progress=options.progress, checkpoint=options.checkpoint,
+    )  # fmt: skip
+
+
+def _warn_unknown(structure: Structure, unknown: list[tuple[int, int]]) -> None:
+    if not unknown:
+        return
+    v, column = unknown[0]
+    given = structure.column(v, column)
+    first = f"{structure.naming.name(v)!r}" + (f" given {given}" if given else "")
+    many = f"{len(unknown)} columns of tables" if len(unknown) > 1 else "one column of a table"
+    warn(
+        f"{many} never occur in the rows and are uniform (first: {first}); estimate='mean' with a prior says more",
+        DataWarning,
+        stacklevel=5,
+    )

@@ -1,0 +1,108 @@
+"""Fitted learners of networks in files (``.npz``), without pickles.
+
+``header`` is JSON as bytes: format, version, class, ``params`` (options with a text), names, states, whether the
+structure was a network; the other members are the parents (CSR), tables, counts and the cuts of binned columns.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any, TypeVar
+
+import numpy as np
+
+from beliefs.errors import BeliefsError, FormatError
+from beliefs.io.archive import check_beginning, unpacked
+from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
+from beliefs.learning.networks.structure import Structure, given_network
+from beliefs.model.naming import Naming
+
+__all__ = ["load_learner", "save_learner"]
+
+VERSION = 1
+_FORMAT = "beliefs network learner"
+_NOT_THE_MODELS = ("callback", "progress", "checkpoint", "n_jobs", "max_bytes")
+_CUTS = "cuts."
+L = TypeVar("L")
+
+
+def save_learner(learner: Any, path: StrPath) -> None:
+    """Write a fitted learner, whole or not at all."""
+    structure, params = learner.structure_, {}
+    for name, value in learner.get_params(deep=False).items():
+        if name in _NOT_THE_MODELS or name == "structure" and given_network(value) is not None:
+            continue
+        params[name] = _plain(name, value)
+    naming, n = structure.naming, structure.n_vars
+    header = {
+        "format": _FORMAT,
+        "version": VERSION,
+        "class": type(learner).__name__,
+        "params": params,
+        "names": [naming.name(v) for v in range(n)],
+        "states": [list(naming.states(v)) for v in range(n)],
+        "total": learner._family_counts.total,
+    }
+    arrays = {
+        "header": np.frombuffer(json.dumps(header).encode(), np.uint8),
+        "scope_ptr": structure.layout.scope_ptr,
+        "scope_vars": structure.layout.scope_vars,
+        "tables": learner.model_.probabilities,
+        "counts": learner._counts,
+        **{_CUTS + name: cuts for name, cuts in learner.bins_.items()},
+    }
+    data = io.BytesIO()
+    np.savez(data, allow_pickle=False, **arrays)
+    write_bytes(path, data.getvalue())
+
+
+def load_learner(cls: type[L], path: StrPath) -> L:
+    """Return the learner in a file."""
+    with named_errors(path):
+        arrays = unpacked(read_bytes(path, check_beginning))
+        try:
+            header = json.loads(arrays["header"].tobytes())
+            if header["format"] != _FORMAT or header["version"] != VERSION or header["class"] != cls.__name__:
+                raise KeyError("format")
+        except (KeyError, TypeError, ValueError, RecursionError):
+            raise FormatError(f"the file holds no fitted {cls.__name__}; write one with its save(path)") from None
+        try:
+            return _learner(cls, header, arrays)
+        except (BeliefsError, AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise FormatError(f"the file does not make a {cls.__name__}: {reason}") from None
+
+
+def _learner(cls: type[L], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> L:
+    states = [tuple(labels) for labels in header["states"]]
+    naming = Naming.of(header["names"], states, np.array([len(labels) for labels in states], np.int64))
+    ptr, scope = arrays["scope_ptr"], arrays["scope_vars"]
+    structure = Structure.of_parents(naming, [scope[ptr[v] : ptr[v + 1] - 1].tolist() for v in range(len(states))])
+    tables = np.array(arrays["tables"], np.float64)
+    params = {name: value for name, value in header["params"].items() if name not in _NOT_THE_MODELS}
+    found: Any = cls(**({"structure": structure.network(tables.copy())} | params))
+    cuts = {name.removeprefix(_CUTS): array for name, array in arrays.items() if name.startswith(_CUTS)}
+    counts = np.array(arrays["counts"], np.float64)
+    if counts.shape != tables.shape:
+        raise ValueError(f"expected {tables.size} counts, found {counts.size}")
+    found._restore(structure, tables, counts, float(header["total"]), cuts)
+    return found  # type: ignore[no-any-return]
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return an option as JSON; what has no text is refused by its name."""
+    if hasattr(value, "name") and not isinstance(value, type):
+        value = repr(value)
+    try:
+        return json.loads(json.dumps(value, default=_item))
+    except (TypeError, ValueError):
+        raise FormatError(
+            f"{name}={type(value).__name__} cannot be written; give it as text to save the learner"
+        ) from None
+
+
+def _item(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError

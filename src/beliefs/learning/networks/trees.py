@@ -1,0 +1,248 @@
+r"""Trees from rows: Chow-Liu, its penalised forest, tree-augmented naive Bayes.
+
+The tree that gives the rows the largest likelihood is the spanning tree of largest total mutual information [chow1968]:
+
+.. math:: \hat I(u; v) = \sum_{x, y} \hat p(x, y) \log \frac{\hat p(x, y)}{\hat p(x) \hat p(y)}
+
+========================  ============================================================================================
+``chow_liu``              the maximum spanning tree of :math:`\hat I`, away from the first variable (``root``)
+``forest``                of :math:`N \hat I(u; v) - \tfrac12 \log N (K_u - 1)(K_v - 1)`, arcs that lower it left out:
+                          the forest of largest bic
+``tan``                   ``target`` is a parent of all, and a tree over the others of :math:`\hat I(u; v \mid target)`
+                          [friedman1997]
+``naive_bayes``           ``target`` is the parent of all
+========================  ============================================================================================
+
+Joint counts of all pairs are one product of indicator matrices, a block of rows at a time. Cells that are missing are
+left out pair by pair. Ties go to the smallest index. Cost: rows x states x states, by BLAS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from beliefs.errors import ModelError
+from beliefs.inference.base import written
+from beliefs.inference.text import parse
+from beliefs.learning.networks.structure import Structure
+from beliefs.model.naming import Naming
+from beliefs.model.rows.table import RowTable
+from beliefs.options import shown
+from beliefs.typing import Floats, Ints
+
+__all__ = ["SEARCHES", "Search", "TreeFound", "check_target", "mutual_information", "search_of", "spanning_tree"]
+
+_BLOCK = 4096  # rows that are indicators at a time
+
+
+@dataclass(frozen=True, eq=False)
+class TreeFound:
+    """A structure, and the sum of the mutual informations along its arcs, in nats."""
+
+    structure: Structure
+    weight: float
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Search:
+    """A search for a structure, by its text."""
+
+    name: ClassVar[str]
+    needs_target: ClassVar[bool] = False
+
+    def of(self, naming: Naming, table: RowTable, target: int | None, root: int) -> TreeFound:
+        """Return the best structure of its kind."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return written(self)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ChowLiu(Search):
+    """The tree of largest likelihood."""
+
+    name: ClassVar[str] = "chow_liu"
+
+    def of(self, naming: Naming, table: RowTable, target: int | None, root: int) -> TreeFound:
+        """Return the maximum spanning tree of mutual information."""
+        information = mutual_information(table)
+        return _tree(naming, information, spanning_tree(information, root))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Forest(Search):
+    """The forest of largest bic."""
+
+    name: ClassVar[str] = "forest"
+
+    def of(self, naming: Naming, table: RowTable, target: int | None, root: int) -> TreeFound:
+        """Return the spanning tree of penalised mutual information without arcs that do not pay."""
+        information, free = mutual_information(table), (table.card - 1).astype(np.float64)
+        gain = table.total * information - 0.5 * np.log(table.total) * np.outer(free, free)
+        parent = spanning_tree(gain, root)
+        for v, u in enumerate(parent):
+            if u >= 0 and not gain[u, v] > 0:
+                parent[v] = -1
+        return _tree(naming, information, parent)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class TAN(Search):
+    """Naive Bayes with a tree among the features."""
+
+    name: ClassVar[str] = "tan"
+    needs_target: ClassVar[bool] = True
+
+    def of(self, naming: Naming, table: RowTable, target: int | None, root: int) -> TreeFound:
+        """Return the maximum spanning tree of mutual information given the target, below the target."""
+        assert target is not None
+        others = np.array([v for v in range(table.card.size) if v != target], np.int64)
+        information = np.zeros((others.size, others.size))
+        for state in range(int(table.card[target])):
+            chosen = table.codes[target] == state
+            if chosen.any():
+                part = table.columns(others).take(chosen)
+                information += part.total * mutual_information(part)
+        seen = table.codes[target] != table.missing
+        information /= table.take(seen).total if not seen.all() else table.total
+        at = int(np.flatnonzero(others == root)[0]) if root in others else 0
+        above = spanning_tree(information, at) if others.size else np.zeros(0, np.int64)
+        parents: list[list[int]] = [[] for _ in range(table.card.size)]
+        for k, v in enumerate(others):
+            parents[v] = [target, *([int(others[above[k]])] if above[k] >= 0 else [])]
+        weight = float(sum(information[above[k], k] for k in range(others.size) if above[k] >= 0))
+        return TreeFound(Structure.of_parents(naming, parents), weight)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NaiveBayes(Search):
+    """The target is the parent of all."""
+
+    name: ClassVar[str] = "naive_bayes"
+    needs_target: ClassVar[bool] = True
+
+    def of(self, naming: Naming, table: RowTable, target: int | None, root: int) -> TreeFound:
+        """Return the star."""
+        assert target is not None
+        parents = [[] if v == target else [target] for v in range(table.card.size)]
+        return TreeFound(Structure.of_parents(naming, parents), 0.0)
+
+
+SEARCHES: tuple[type[Search], ...] = (ChowLiu, Forest, TAN, NaiveBayes)
+"""The searches for structures, by their texts."""
+
+
+def search_of(structure: Any) -> Search | None:
+    """Return the search that a structure names, or None if it is none."""
+    if isinstance(structure, Search):
+        return structure
+    return parse(structure, SEARCHES, "structure") if isinstance(structure, str) else None
+
+
+def _tree(naming: Naming, information: Floats, parent: Ints) -> TreeFound:
+    arcs = [(int(u), v) for v, u in enumerate(parent) if u >= 0]
+    structure = Structure.of_parents(naming, [[int(u)] if u >= 0 else [] for u in parent])
+    return TreeFound(structure, float(sum(information[u, v] for u, v in arcs)))
+
+
+def spanning_tree(weights: Floats, root: int) -> Ints:
+    """Return the parents in the maximum spanning tree away from the root (Prim's algorithm), -1 for the root.
+
+    Examples
+    --------
+    >>> spanning_tree(np.array([[0.0, 3.0, 1.0], [3.0, 0.0, 2.0], [1.0, 2.0, 0.0]]), 0).tolist()
+    [-1, 0, 1]
+    """
+    n = len(weights)
+    parent, best = np.full(n, -1, np.int64), np.full(n, -np.inf)
+    waiting = np.ones(n, np.bool_)
+    v = root
+    for _ in range(n - 1):
+        waiting[v] = False
+        closer = waiting & (weights[v] > best)
+        parent[closer], best[closer] = v, weights[v][closer]
+        v = int(np.argmax(np.where(waiting, best, -np.inf)))
+        if not waiting[v]:  # all that wait are at -inf
+            v = int(np.argmax(waiting))
+    return parent
+
+
+def mutual_information(table: RowTable) -> Floats:
+    """Return the mutual information of every pair of columns, ``(n, n)`` in nats, from pairs that are both seen."""
+    from scipy.sparse import csr_array
+
+    card, n = table.card, len(table.names)
+    counts = _pair_counts(table)
+    starts = np.concatenate([[0], np.cumsum(card)])
+    owner = np.repeat(np.arange(n), card)
+    block = csr_array((np.ones(owner.size), (owner, np.arange(owner.size))), shape=(n, int(starts[-1])))
+    half = (block @ counts).T  # (states, n): counts of a state where the other column is seen
+    pairs = block @ half  # rows in which both are seen
+    joint = block @ (block @ _x_log_x(counts)).T
+    single = block @ _x_log_x(half)
+    total = np.maximum(pairs, 1e-300)
+    information = (joint - single - single.T + _x_log_x(pairs)) / total
+    np.fill_diagonal(information, 0.0)
+    found: Floats = np.maximum(0.5 * (information + information.T), 0.0)
+    return found
+
+
+def _pair_counts(table: RowTable) -> Floats:
+    """Return how often each pair of states occurs, ``(n_states, n_states)``: a product of indicators."""
+    card, n_rows = table.card, table.n_rows
+    whole = table.weights is None
+    kind: Any = np.float32 if whole else np.float64  # whole numbers up to 2**24 are exact in single precision
+    binary = bool((card == 2).all()) and not table.n_missing.any()
+    n_states = int(card.size if binary else card.sum())
+    total = np.zeros((n_states, n_states))
+    states = np.zeros(n_states)
+    make = _ones if binary else _indicators
+    for begin in range(0, n_rows, _BLOCK):
+        rows = slice(begin, min(begin + _BLOCK, n_rows))
+        part = make(table, rows, kind)
+        weighted = part if table.weights is None else part * table.weights[rows]
+        total += weighted @ part.T
+        states += weighted.sum(axis=1)
+    return _with_zeros(total, states, table.total) if binary else total
+
+
+def _ones(table: RowTable, rows: slice, kind: Any) -> np.ndarray:
+    """Return binary columns as they are."""
+    return table.codes[:, rows].astype(kind)
+
+
+def _indicators(table: RowTable, rows: slice, kind: Any) -> np.ndarray:
+    """Return the states of all columns as indicators ``(n_states, rows)``."""
+    parts = [column[rows] == np.arange(k)[:, None] for column, k in zip(table.codes, table.card, strict=True)]
+    return np.concatenate(parts).astype(kind)
+
+
+def _with_zeros(ones: Floats, states: Floats, total: float) -> Floats:
+    """Return the counts of all pairs of states of binary columns from those of their ones."""
+    n = len(ones)
+    full = np.empty((n, 2, n, 2))
+    full[:, 1, :, 1] = ones
+    full[:, 1, :, 0] = states[:, None] - ones
+    full[:, 0, :, 1] = states[None, :] - ones
+    full[:, 0, :, 0] = total - states[:, None] - states[None, :] + ones
+    return full.reshape(2 * n, 2 * n)
+
+
+def _x_log_x(values: Floats) -> Floats:
+    """Return x log x, 0 at 0."""
+    return values * np.log(np.where(values > 0.0, values, 1.0))
+
+
+def check_target(search: Search, naming: Naming, target: Any) -> int | None:
+    """Return the index of the target variable; refuse a search that needs one without."""
+    if target is None:
+        if search.needs_target:
+            raise ModelError(f"structure={search.name!r} needs target, the variable to be predicted")
+        return None
+    if not isinstance(target, str | int | np.integer):
+        raise ModelError(f"target must be a variable, found {shown(target)}")
+    return naming.index(target)

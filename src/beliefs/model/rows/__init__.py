@@ -1,0 +1,1 @@
+"""Rows of observations: tables of coded cells, made of arrays, frames and chunks of either."""

@@ -1,0 +1,243 @@
+"""Tables of rows from what people have: arrays, lists of rows, mappings of columns, pandas frames, chunks of these.
+
+Columns meet variables by name. An array has no names: its columns are the given variables in their order, or ``x0,
+x1, ...`` where none are given. Codes are written chunk by chunk, so a memory map is read once, a piece at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from beliefs.errors import ModelError
+from beliefs.model.naming import Naming
+from beliefs.model.rows.column import Column
+from beliefs.model.rows.table import Codes, RowTable, code_type
+from beliefs.model.variable import suggestion
+from beliefs.typing import Floats
+
+__all__ = ["CodedColumn", "are_chunks", "chunk_tables", "named_columns", "read_rows", "row_weights"]
+
+_PIECE = 2**16  # rows of an array that are coded at a time
+
+States = Mapping[str, Sequence[str]]
+
+
+def read_rows(
+    data: Any,
+    naming: Naming | None = None,
+    *,
+    states: States | None = None,
+    hidden: Collection[str] = (),
+    weights: ArrayLike | None = None,
+) -> RowTable:
+    """Return data as a table; a table with the same variables and states is returned as it is.
+
+    Parameters
+    ----------
+    data : array, list of rows, mapping of columns, DataFrame, RowTable, or an iterator of chunks of these
+    naming : Naming, optional
+        The variables and states that the columns must have; the table has its variables in its order.
+    states : mapping, optional
+        States of some columns, where there is no ``naming``.
+    hidden : collection of str
+        Variables without a column: all their cells are missing.
+    weights : array_like (n_rows,), optional
+        How often each row counts.
+
+    Raises
+    ------
+    ModelError
+        For no rows, unknown columns and states, variables without a column, and weights that make no sense.
+    """
+    if isinstance(data, RowTable) and naming is None:
+        table = data
+    else:
+        labels = None if naming is None else [naming.states(v) for v in range(naming.card.size)]
+        names = None if naming is None else [naming.name(v) for v in range(naming.card.size)]
+        reader = _Reader(names, labels, states or {}, frozenset(hidden))
+        for chunk in data if are_chunks(data) else (data,):
+            reader.add(chunk)
+        table = reader.finish()
+    found = row_weights(weights, table.n_rows)
+    return table if found is None else RowTable(table.names, table.labels, table.codes, found)
+
+
+def chunk_tables(data: Any, naming: Naming, hidden: Collection[str] = ()) -> Iterator[RowTable]:
+    """Yield one table a chunk; the states are those of the variables."""
+    for chunk in data:
+        yield read_rows(chunk, naming, hidden=hidden)
+
+
+def are_chunks(data: Any) -> bool:
+    """Whether data comes in chunks: an iterator, or a list of frames, arrays of rows or tables."""
+    if isinstance(data, list | tuple):
+        return bool(data) and all(
+            isinstance(part, RowTable) or hasattr(part, "columns") or getattr(part, "ndim", 0) == 2 for part in data
+        )
+    known = isinstance(data, RowTable | Mapping | np.ndarray | str) or hasattr(data, "columns")
+    return not known and isinstance(data, Iterable) and not hasattr(data, "__array__") and not hasattr(data, "__len__")
+
+
+def row_weights(weights: ArrayLike | None, n_rows: int) -> Floats | None:
+    """Check weights of rows."""
+    if weights is None:
+        return None
+    found = np.asarray(weights)
+    if found.dtype.kind not in "iufb" or found.shape != (n_rows,):
+        raise ModelError(f"sample_weight must be {n_rows} numbers, one a row, found {found.dtype} of {found.shape}")
+    numbers = found.astype(np.float64)
+    wrong = ~(numbers >= 0.0) | np.isinf(numbers)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ModelError(f"sample_weight of row {at} must be finite and at least 0, found {numbers[at]}")
+    if not numbers.any():
+        raise ModelError("every sample_weight is zero; at least one row must count")
+    return numbers
+
+
+def named_columns(chunk: Any, names: Sequence[str] | None, hidden: Collection[str]) -> dict[str, Any]:
+    """Return the columns of one chunk by name; an array's are the given variables that are not hidden."""
+    if isinstance(chunk, Mapping) or hasattr(chunk, "columns"):
+        found = {str(name): chunk[name] for name in (chunk if isinstance(chunk, Mapping) else chunk.columns)}
+        if len(found) < len(chunk if isinstance(chunk, Mapping) else chunk.columns):
+            raise ModelError("two columns have the same name")
+        return {name: _column(values) for name, values in found.items()}
+    array = chunk if isinstance(chunk, np.ndarray) else _array(chunk)
+    if array.ndim != 2:
+        raise ModelError(f"rows must form a table of two axes, (rows, columns), found {array.ndim}")
+    visible = [name for name in names or () if name not in hidden]
+    if names is None:
+        visible = [f"x{c}" for c in range(array.shape[1])]
+    elif array.shape[1] == len(names):
+        visible = list(names)
+    if len(visible) != array.shape[1]:
+        raise ModelError(f"expected {len(visible)} columns, one a variable, found {array.shape[1]}")
+    return {name: array[:, c] for c, name in enumerate(visible)}
+
+
+class _Reader:
+    """Codes of chunks, as they come by."""
+
+    def __init__(
+        self,
+        names: Sequence[str] | None,
+        labels: Sequence[Sequence[str]] | None,
+        states: States,
+        hidden: Collection[str],
+    ) -> None:
+        self.names, self.labels, self.states, self.hidden = names, labels, states, hidden
+        self.columns: list[Column] | None = None
+        self.n_rows = 0
+        self.pieces: list[list[np.ndarray]] = []  # of each chunk, of each column
+
+    def add(self, chunk: Any) -> None:
+        """Code one more chunk."""
+        if isinstance(chunk, RowTable):
+            table = chunk
+            chunk = {
+                name: CodedColumn(table.codes[c], table.labels[c], table.missing) for c, name in enumerate(table.names)
+            }
+        found = named_columns(chunk, self.names, self.hidden)
+        if self.columns is None:
+            self.columns = self._columns(found)
+        self._check_names(found)
+        lengths = {len(values) for values in found.values()}
+        if len(lengths) > 1:
+            raise ModelError(f"the columns differ in length: {', '.join(map(str, sorted(lengths)))} rows")
+        n_rows = lengths.pop() if lengths else 0
+        self.pieces.append([self._coded(column, found, n_rows) for column in self.columns])
+        self.n_rows += n_rows
+
+    def _columns(self, found: Mapping[str, Any]) -> list[Column]:
+        if self.names is not None and self.labels is not None:
+            return [Column(name, labels) for name, labels in zip(self.names, self.labels, strict=True)]
+        for name in self.states:
+            if name not in found and name not in self.hidden:
+                raise ModelError(f"states names a column {name!r} that is not there{suggestion(name, found)}")
+        return [Column(name, self.states.get(name)) for name in (self.names or [*found, *sorted(self.hidden)])]
+
+    def _check_names(self, found: Mapping[str, Any]) -> None:
+        known = [column.name for column in self.columns or ()]
+        for name in found:
+            if name not in known:
+                raise ModelError(f"no variable {name!r} for this column{suggestion(name, known)}; leave the column out")
+        for name in known:
+            if name not in found and name not in self.hidden:
+                raise ModelError(f"variable {name!r} has no column; name it in hidden if it is never seen")
+
+    def _coded(self, column: Column, found: Mapping[str, Any], n_rows: int) -> np.ndarray:
+        """Return the codes of one column as signed numbers, -1 missing, in as few bytes as may do."""
+        if column.name not in found:
+            return np.full(n_rows, -1, np.int16)
+        values = found[column.name]
+        if isinstance(values, CodedColumn):
+            column.adopt(values.labels)
+            values = values.aligned(column)
+            return values if isinstance(values, np.ndarray) else column.encode(values, self.n_rows)
+        codes: np.ndarray | None = None
+        step = _PIECE if isinstance(values, np.ndarray) else max(n_rows, 1)
+        for begin in range(0, n_rows, step):
+            part = column.encode(values[begin : begin + step], self.n_rows + begin)
+            top = int(part.max(initial=0))
+            kind = np.int8 if top <= 127 else np.int32
+            if codes is None:
+                codes = np.empty(n_rows, kind)
+            elif codes.itemsize < np.dtype(kind).itemsize:
+                codes = codes.astype(kind)
+            codes[begin : begin + step] = part
+        return np.zeros(0, np.int8) if codes is None else codes
+
+    def finish(self) -> RowTable:
+        """Return all chunks as one table."""
+        if self.columns is None or self.n_rows == 0:
+            raise ModelError("there are no rows; at least one is needed")
+        closed = [column.close() for column in self.columns]
+        kind = code_type(max((len(labels) for labels, _ in closed), default=1))
+        missing = np.iinfo(kind).max
+        codes: Codes = np.empty((len(self.columns), self.n_rows), kind)
+        for c, (_, new) in enumerate(closed):
+            begin = 0
+            for piece in self.pieces:
+                part, piece[c] = piece[c], np.zeros(0, np.int8)  # what has been copied is let go
+                table = None if new is None else np.append(new, missing)
+                codes[c, begin : begin + part.size] = part if table is None else table[part]  # -1 becomes the largest
+                begin += part.size
+        return RowTable(tuple(column.name for column in self.columns), tuple(labels for labels, _ in closed), codes)
+
+
+class CodedColumn:
+    """A column that is coded already: codes, the labels they stand for, and the code of a missing cell."""
+
+    def __init__(self, codes: Codes, labels: Sequence[str], missing: int) -> None:
+        self.codes, self.labels, self.missing = codes, labels, missing
+
+    def __len__(self) -> int:
+        return int(self.codes.size)
+
+    def aligned(self, column: Column) -> Any:
+        """Return codes where the states agree, else labels."""
+        if column.labels is not None and tuple(column.labels) == tuple(self.labels):
+            return np.where(self.codes == self.missing, -1, self.codes.astype(np.int32))
+        states = np.array([*self.labels, None], object)
+        return states[np.minimum(self.codes, len(self.labels))].tolist()
+
+
+def _column(values: Any) -> Any:
+    return values if hasattr(values, "dtype") or isinstance(values, CodedColumn) else _array(values)
+
+
+def _array(values: Any) -> np.ndarray:
+    """Return lists as an array: numbers stay numbers only if all are."""
+    rows = list(values) if not hasattr(values, "__array__") else values
+    if hasattr(rows, "__array__"):
+        return np.asarray(rows)
+    flat = [cell for row in rows for cell in (row if isinstance(row, list | tuple | np.ndarray) else [row])]
+    numbers = all(isinstance(cell, int | float | np.number) and not isinstance(cell, bool) for cell in flat)
+    try:
+        return np.array(rows) if numbers else np.array(rows, object)
+    except ValueError:
+        raise ModelError("rows differ in length; each has one cell a column") from None

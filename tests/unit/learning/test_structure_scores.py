@@ -1,0 +1,208 @@
+"""Scores of structures against their formulas, and trees against all trees."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+from math import lgamma, log
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import beliefs as bl
+from beliefs.errors import ModelError
+from beliefs.learning.networks.trees import mutual_information
+from beliefs.model.rows.reading import read_rows
+
+
+def rows_of(n=300, seed=0):
+    """Five variables of two to four states that depend on each other."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 3, n)
+    second = np.where(rng.random(n) < 0.7, first % 2, rng.integers(0, 2, n))
+    third = (first + second + (rng.random(n) < 0.3)) % 4
+    fourth = np.where(rng.random(n) < 0.6, third > 1, rng.random(n) < 0.5).astype(int)
+    return np.stack([first, second, third, fourth, rng.integers(0, 3, n)], axis=1)
+
+
+def by_hand(rows, parents, score, ess=10.0):
+    """The formulas, cell by cell."""
+    card = rows.max(axis=0) + 1
+    total = 0.0
+    for v, above in parents.items():
+        columns, r = {}, int(card[v])
+        for row in rows:
+            columns.setdefault(tuple(row[above]), np.zeros(r))[row[v]] += 1
+        q = int(np.prod(card[above]))
+        for counts in columns.values():
+            n = counts.sum()
+            if score in ("bdeu", "k2"):
+                a = ess / (q * r) if score == "bdeu" else 1.0
+                total += lgamma(r * a) - lgamma(r * a + n) + sum(lgamma(a + k) - lgamma(a) for k in counts)
+            else:
+                total += sum(k * log(k / n) for k in counts if k > 0)
+        free = q * (r - 1)
+        total -= {"aic": free, "bic": 0.5 * log(len(rows)) * free}.get(score, 0.0)
+    return total
+
+
+@pytest.mark.parametrize("score", ["log_likelihood", "aic", "bic", "bdeu", "k2"])
+def test_scores_are_their_formulas(score):
+    rows = rows_of()
+    parents = {0: [], 1: [0], 2: [0, 1], 3: [2], 4: []}
+    arcs = [(f"x{u}", f"x{v}") for v, above in parents.items() for u in above]
+    assert bl.structure_score(arcs, rows, score) == pytest.approx(by_hand(rows, parents, score), abs=1e-9)
+    assert bl.structure_score({f"x{v}": [f"x{u}" for u in above] for v, above in parents.items()}, rows, score) == (
+        pytest.approx(by_hand(rows, parents, score), abs=1e-9)
+    )
+
+
+@pytest.mark.parametrize("score", ["log_likelihood", "aic", "bic", "bdeu(ess=3)"])
+def test_equivalent_networks_score_alike(score):
+    rows = rows_of()
+    chains = [[("x0", "x1"), ("x1", "x2")], [("x1", "x0"), ("x1", "x2")], [("x2", "x1"), ("x1", "x0")]]
+    found = [bl.structure_score(chain, rows, score) for chain in chains]
+    assert found == pytest.approx([found[0]] * 3, abs=1e-9)
+    collider = bl.structure_score([("x0", "x1"), ("x2", "x1")], rows, score)
+    assert abs(collider - found[0]) > 1e-3
+
+
+def test_scores_count_weights_and_refuse_missing_cells():
+    rows = rows_of(50)
+    twice = bl.structure_score([("x0", "x1")], np.concatenate([rows, rows]))
+    assert bl.structure_score([("x0", "x1")], rows, sample_weight=np.full(50, 2.0)) == pytest.approx(twice)
+    rows[3, 1] = -1
+    with pytest.raises(ModelError, match="'x1', row 3: a score needs complete rows"):
+        bl.structure_score([("x0", "x1")], rows)
+    with pytest.raises(ModelError, match="known: bic, aic, bdeu, k2, log_likelihood"):
+        bl.structure_score([("x0", "x1")], rows, "bict")
+
+
+# -- trees ----------------------------------------------------------------------------------------------------------
+def all_trees(n):
+    """Every labelled tree, as edges."""
+    edges = list(combinations(range(n), 2))
+    for chosen in combinations(edges, n - 1):
+        parent = list(range(n))
+
+        def find(v, parent=parent):
+            while parent[v] != v:
+                v = parent[v]
+            return v
+
+        for u, v in chosen:
+            parent[find(u)] = find(v)
+        if len({find(v) for v in range(n)}) == 1:
+            yield chosen
+
+
+def likelihood_of_forest(rows, edges, score="log_likelihood"):
+    """The score of a forest, by directing its edges away from the smallest vertex of each part."""
+    arcs, waiting, seen = [], list(edges), set()
+    for root in range(rows.shape[1]):
+        reached = [root] if root not in seen else []
+        while reached:
+            u = reached.pop()
+            seen.add(u)
+            for edge in [e for e in waiting if u in e]:
+                waiting.remove(edge)
+                v = edge[0] if edge[1] == u else edge[1]
+                arcs.append((f"x{u}", f"x{v}"))
+                reached.append(v)
+    return bl.structure_score(arcs, rows, score)
+
+
+def test_chow_liu_is_the_best_tree():
+    rows = rows_of()
+    best = max(likelihood_of_forest(rows, tree) for tree in all_trees(5))
+    learner = bl.BNLearner("chow_liu", estimate="mle").fit(rows)
+    assert len(learner.model_.edges) == 4
+    assert bl.structure_score(learner.model_, rows, "log_likelihood") == pytest.approx(best)
+    independent = bl.structure_score([], rows, "log_likelihood")
+    assert learner.result_.tree_weight * len(rows) == pytest.approx(best - independent)
+
+
+def test_forest_is_the_forest_of_largest_bic():
+    rows = rows_of()
+    edges = list(combinations(range(5), 2))
+    forests = {subset for tree in all_trees(5) for k in range(5) for subset in combinations(tree, k)}
+    best = max(likelihood_of_forest(rows, forest, "bic") for forest in forests)
+    learner = bl.BNLearner("forest").fit(rows)
+    assert bl.structure_score(learner.model_, rows, "bic") == pytest.approx(best)
+    assert 0 < len(learner.model_.edges) < 4 and len(edges) == 10
+
+
+def test_tan_is_the_best_tree_below_the_class():
+    rows = rows_of()
+    best = -np.inf
+    for tree in all_trees(4):
+        star = [("x4", f"x{v}") for v in range(4)]
+        arcs = directed(tree)
+        best = max(best, bl.structure_score(star + arcs, rows, "log_likelihood"))
+    learner = bl.BNLearner("tan", target="x4").fit(rows)
+    assert bl.structure_score(learner.model_, rows, "log_likelihood") == pytest.approx(best)
+    naive = bl.BNLearner("naive_bayes", target="x4").fit(rows)
+    assert set(naive.model_.edges) == {("x4", f"x{v}") for v in range(4)}
+
+
+def directed(tree):
+    arcs, reached, waiting = [], [0], list(tree)
+    while reached:
+        u = reached.pop()
+        for edge in [e for e in waiting if u in e]:
+            waiting.remove(edge)
+            v = edge[0] if edge[1] == u else edge[1]
+            arcs.append((f"x{u}", f"x{v}"))
+            reached.append(v)
+    return arcs
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_mutual_information_is_its_definition(binary):
+    rows = rows_of(80) % 2 if binary else rows_of(80)
+    weights = np.random.default_rng(1).integers(1, 4, 80).astype(float)
+    found = mutual_information(read_rows(rows, weights=weights))
+    many = np.repeat(rows, weights.astype(int), axis=0)
+    for u, v in combinations(range(5), 2):
+        joint = np.histogram2d(many[:, u], many[:, v], bins=(np.arange(-0.5, 4), np.arange(-0.5, 4)))[0] / len(many)
+        expected = joint / np.maximum(joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True), 1e-300)
+        information = (joint * np.log(np.where(joint > 0, expected, 1.0))).sum()
+        assert found[u, v] == pytest.approx(information, abs=1e-12) == pytest.approx(found[v, u], abs=1e-12)
+
+
+def test_the_root_of_a_tree_may_be_chosen_and_held_out_rows_are_scored():
+    rows = rows_of()
+    learners = [bl.BNLearner("chow_liu", root=root, estimate="mle").fit(rows) for root in ("x0", "x2")]
+    assert learners[1].model_.parents("x2") == ()
+    assert learners[0].score(rows) == pytest.approx(learners[1].score(rows))
+    assert all(u != v for u, v in pairwise(learners[0].model_.edges))
+
+
+# -- the classifier -------------------------------------------------------------------------------------------------
+@parametrize_with_checks([bl.BNClassifier()])
+def test_classifier_has_the_manners_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_naive_bayes_is_categorical_naive_bayes():
+    from sklearn.naive_bayes import CategoricalNB
+
+    rows = rows_of()
+    X, y = rows[:, :4], np.array(["no", "maybe", "yes"])[rows[:, 4]]
+    ours = bl.BNClassifier("naive_bayes", prior="laplace").fit(X, y)
+    theirs = CategoricalNB(alpha=1.0, class_prior=ours.model_.cpt("y")).fit(X, y)
+    assert ours.predict_proba(X) == pytest.approx(theirs.predict_proba(X))
+    assert (ours.predict(X) == theirs.predict(X)).all() and ours.classes_.tolist() == ["maybe", "no", "yes"]
+
+
+def test_classifier_takes_frames_with_words_and_holes():
+    import pandas as pd
+
+    rows = rows_of()
+    X = pd.DataFrame({"u": np.array(["p", "q", "r"])[rows[:, 0]], "v": rows[:, 2]})
+    found = bl.BNClassifier("tan").fit(X, rows[:, 1])
+    asked = X[:4].copy()
+    asked.loc[0, "u"] = None
+    posterior = found.predict_proba(asked)
+    first = bl.infer(found.model_.condition({"v": str(asked.loc[0, "v"])})).marginal("y")
+    assert posterior[0] == pytest.approx(first) and posterior.shape == (4, 2)
