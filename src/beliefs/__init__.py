@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from beliefs.inference.search.local_search import LocalSearch
     from beliefs.inference.variational.mean_field import MeanField
     from beliefs.io import read, read_evidence, read_query, write
-    from beliefs.learning.estimators.bernoulli_rbm import BernoulliRBM
     from beliefs.learning.estimators.bayes_net import BNLearner
+    from beliefs.learning.estimators.bernoulli_rbm import BernoulliRBM
     from beliefs.learning.estimators.bn_classifier import BNClassifier
     from beliefs.learning.estimators.chain import ChainCRF
     from beliefs.learning.estimators.chain_svm import ChainSVM

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -147,10 +149,10 @@ def test_families_with_more_cells_than_rows_are_counted_sparsely():
     rows = rng.integers(0, 12, (50, 5))
     arcs = [(f"x{k}", "x4") for k in range(4)]
     learner = bl.BNLearner(arcs).fit(rows)
-    counts = learner.counts_["x4"]
+    counts: Any = learner.counts_["x4"]
     card = [learner.model_.variables[v].card for v in range(5)]
     assert counts.nnz == len(np.unique(rows, axis=0)) and counts.shape == (np.prod(card[:4]), card[4])
-    at = np.ravel_multi_index(rows[:, :4].T, card[:4])
+    at: Any = np.ravel_multi_index(rows[:, :4].T, card[:4])
     assert all(counts[r, x] >= 1 for r, x in zip(at, rows[:, 4], strict=True))
     assert np.asarray(learner.model_.cpt("x4").reshape(counts.shape)[at[0]]).sum() == pytest.approx(1)
     dense = bl.structure_score(arcs, np.tile(rows, (5000, 1)), "log_likelihood") / 5000

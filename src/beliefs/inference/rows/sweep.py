@@ -72,7 +72,7 @@ class RowSweep:
         rows, ptr, variables = _groups(layout, table)
         self.n_entries = rows.size
         number, kinds = _numbered(ptr, variables)
-        kept: dict[bytes, GroupPlan] = layout.plan(("row groups", soft), dict)
+        kept = layout.plan(_kept_groups, soft)
         if len(kept) > _KEPT_PLANS:
             kept.clear()
         for kind in kinds:
@@ -179,10 +179,15 @@ def _groups(layout: Layout, table: RowTable) -> tuple[Ints, Ints, Ints]:
     rows = np.flatnonzero(table.incomplete())
     room = int(table.n_missing.sum())
     found = Found(np.empty(room, np.int64), np.zeros(room + 1, np.int64), np.empty(room, np.int64))
-    ptr, neighbours = layout.plan("moral graph", lambda: _moral_graph(layout))
+    ptr, neighbours = layout.plan(_moral_graph)
     mark = np.full(layout.n_vars, -1, np.int64)
     n = int(missing_groups(table.codes, table.missing, rows, ptr, neighbours, mark, found))
     return found.row[:n], found.ptr[: n + 1], found.variables
+
+
+def _kept_groups(layout: Layout, soft: bool) -> dict[bytes, GroupPlan]:
+    """Return where plans of groups are kept."""
+    return {}
 
 
 def _moral_graph(layout: Layout) -> tuple[Ints, Ints]:
