@@ -26,9 +26,9 @@ from beliefs.inference.conditional_likelihood import conditional_likelihood, wor
 from beliefs.inference.doors import Options, infer
 from beliefs.inference.machine_gradient import MachineGradient
 from beliefs.inference.result import InferenceResult
-from beliefs.model.crbm import CRBM
 from beliefs.inference.rows.likelihood import is_normalised, model_rows, row_log_weights
 from beliefs.inference.run import default_threads
+from beliefs.model.crbm import CRBM
 from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.graph import as_factor_graph
 from beliefs.model.machine import BoltzmannMachine, bit_rows
