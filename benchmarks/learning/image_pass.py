@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 import beliefs as bl
+from beliefs.inference.messages import buffer_pool
 from beliefs.kernels._jit import kernels
-from beliefs.learning.gradients import buffer_pool
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.marginal import CliqueLogistic, UnivariateLogistic

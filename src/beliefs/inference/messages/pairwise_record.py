@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beliefs.inference.messages.buffer_pool import take
 from beliefs.inference.messages.pairwise_edges import Edges, EdgeWeights
 from beliefs.inference.messages.records import MessageRecord
 from beliefs.inference.messages.sweep_spec import SweepSpec
@@ -62,7 +63,7 @@ def load_pairs(
     None if there is a hard zero.
     """
     cells, rho, size = weights.cells, weights.of_tables, edges.table_size
-    psi = spec.allocate(cells.size * size + 4 * edges.states)  # kernels read a little beyond the last table
+    psi = take(cells.size * size + 4 * edges.states)  # kernels read a little beyond the last table
     psi[cells.size * size :] = 0.0
     span, shift = np.empty(cells.size), np.empty(cells.size)
     if not load_tables(cells, spec.theta, rho, not summed, psi[: cells.size * size].reshape(-1, size), span, shift):

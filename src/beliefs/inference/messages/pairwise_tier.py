@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import finalize
 
 import numpy as np
 
 from beliefs.inference.base import Bound
+from beliefs.inference.messages.buffer_pool import put_back
 from beliefs.inference.messages.log_messages import Assessment
 from beliefs.inference.messages.pairwise_edges import Edges, EdgeWeights, PairwisePlan
 from beliefs.inference.messages.pairwise_record import PairRecord, load_pairs
@@ -15,12 +17,7 @@ from beliefs.inference.messages.sweep_spec import SweepSpec
 from beliefs.inference.messages.tiers import REFRESH, Tier
 from beliefs.inference.rounding import UNIT, rounding_error, widened
 from beliefs.kernels.messages.linear import DONE
-from beliefs.kernels.messages.pairwise.binary import (
-    binary_max_sweep,
-    binary_power_sweep,
-    binary_sum_sweep,
-    ratio_beliefs,
-)
+from beliefs.kernels.messages.pairwise.binary import binary_linear_sweep, binary_max_sweep, ratio_beliefs
 from beliefs.kernels.messages.pairwise.decode import decode_pairs
 from beliefs.kernels.messages.pairwise.setup import (
     hold_messages,
@@ -29,13 +26,7 @@ from beliefs.kernels.messages.pairwise.setup import (
     multiply_up,
 )
 from beliefs.kernels.messages.pairwise.structures import PairTables
-from beliefs.kernels.messages.pairwise.sweep import (
-    CONSTANT_WIDTHS,
-    max_sweep,
-    power_sweep,
-    row_beliefs,
-    sum_sweep,
-)
+from beliefs.kernels.messages.pairwise.sweep import CONSTANT_WIDTHS, linear_sweep, max_sweep, row_beliefs
 from beliefs.kernels.messages.pairwise.value import (
     AGREEMENT,
     BLOCK,
@@ -67,6 +58,7 @@ class PairwiseTier(Tier):
         self.log_domain = not spec.summed[edges.u[0]]
         self.weights = weights = plan.weights(spec, edges)
         self.pairs = PairTables(edges.states, edges.u, edges.v, weights.at, psi)
+        finalize(self, put_back, psi)  # nobody else has the tables
         self.keep, powered = 1.0 - spec.damping, weights.powered or spec.damping > 0
         self.rho = weights.of_edges if powered or self.log_domain else np.zeros(0)
         self.kernel = _kernel(edges, self.log_domain, powered)
@@ -202,6 +194,6 @@ def _reach(
 
 def _kernel(edges: Edges, maxima: bool, powered: bool) -> Callable[..., None]:
     if edges.states == 2:
-        return binary_max_sweep if maxima else binary_power_sweep if powered else binary_sum_sweep
-    make = max_sweep if maxima else power_sweep if powered else sum_sweep
-    return make(edges.width if edges.width in CONSTANT_WIDTHS else 0)
+        return binary_max_sweep if maxima else binary_linear_sweep(powered)
+    constant = edges.width if edges.width in CONSTANT_WIDTHS else 0
+    return max_sweep(constant) if maxima else linear_sweep(constant, powered)

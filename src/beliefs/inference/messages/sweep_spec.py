@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,8 +30,6 @@ class SweepSpec:
     schedule: Schedule
     damping: float
     in_logs: bool
-    allocate: Callable[[int], Floats] = np.empty
-    """Where the memory of large tables comes from."""
 
     @cached_property
     def model(self) -> Reweighted:

@@ -7,7 +7,8 @@ is a named tuple with the addresses of its arrays, so that a kernel can hand who
 stay arrays that are not counted); entries are read and written with brackets, as those of arrays are, but there are no
 sizes. ``stack_memory(n)`` gives the address of a small piece of memory that the compiler can see is nobody else's, so
 that loops over it need no overlap checks. ``prefetch`` asks for a cache line early: tables read backwards are not
-foreseen by the hardware. There are no bounds checks. Without the compiler, arrays stand for addresses; what the
+foreseen by the hardware. The line is brought into the second cache, as only few can be on their way to the first one.
+There are no bounds checks. Without the compiler, arrays stand for addresses; what the
 compiler makes of these operations is in :mod:`beliefs.kernels.primitives.memory_code`.
 """
 

@@ -116,7 +116,7 @@ def prefetch(context: Any, pointer: Any, index: Any) -> Any:
         function = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(ir.VoidType(), [byte_pointer, word, word, word]), "llvm.prefetch.p0i8"
         )
-        builder.call(function, [place, word(0), word(3), word(1)])  # to read, soon again, data
+        builder.call(function, [place, word(0), word(2), word(1)])  # to read, into the second cache, data
         return target.get_dummy_value()
 
     return types.void(pointer, types.int64), generate

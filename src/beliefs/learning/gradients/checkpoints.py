@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import comb
 from weakref import finalize
 
-from beliefs.learning.gradients.buffer_pool import put_back, take
+from beliefs.inference.messages.buffer_pool import put_back, take
 from beliefs.typing import Floats
 
 __all__ = ["Recording", "Replayed", "Room", "State"]

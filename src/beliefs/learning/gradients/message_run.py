@@ -26,7 +26,6 @@ from beliefs.kernels.adjoints.structures import Adjoints
 from beliefs.kernels.messages.log import log_beliefs
 from beliefs.kernels.messages.structures import LogSums
 from beliefs.learning.gradients.base import Beliefs
-from beliefs.learning.gradients.buffer_pool import take
 from beliefs.learning.gradients.checkpoints import Replayed, State
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
@@ -71,7 +70,7 @@ def sweep_spec(method: MessagePassing, graph: FactorGraph) -> SweepSpec:
     check_possible(graph)
     schedule = make_schedule(lay, method.schedule, method.order)
     summed, rho = np.ones(lay.n_vars, np.bool_), reweighting_of(method, graph).rho
-    return SweepSpec(lay, graph.theta, summed, rho, schedule, 0.0, True, take)
+    return SweepSpec(lay, graph.theta, summed, rho, schedule, 0.0, True)
 
 
 def reweighting_of(method: MessagePassing, graph: FactorGraph) -> Reweighting:

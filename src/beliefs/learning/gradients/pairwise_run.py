@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from weakref import finalize
 
 import numpy as np
 
+from beliefs.inference.messages.buffer_pool import put_back, take
 from beliefs.inference.messages.pairwise_tier import PairwiseTier
 from beliefs.kernels.adjoints.binary import binary_adjoint_sweep
 from beliefs.kernels.adjoints.messages import add_unary
@@ -20,7 +20,6 @@ from beliefs.kernels.adjoints.pairwise import add_waiting, adjoint_sweep
 from beliefs.kernels.adjoints.structures import Adjoints, Ranks
 from beliefs.kernels.messages.pairwise.setup import multiply_up
 from beliefs.kernels.messages.pairwise.sweep import CONSTANT_WIDTHS
-from beliefs.learning.gradients.buffer_pool import put_back, take
 from beliefs.learning.gradients.checkpoints import Room, State
 from beliefs.learning.gradients.message_run import Backward, MessageRun
 from beliefs.model.graph import FactorGraph
@@ -40,7 +39,6 @@ class PairwiseRun(MessageRun):
 
     def __init__(self, graph: FactorGraph, tier: PairwiseTier, mu_var: Floats) -> None:
         super().__init__(graph, tier, mu_var)
-        finalize(self, put_back, tier.pairs.psi)
         self.room, self.shared = Room(tier.messages), False
 
     def sweep(self, index: int) -> int:

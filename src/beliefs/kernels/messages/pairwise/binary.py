@@ -13,6 +13,8 @@ within the range of a double: the caller sees to that.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
 
 from beliefs.kernels._jit import linear_kernel
 from beliefs.kernels.messages.pairwise.structures import PairTables
@@ -21,75 +23,60 @@ from beliefs.kernels.primitives.exponential import exp4, log4
 from beliefs.kernels.primitives.simd import fill4, first4, multiply4, pair4, second4
 from beliefs.typing import Bools, Floats
 
-__all__ = ["binary_max_sweep", "binary_power_sweep", "binary_sum_sweep", "ratio_beliefs"]
+__all__ = ["binary_linear_sweep", "binary_max_sweep", "ratio_beliefs"]
 
 
-@linear_kernel
-def binary_sum_sweep(
-    pairs: PairTables,
-    rho: Floats,
-    keep: float,
-    begin: int,
-    end: int,
-    stride: int,
-    ratio: Floats,
-    messages: Floats,
-    fresh: Floats,
-) -> None:
-    """Update edges ``begin, begin + stride, ...`` with counting numbers 1: ``ratio (n,)``, ``messages (2 m,)``.
+@cache
+def binary_linear_sweep(powered: bool) -> Callable[..., None]:
+    """Return the sweep of sums; unless ``powered``, counting numbers are 1 and nothing is damped."""
 
-    ``rho`` is not read.
-    """
-    u, v, at, psi = pairs.u, pairs.v, pairs.at, pairs.psi
-    for e in range(begin, end, stride):
-        i, j, k = u[e], v[e], at[e] if at.size > 0 else 3 * e
-        b, c, d = psi[k], psi[k + 1], psi[k + 2]
-        ru, rv = ratio[i] / messages[2 * e], ratio[j] / messages[2 * e + 1]
-        to_v = (b + d * ru) / (1.0 + c * ru)
-        to_u = (c + d * rv) / (1.0 + b * rv)
-        fresh[2 * e], fresh[2 * e + 1] = to_u, to_v
-        ratio[i], ratio[j] = ru * to_u, rv * to_v
+    @linear_kernel
+    def sweep(
+        pairs: PairTables,
+        rho: Floats,
+        keep: float,
+        begin: int,
+        end: int,
+        stride: int,
+        ratio: Floats,
+        messages: Floats,
+        fresh: Floats,
+    ) -> None:
+        """Update edges ``begin, begin + stride, ...`` up to ``end``: ``ratio (n,)``, ``messages (2 m,)``.
 
-
-@linear_kernel
-def binary_power_sweep(
-    pairs: PairTables,
-    rho: Floats,
-    keep: float,
-    begin: int,
-    end: int,
-    stride: int,
-    ratio: Floats,
-    messages: Floats,
-    fresh: Floats,
-) -> None:
-    """Do what :func:`binary_sum_sweep` does with counting numbers ``rho (m,)`` and log damping ``1 - keep``."""
-    u, v, at, psi = pairs.u, pairs.v, pairs.at, pairs.psi
-    for e in range(begin, end, stride):
-        i, j, k = u[e], v[e], at[e] if at.size > 0 else 3 * e
-        b, c, d = psi[k], psi[k + 1], psi[k + 2]
-        mu, mv = messages[2 * e], messages[2 * e + 1]
-        ru, rv = ratio[i] / mu, ratio[j] / mv
-        to_v = (b + d * ru) / (1.0 + c * ru)
-        to_u = (c + d * rv) / (1.0 + b * rv)
-        if rho[e] == 1.0 and keep == 0.5:
-            moved_u, moved_v = math.sqrt(to_u * mu), math.sqrt(to_v * mv)
-            fresh[2 * e], fresh[2 * e + 1] = moved_u, moved_v
-            ratio[i], ratio[j] = ru * moved_u, rv * moved_v
-            continue
-        if rho[e] == 0.5 and keep == 1.0:
+        If powered, with counting numbers ``rho (m,)`` and log damping ``1 - keep``; else neither is read.
+        """
+        u, v, at, psi = pairs.u, pairs.v, pairs.at, pairs.psi
+        for e in range(begin, end, stride):
+            i, j, k = u[e], v[e], at[e] if at.size > 0 else 3 * e
+            b, c, d = psi[k], psi[k + 1], psi[k + 2]
+            mu, mv = messages[2 * e], messages[2 * e + 1]
+            ru, rv = ratio[i] / mu, ratio[j] / mv
+            to_v = (b + d * ru) / (1.0 + c * ru)
+            to_u = (c + d * rv) / (1.0 + b * rv)
+            if powered:
+                if rho[e] == 1.0 and keep == 0.5:
+                    moved_u, moved_v = math.sqrt(to_u * mu), math.sqrt(to_v * mv)
+                    fresh[2 * e], fresh[2 * e + 1] = moved_u, moved_v
+                    ratio[i], ratio[j] = ru * moved_u, rv * moved_v
+                    continue
+                if rho[e] == 0.5 and keep == 1.0:
+                    fresh[2 * e], fresh[2 * e + 1] = to_u, to_v
+                    ratio[i], ratio[j] = ru * math.sqrt(to_u * mu), rv * math.sqrt(to_v * mv)
+                    continue
+                change = multiply4(fill4(keep), log4(pair4(to_u / mu, to_v / mv)))  # both logarithms at once
+                power = exp4(multiply4(fill4(rho[e]), change))
+                ratio[i] *= first4(power)
+                ratio[j] *= second4(power)
+                if keep < 1.0:
+                    moved = power if rho[e] == 1.0 else exp4(change)
+                    to_u, to_v = mu * first4(moved), mv * second4(moved)
+                fresh[2 * e], fresh[2 * e + 1] = to_u, to_v
+                continue
             fresh[2 * e], fresh[2 * e + 1] = to_u, to_v
-            ratio[i], ratio[j] = ru * math.sqrt(to_u * mu), rv * math.sqrt(to_v * mv)
-            continue
-        change = multiply4(fill4(keep), log4(pair4(to_u / mu, to_v / mv)))  # both logarithms at once
-        power = exp4(multiply4(fill4(rho[e]), change))
-        ratio[i] *= first4(power)
-        ratio[j] *= second4(power)
-        if keep == 1.0:
-            fresh[2 * e], fresh[2 * e + 1] = to_u, to_v
-        else:
-            moved = power if rho[e] == 1.0 else exp4(change)
-            fresh[2 * e], fresh[2 * e + 1] = mu * first4(moved), mv * second4(moved)
+            ratio[i], ratio[j] = ru * to_u, rv * to_v
+
+    return sweep
 
 
 @linear_kernel

@@ -17,8 +17,8 @@ from beliefs.kernels.layout import Scopes
 from beliefs.kernels.messages.pairwise.sweep import LOW
 from beliefs.kernels.primitives.elementary import fast_exp, fast_power
 from beliefs.kernels.primitives.exponential import exp4
-from beliefs.kernels.primitives.memory import address, get, put
-from beliefs.kernels.primitives.simd import fill4, load4, maximum4, multiply4, peak4, store4, subtract4
+from beliefs.kernels.primitives.memory import address, get, onward
+from beliefs.kernels.primitives.simd import add4, fill4, load4, maximum4, multiply4, peak4, store4, subtract4
 from beliefs.typing import Floats, Ints
 
 _BLOCK = 1 << 14  # binary tables whose exponentials are taken together: they stay in the cache; a multiple of four
@@ -29,27 +29,34 @@ __all__ = ["hold_messages", "hold_unary", "largest_reach", "load_tables", "log_r
 @inlined_kernel
 def extremes(logs: Any, begin: int, n: int) -> tuple[float, float]:
     """Return the least and the largest of ``n`` entries from ``begin`` on."""
-    four = n // 4 * 4
-    high, low = fill4(get(logs, begin)), fill4(-get(logs, begin))
-    zero = fill4(0.0)
-    for k in range(0, four, 4):
-        here = load4(logs, begin + k)
-        high, low = maximum4(high, here), maximum4(low, subtract4(zero, here))
-    most, least = peak4(high), -peak4(low)
-    for k in range(four, n):
-        most, least = max(most, get(logs, begin + k)), min(least, get(logs, begin + k))
-    return least, most
+    most = least = get(logs, begin)
+    if n < 4:
+        for k in range(begin + 1, begin + n):
+            most, least = max(most, get(logs, k)), min(least, get(logs, k))
+        return least, most
+    zero, last = fill4(0.0), load4(logs, begin + n - 4)  # overlaps what comes before
+    high0 = high1 = last
+    low0 = low1 = subtract4(zero, last)
+    for k in range(begin, begin + n // 8 * 8, 8):  # two chains of maxima each, which do not wait for one another
+        here, next = load4(logs, k), load4(logs, k + 4)
+        high0, high1 = maximum4(high0, here), maximum4(high1, next)
+        low0, low1 = maximum4(low0, subtract4(zero, here)), maximum4(low1, subtract4(zero, next))
+    if n % 8 >= 4:
+        here = load4(logs, begin + n // 8 * 8)
+        high0, low0 = maximum4(high0, here), maximum4(low0, subtract4(zero, here))
+    return -peak4(maximum4(low0, low1)), peak4(maximum4(high0, high1))
 
 
 @inlined_kernel
 def exponentials(logs: Any, begin: int, n: int, shift: float, scale: float, out: Any) -> None:
-    """Write ``exp((logs - shift) / scale)`` of ``n`` entries from ``begin`` on to ``out``, four at a time."""
-    four, under = n // 4 * 4, fill4(shift)
-    over = fill4(1.0 / scale)
-    for k in range(0, four, 4):
-        store4(out, k, exp4(multiply4(subtract4(load4(logs, begin + k), under), over)))
-    for k in range(four, n):
-        put(out, k, fast_exp((get(logs, begin + k) - shift) / scale))
+    """Write ``exp((logs - shift) / scale)`` of ``n >= 4`` entries from ``begin`` on to ``out``, four at a time."""
+    under, over = fill4(shift), fill4(1.0 / scale)
+    for k in range(0, n, 8):  # what is left over overlaps what comes before
+        j, k = min(k, n - 4), min(k + 4, n - 4)
+        first = exp4(multiply4(subtract4(load4(logs, begin + j), under), over))
+        second = exp4(multiply4(subtract4(load4(logs, begin + k), under), over))
+        store4(out, j, first)
+        store4(out, k, second)
 
 
 @kernel
@@ -97,9 +104,9 @@ def load_wide_tables(
     cells: Ints, theta: Floats, rho: Floats, in_logs: bool, psi: Floats, span: Floats, shift: Floats
 ) -> bool:
     """Do what :func:`load_tables` does for more than two states."""
-    n_cells = psi.shape[1]
+    n_cells, logs, out = psi.shape[1], address(theta), address(psi)
     for d in range(cells.size):
-        low, high = extremes(address(theta), cells[d], n_cells)
+        low, high = extremes(logs, cells[d], n_cells)
         if low == -np.inf:
             return False
         span[d], shift[d] = high - low, high
@@ -107,7 +114,7 @@ def load_wide_tables(
             for k in range(n_cells):
                 psi[d, k] = (theta[cells[d] + k] - high) / rho[d]
         else:
-            exponentials(address(theta), cells[d], n_cells, high, rho[d], address(psi[d]))
+            exponentials(logs, cells[d], n_cells, high, rho[d], onward(out, d * n_cells))
     return True
 
 
@@ -195,25 +202,26 @@ def hold_wide_unary(
     """Do what :func:`hold_unary` does for more than two states."""
     unary[:] = 0.0
     shift[:] = 0.0
+    sums, logs = address(unary), address(theta)
     for f in range(scopes.cell_ptr.size):
         if scopes.scope_ptr[f + 1] - scopes.scope_ptr[f] == 1:
-            row = theta[scopes.cell_ptr[f] : scopes.cell_ptr[f] + states]
-            at = scopes.scope_vars[scopes.scope_ptr[f]] * width
-            for x in range(states):
-                if row[x] == -math.inf:
-                    return False
-                unary[at + x] += row[x]
+            row, at = scopes.cell_ptr[f], scopes.scope_vars[scopes.scope_ptr[f]] * width
+            for x in range(0, states - 3, 4):
+                store4(sums, at + x, add4(load4(sums, at + x), load4(logs, row + x)))
+            for x in range(states // 4 * 4, states):
+                unary[at + x] += theta[row + x]
     for at in range(0, unary.size, width):
-        low, top = extremes(address(unary), at, states)
+        low, top = extremes(sums, at, states)
+        if low == -math.inf:
+            return False
         reach[at // width] = top - low
         for x in range(states, width):
             unary[at + x] = LOW
         if in_logs:
             continue
         shift[at // width] = top
-        for x in range(states):
-            unary[at + x] -= top
-        exponentiate(unary, at, at + width)
+        for x in range(0, width, 4):  # the padding becomes zero
+            store4(sums, at + x, exp4(subtract4(load4(sums, at + x), fill4(top))))
     return True
 
 

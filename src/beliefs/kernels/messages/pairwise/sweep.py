@@ -29,7 +29,7 @@ from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
 from beliefs.kernels.messages.pairwise.structures import PairTables
-from beliefs.kernels.primitives.elementary import fast_exp, fast_log
+from beliefs.kernels.primitives.exponential import exp4, log4
 from beliefs.kernels.primitives.memory import address, get, prefetch, put, stack_memory
 from beliefs.kernels.primitives.simd import (
     add4,
@@ -49,7 +49,7 @@ from beliefs.kernels.primitives.simd import (
 )
 from beliefs.typing import Bools, Floats
 
-__all__ = ["CONSTANT_WIDTHS", "LARGEST_STATES", "LOW", "max_sweep", "power_sweep", "row_beliefs", "sum_sweep"]
+__all__ = ["CONSTANT_WIDTHS", "LARGEST_STATES", "LOW", "linear_sweep", "max_sweep", "row_beliefs"]
 
 LARGEST_STATES = 256
 """The largest K of these kernels: their vectors live on the stack."""
@@ -59,8 +59,8 @@ CONSTANT_WIDTHS = (4, 8)
 
 LOW = -1e300  # stands for -inf in the padding of logs
 _ROOM = LARGEST_STATES + 40  # not a divisor of 4 kB: else vectors would seem to overlap in the low bits of addresses
-_BOTH = 2 * _ROOM
-_AHEAD = 512  # doubles, 4 kB: how far ahead tables are prefetched
+AHEAD = 4096
+"""Doubles: how far ahead of a sweep memory is prefetched. Farther than it takes to arrive, since it comes in bursts."""
 
 
 @inlined_kernel
@@ -117,6 +117,13 @@ def both_products(
 
 
 @inlined_kernel
+def cavity(width: int, product: Any, at: int, messages: Any, sent: int, out: Any) -> None:
+    """Write the product of one variable at ``at`` without the message at ``sent``."""
+    for x in range(0, width, 4):
+        store4(out, x, divide4(load4(product, at + x), load4(messages, sent + x)))
+
+
+@inlined_kernel
 def fill_mask(states: int, width: int, mask: Any) -> None:
     """Write one for each state and zero for the padding."""
     for x in range(width):
@@ -124,81 +131,57 @@ def fill_mask(states: int, width: int, mask: Any) -> None:
 
 
 @inlined_kernel
-def prefetch_table(psi: Any, e: int, n_edges: int, size: int) -> None:
-    """Prefetch the table of edge ``e``, if there is one."""
-    if 0 <= e < n_edges:
-        for line in range(e * size, (e + 1) * size, 8):
-            prefetch(psi, line)
-
-
-@cache
-def sum_sweep(constant: int) -> Callable[..., None]:
-    """Return the sweep for rows of ``constant`` entries, known to the compiler; 0 for any."""
-
-    @linear_kernel
-    def sweep(
-        pairs: PairTables,
-        rho: Floats,
-        keep: float,
-        begin: int,
-        end: int,
-        stride: int,
-        product: Floats,
-        messages: Floats,
-        fresh: Floats,
-    ) -> None:
-        """Update edges ``begin, begin + stride, ...`` up to ``end`` with counting numbers 1; ``rho`` is not read.
-
-        Cost: 4 K^2 flops and 4 K divisions an edge, its table read once.
-        """
-        states, u, v, at = pairs.states, pairs.u, pairs.v, pairs.at
-        width = constant if constant > 0 else (states + 3) // 4 * 4
-        cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
-        to_u, to_v, mask = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM)
-        fill_mask(states, width, mask)
-        tables, beliefs, own_tables = address(pairs.psi), address(product), at.size == 0
-        sent, sending = address(messages), address(fresh)
-        ahead = max(1, _AHEAD // (states * states)) * stride
-        for e in range(begin, end, stride):
-            pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
-            mv = mu + width
-            soon = (e + ahead) * states * states if own_tables and 0 <= e + ahead < u.size else -1
-            for x in range(0, width, 4):
-                store4(cu, x, divide4(load4(beliefs, pu + x), load4(sent, mu + x)))
-                store4(cv, x, divide4(load4(beliefs, pv + x), load4(sent, mv + x)))
-            table = e * states * states if own_tables else at[e]
-            both_products(states, width, table, tables, soon, mask, cu, cv, to_u, to_v)
-            for x in range(0, width, 4):
-                new_u, new_v = load4(to_u, x), load4(to_v, x)
-                store4(sending, mu + x, new_u)
-                store4(sending, mv + x, new_v)
-                store4(beliefs, pu + x, multiply4(load4(cu, x), new_u))
-                store4(beliefs, pv + x, multiply4(load4(cv, x), new_v))
-
-    return sweep
+def prefetch_row(memory: Any, row: int, n_rows: int, size: int) -> None:
+    """Prefetch a row of ``size`` entries, if there is one: a table, or the messages of an edge."""
+    if 0 <= row < n_rows:
+        for line in range(row * size, (row + 1) * size, 8):
+            prefetch(memory, line)
 
 
 @inlined_kernel
-def logs_and_powers(n: int, rho: float, keep: float, ratios: Any, logs: Any, powers: Any, moves: Any) -> None:
-    """Write ``powers = ratios ** (keep * rho)`` and, if ``keep`` is less than 1, ``moves = ratios ** keep``.
+def plain_step(width: int, c: Any, to: Any, sending: Any, m: int, product: Any, p: int) -> None:
+    """Write the message ``to`` at ``m``, and its product with the cavity ``c`` at ``p``."""
+    for x in range(0, width, 4):
+        new = load4(to, x)
+        store4(sending, m + x, new)
+        store4(product, p + x, multiply4(load4(c, x), new))
 
-    The first ``n`` entries, a multiple of 16, so that the loops are SIMD with nothing left over. ``logs`` is scratch.
+
+@inlined_kernel
+def root_step(width: int, damped: bool, c: Any, to: Any, sent: Any, sending: Any, m: int, product: Any, p: int) -> None:
+    """Do what :func:`power_step` does for a counting number of 0.5 or, if ``damped``, for a damping of 0.5.
+
+    ``p (new / old)^(1/2) = c (new old)^(1/2)``, and the root is the damped message as well.
     """
-    for y in range(n):
-        put(logs, y, keep * fast_log(get(ratios, y)))
-    for y in range(n):
-        put(powers, y, fast_exp(rho * get(logs, y)))
-    if keep < 1.0 and rho != 1.0:
-        for y in range(n):
-            put(moves, y, fast_exp(get(logs, y)))
-    elif keep < 1.0:
-        for y in range(n):
-            put(moves, y, get(powers, y))
+    for x in range(0, width, 4):
+        new = load4(to, x)
+        root = root4(multiply4(new, load4(sent, m + x)))
+        store4(product, p + x, multiply4(load4(c, x), root))
+        store4(sending, m + x, root if damped else new)
+
+
+@inlined_kernel
+def power_step(
+    width: int, rho: float, keep: float, to: Any, sent: Any, sending: Any, m: int, product: Any, p: int
+) -> None:
+    """Move the message at ``m`` by ``keep`` towards ``to``, in logs, and the product at ``p`` by ``rho`` times that."""
+    share, weight = fill4(keep), fill4(rho)
+    for x in range(0, width, 4):
+        old, new = load4(sent, m + x), load4(to, x)
+        change = multiply4(share, log4(divide4(new, old)))
+        power = exp4(multiply4(weight, change))
+        store4(product, p + x, multiply4(load4(product, p + x), power))
+        if keep < 1.0:
+            new = multiply4(old, power if rho == 1.0 else exp4(change))
+        store4(sending, m + x, new)
 
 
 @cache
-def power_sweep(constant: int) -> Callable[..., None]:
-    """Return the sweep for rows of ``constant`` entries, known to the compiler; 0 for any."""
+def linear_sweep(constant: int, powered: bool) -> Callable[..., None]:
+    """Return the sweep of sums for rows of ``constant`` entries, known to the compiler; 0 for any.
+
+    Unless ``powered``, counting numbers are 1 and nothing is damped.
+    """
 
     @linear_kernel
     def sweep(
@@ -212,68 +195,38 @@ def power_sweep(constant: int) -> Callable[..., None]:
         messages: Floats,
         fresh: Floats,
     ) -> None:
-        """Do what :func:`sum_sweep` does with counting numbers ``rho`` and damping ``1 - keep`` in logs.
+        """Update edges ``begin, begin + stride, ...`` up to ``end``, with counting numbers and damping in logs.
 
-        ``rho`` 0.5, as on grids, and a damping of 0.5 cost a square root a state; other numbers an exponential and a
-        logarithm, both together two exponentials.
+        Cost: 4 K^2 flops and 4 K divisions an edge, its table read once. If powered, ``rho`` 0.5, as on grids, and a
+        damping of 0.5 cost a square root a state; other numbers an exponential and a logarithm, both together two
+        exponentials. ``keep`` is 1 minus the damping. Else neither is read.
         """
         states, u, v, at = pairs.states, pairs.u, pairs.v, pairs.at
         width = constant if constant > 0 else (states + 3) // 4 * 4
-        padded = (2 * width + 15) // 16 * 16
         cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
         to_u, to_v, mask = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM)
         fill_mask(states, width, mask)
-        ratios, logs = stack_memory(_BOTH), stack_memory(_BOTH)
-        powers, moves = stack_memory(_BOTH), stack_memory(_BOTH)
-        for x in range(padded):
-            put(ratios, x, 1.0)
         tables, beliefs, own_tables = address(pairs.psi), address(product), at.size == 0
         sent, sending = address(messages), address(fresh)
-        ahead = max(1, _AHEAD // (states * states)) * stride
+        ahead = max(1, AHEAD // (states * states)) * stride
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
             mv = mu + width
+            prefetch_row(sent, e + ahead, u.size, 2 * width)
             soon = (e + ahead) * states * states if own_tables and 0 <= e + ahead < u.size else -1
-            for x in range(0, width, 4):
-                store4(cu, x, divide4(load4(beliefs, pu + x), load4(sent, mu + x)))
-                store4(cv, x, divide4(load4(beliefs, pv + x), load4(sent, mv + x)))
+            cavity(width, beliefs, pu, sent, mu, cu)
+            cavity(width, beliefs, pv, sent, mv, cv)
             table = e * states * states if own_tables else at[e]
             both_products(states, width, table, tables, soon, mask, cu, cv, to_u, to_v)
-            if rho[e] == 0.5 and keep == 1.0:  # p (new / old)^(1/2) = (p / old) (new old)^(1/2)
-                for x in range(0, width, 4):
-                    new_u, new_v = load4(to_u, x), load4(to_v, x)
-                    root_u, root_v = (
-                        multiply4(new_u, load4(sent, mu + x)),
-                        multiply4(new_v, load4(sent, mv + x)),
-                    )
-                    store4(beliefs, pu + x, multiply4(load4(cu, x), root4(root_u)))
-                    store4(beliefs, pv + x, multiply4(load4(cv, x), root4(root_v)))
-                    store4(sending, mu + x, new_u)
-                    store4(sending, mv + x, new_v)
-                continue
-            if rho[e] == 1.0 and keep == 0.5:  # p (new / old)^(1/2) = (p / old) (new old)^(1/2), the message's own step
-                for x in range(0, width, 4):
-                    root_u = root4(multiply4(load4(to_u, x), load4(sent, mu + x)))
-                    root_v = root4(multiply4(load4(to_v, x), load4(sent, mv + x)))
-                    store4(beliefs, pu + x, multiply4(load4(cu, x), root_u))
-                    store4(beliefs, pv + x, multiply4(load4(cv, x), root_v))
-                    store4(sending, mu + x, root_u)
-                    store4(sending, mv + x, root_v)
-                continue
-            for x in range(0, width, 4):
-                store4(ratios, x, divide4(load4(to_u, x), load4(sent, mu + x)))
-                store4(ratios, width + x, divide4(load4(to_v, x), load4(sent, mv + x)))
-            logs_and_powers(padded, rho[e], keep, ratios, logs, powers, moves)
-            for x in range(0, width, 4):
-                store4(beliefs, pu + x, multiply4(load4(beliefs, pu + x), load4(powers, x)))
-                store4(beliefs, pv + x, multiply4(load4(beliefs, pv + x), load4(powers, width + x)))
-            if keep < 1.0:
-                for x in range(0, width, 4):
-                    store4(to_u, x, multiply4(load4(sent, mu + x), load4(moves, x)))
-                    store4(to_v, x, multiply4(load4(sent, mv + x), load4(moves, width + x)))
-            for x in range(0, width, 4):
-                store4(sending, mu + x, load4(to_u, x))
-                store4(sending, mv + x, load4(to_v, x))
+            if not powered:
+                plain_step(width, cu, to_u, sending, mu, beliefs, pu)
+                plain_step(width, cv, to_v, sending, mv, beliefs, pv)
+            elif (rho[e] == 0.5 and keep == 1.0) or (rho[e] == 1.0 and keep == 0.5):
+                root_step(width, keep == 0.5, cu, to_u, sent, sending, mu, beliefs, pu)
+                root_step(width, keep == 0.5, cv, to_v, sent, sending, mv, beliefs, pv)
+            else:
+                power_step(width, rho[e], keep, to_u, sent, sending, mu, beliefs, pu)
+                power_step(width, rho[e], keep, to_v, sent, sending, mv, beliefs, pv)
 
     return sweep
 
@@ -333,7 +286,7 @@ def max_sweep(constant: int) -> Callable[..., None]:
         messages: Floats,
         fresh: Floats,
     ) -> None:
-        """Do what :func:`power_sweep` does with sums and maxima; ``psi`` is ``theta / rho``, ``product`` is beta."""
+        """Do what :func:`linear_sweep` does with sums and maxima; ``psi`` is ``theta / rho``, ``product`` is beta."""
         states, u, v, at = pairs.states, pairs.u, pairs.v, pairs.at
         width = constant if constant > 0 else (states + 3) // 4 * 4
         cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
@@ -343,12 +296,13 @@ def max_sweep(constant: int) -> Callable[..., None]:
             put(low, x, 0.0 if x < states else LOW)
         tables, beliefs, own_tables = address(pairs.psi), address(product), at.size == 0
         sent, sending = address(messages), address(fresh)
-        ahead = max(1, _AHEAD // (states * states)) * stride
+        ahead = max(1, AHEAD // (states * states)) * stride
         for e in range(begin, end, stride):
             pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
             mv = mu + width
+            prefetch_row(sent, e + ahead, u.size, 2 * width)
             if own_tables:
-                prefetch_table(tables, e + ahead, u.size, states * states)
+                prefetch_row(tables, e + ahead, u.size, states * states)
             for x in range(0, width, 4):
                 store4(cu, x, subtract4(load4(beliefs, pu + x), load4(sent, mu + x)))
                 store4(cv, x, subtract4(load4(beliefs, pv + x), load4(sent, mv + x)))
@@ -369,24 +323,39 @@ def max_sweep(constant: int) -> Callable[..., None]:
 
 @linear_kernel
 def row_beliefs(states: int, in_logs: bool, observed: Bools, product: Floats, mu_var: Floats) -> float:
-    """Write each row of ``product`` (its ``exp`` if in logs) normalised; return the largest change of ``mu_var``."""
-    width = (states + 3) // 4 * 4
-    row = stack_memory(_ROOM)
-    change = 0.0
+    """Write each row of ``product`` (its ``exp`` if in logs) normalised; return the largest change of ``mu_var``.
+
+    Rows of ``mu_var`` are not padded. What does not fill four entries is left, so that no row reaches into the next.
+    """
+    width, four = (states + 3) // 4 * 4, states // 4 * 4
+    row, values, held = stack_memory(_ROOM), address(product), address(mu_var)
+    zero, changes, change = fill4(0.0), fill4(0.0), 0.0
     for v in range(observed.size):
         if observed[v]:
             continue
-        at, total, top = v * width, 0.0, LOW
-        for x in range(states):
-            put(row, x, product[at + x])
-            top = max(top, product[at + x])
-        for x in range(states):
-            value = fast_exp(get(row, x) - top) if in_logs else get(row, x)
-            put(row, x, value)
-            total += value
-        share = 1.0 / total
-        for x in range(states):
-            belief = get(row, x) * share
-            change = max(change, abs(belief - mu_var[v * states + x]))
-            mu_var[v * states + x] = belief
-    return change
+        at, out, total = v * width, v * states, zero
+        if in_logs:
+            top = fill4(LOW)
+            for x in range(0, width, 4):  # the padding is low
+                top = maximum4(top, load4(values, at + x))
+            shift = fill4(peak4(top))
+            for x in range(0, width, 4):
+                value = exp4(subtract4(load4(values, at + x), shift))
+                store4(row, x, value)
+                total = add4(total, value)
+        else:
+            for x in range(0, width, 4):  # the padding is zero
+                value = load4(values, at + x)
+                store4(row, x, value)
+                total = add4(total, value)
+        share = 1.0 / total4(total)
+        shares = fill4(share)
+        for x in range(0, four, 4):
+            belief, before = multiply4(load4(row, x), shares), load4(held, out + x)
+            changes = maximum4(changes, maximum4(subtract4(belief, before), subtract4(before, belief)))
+            store4(held, out + x, belief)
+        for x in range(four, states):
+            last = get(row, x) * share
+            change = max(change, abs(last - get(held, out + x)))
+            put(held, out + x, last)
+    return max(change, peak4(changes))

@@ -26,7 +26,7 @@ from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
 from beliefs.kernels.messages.pairwise.structures import PairTables
-from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES, fill_mask, plain_products
+from beliefs.kernels.messages.pairwise.sweep import AHEAD, LARGEST_STATES, cavity, fill_mask, plain_products
 from beliefs.kernels.primitives.elementary import fast_log
 from beliefs.kernels.primitives.memory import address, get, put, stack_memory
 from beliefs.kernels.primitives.simd import (
@@ -38,7 +38,6 @@ from beliefs.kernels.primitives.simd import (
     multiply4,
     multiply_add4,
     peak4,
-    store4,
     subtract4,
     total4,
 )
@@ -53,7 +52,6 @@ difference of two beliefs of one variable."""
 BLOCK = 128
 """Edges or variables whose terms are added up by themselves."""
 _ROOM = LARGEST_STATES + 40
-_AHEAD = 512  # doubles: how far ahead tables are prefetched
 
 
 @linear_kernel
@@ -142,14 +140,14 @@ def binary_edge_value(
 
 
 @inlined_kernel
-def disagreement(width: int, c: Any, n: Any, total: float, p: Any, at: int, mass: float) -> float:
-    """Return ``max |c n / total - p / mass|`` of one row."""
-    worst, of_edge, of_variable = fill4(0.0), fill4(1.0 / total), fill4(1.0 / mass)
+def disagreement(width: int, c: Any, n: Any, total: float, p: Any, at: int, mass: float, worst: Any) -> Any:
+    """Return ``worst``, or ``|c n / total - p / mass|`` of one row where that is larger, in each of four places."""
+    of_edge, of_variable = fill4(1.0 / total), fill4(1.0 / mass)
     for x in range(0, width, 4):
         here = multiply4(multiply4(load4(c, x), load4(n, x)), of_edge)
         there = multiply4(load4(p, at + x), of_variable)
         worst = maximum4(worst, maximum4(subtract4(here, there), subtract4(there, here)))
-    return peak4(worst)
+    return worst
 
 
 @inlined_kernel
@@ -177,9 +175,9 @@ def edge_value(constant: int) -> Callable[..., None]:
         totals, best_u, best_v = stack_memory(BLOCK), stack_memory(BLOCK), stack_memory(BLOCK)
         fill_mask(states, width, mask)
         tables, beliefs, sent, own_tables = address(pairs.psi), address(product), address(messages), at.size == 0
-        ahead = max(1, _AHEAD // (states * states))
+        ahead = max(1, AHEAD // (states * states))
         out[:] = 0.0
-        apart = 0.0
+        worst = fill4(0.0)
         for begin in range(0, u.size, BLOCK):
             n = min(BLOCK, u.size - begin)
             for i in range(n):
@@ -188,21 +186,20 @@ def edge_value(constant: int) -> Callable[..., None]:
                 mv = mu + width
                 soon = (e + ahead) * states * states if own_tables and e + ahead < u.size else -1
                 summed = fill4(0.0)
-                for x in range(0, width, 4):
-                    store4(cu, x, divide4(load4(beliefs, pu + x), load4(sent, mu + x)))
-                    store4(cv, x, divide4(load4(beliefs, pv + x), load4(sent, mv + x)))
+                cavity(width, beliefs, pu, sent, mu, cu)
+                cavity(width, beliefs, pv, sent, mv, cv)
                 table = e * states * states if own_tables else at[e]
                 plain_products(states, width, table, tables, soon, cu, cv, to_u, to_v)
                 for x in range(0, width, 4):
                     summed = multiply_add4(load4(cu, x), load4(to_u, x), summed)
                 total = total4(summed)
                 put(totals, i, total)
-                apart = max(apart, disagreement(width, cu, to_u, total, beliefs, pu, mass[u[e]]))
-                apart = max(apart, disagreement(width, cv, to_v, total, beliefs, pv, mass[v[e]]))
+                worst = disagreement(width, cu, to_u, total, beliefs, pu, mass[u[e]], worst)
+                worst = disagreement(width, cv, to_v, total, beliefs, pv, mass[v[e]], worst)
                 if parent.size > 0:
                     put(best_u, i, best_ratio(width, mask, to_u, sent, mu))
                     put(best_v, i, best_ratio(width, mask, to_v, sent, mv))
             add_block(n, rho, parent, begin, totals, best_u, best_v, out)
-        out[AGREEMENT] = apart
+        out[AGREEMENT] = peak4(worst)
 
     return value

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.learning.gradients import buffer_pool
+from beliefs.inference.base import Problem
+from beliefs.inference.messages import buffer_pool
 from beliefs.learning.gradients.exact import Exact
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
@@ -47,6 +49,21 @@ def test_beliefs_that_live_at_once_do_not_share_memory() -> None:
     second = through.run(bl.datasets.make_ising_grid(40, seed=9))
     second.pullback(bar)
     assert np.array_equal(first.pullback(bar), expected)
+
+
+def test_scaled_tables_are_one_questions_own_and_then_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buffer_pool, "_kept", [])
+    first, second = (bl.datasets.make_ising_grid(40, seed=seed) for seed in (0, 1))
+    state: Any = bl.BP().init(Problem(first))
+    psi, answer = state.tier.pairs.psi.copy(), bl.infer(first, "bp")
+    bl.infer(second, "bp")
+    assert np.array_equal(state.tier.pairs.psi, psi)
+    assert np.array_equal(answer.mu, bl.infer(first, "bp").mu)  # tables that are made after the question
+    used = state.tier.pairs.psi.ctypes.data
+    buffer_pool._kept.clear()
+    del state
+    again: Any = bl.BP().init(Problem(second))
+    assert again.tier.pairs.psi.ctypes.data == used
 
 
 def test_an_instance_with_other_labels_keeps_nothing_of_the_old_one() -> None:
