@@ -101,22 +101,23 @@ def fit_command(
     data: str, model: str, output: str, more: tuple[str, ...], threads: int, progress: bool | None, as_json: bool,
     **options: Any,
 ) -> None:  # fmt: skip
-    """Fit a random field, or a machine with a margin, to the instances in DATA.npz.
+    """Fit a random field, a machine with a margin, or a Boltzmann machine to the instances in DATA.npz.
 
     The file has arrays X and Y with a first axis of instances, or X_0, Y_0, X_1, Y_1, ...; labels are integers from 0,
-    -1 where hidden. Graphs also have edges and edge_features, and a mask of hidden vertices.
+    -1 where hidden. Graphs also have edges and edge_features, and a mask of hidden vertices; Boltzmann machines take
+    rows of bits, and no labels.
     """
     _check_output(output, data, options["checkpoint"])
     from beliefs.learning.estimators.registry import estimator
 
     cls: Any = estimator(model)
-    chosen = {name: value for name, value in options.items() if value is not None}
+    chosen = {cls.option_names.get(name, name): value for name, value in options.items() if value is not None}
     _check_known(cls, chosen)
     chosen |= _further(more, cls, chosen)
     examples = read_data(data, model)
-    if examples.labels is None:
-        raise FormatError("there are no labels Y to fit to", data)
     labels = examples.labels
+    if labels is None and cls.labelled:
+        raise FormatError("there are no labels Y to fit to", data)
     shown = sys.stderr.isatty() if progress is None else progress
 
     def asked(stop: Callable[[Any], bool]) -> Any:
@@ -137,9 +138,9 @@ def fit_command(
         "n_iters": result.n_iters,
         "seconds": result.seconds,
         "n_weights": int(crf.weights_.size),
-        "n_states": int(crf.n_states_),
-        "n_instances": len(labels),
-        "accuracy": crf.score(examples.inputs, labels) if result.status is not Status.STOPPED else None,
+        "n_states": getattr(crf, "n_states_", None),
+        "n_instances": len(examples.inputs),
+        _score_name(cls): crf.score(examples.inputs, labels) if result.status is not Status.STOPPED else None,
         "output": output,
     }
     _tell(facts, as_json)
@@ -163,7 +164,7 @@ def predict_command(
     """Predict the labels of the inputs in DATA.npz by a model that fit has written.
 
     The file that is written has Y, or Y_0, Y_1, ... as the inputs have; with --marginals also marginals. Where DATA.npz
-    has labels, the share that is predicted is told.
+    has labels, the share that is predicted is told. Of Boltzmann machines it is H, the probabilities of hidden units.
     """
     _check_output(output, model, data)
     from beliefs.learning.estimators.registry import load_estimator, word_of
@@ -171,14 +172,20 @@ def predict_command(
     crf: Any = load_estimator(model)
     crf.set_params(n_jobs=threads)
     examples = read_data(data, word_of(type(crf)))
+    if marginals and not crf.labelled:
+        raise ModelError(f"{type(crf).__name__} predicts no labels; leave out --marginals")
     if decode is not None and "decode" not in crf.get_params():
         raise ModelError(f"{type(crf).__name__} has one way to predict; leave out --decode")
-    columns = {"Y": crf.predict(examples.inputs) if decode is None else crf.predict(examples.inputs, decode)}
+    if not crf.labelled:
+        columns = {"H": list(crf.transform(examples.inputs))}
+    else:
+        columns = {"Y": crf.predict(examples.inputs) if decode is None else crf.predict(examples.inputs, decode)}
     if marginals:
         columns["marginals"] = crf.predict_marginals(examples.inputs)
-    score = None if examples.labels is None else crf.score(examples.inputs, examples.labels)
+    known = examples.labels is not None or not crf.labelled
+    score = crf.score(examples.inputs, examples.labels) if known else None
     write_bytes(output, archive_bytes(columns, examples.stacked))
-    _tell({"n_instances": len(examples.inputs), "accuracy": score, "output": output}, as_json)
+    _tell({"n_instances": len(examples.inputs), _score_name(type(crf)): score, "output": output}, as_json)
 
 
 def _check_output(path: str, *others: str | None) -> None:
@@ -194,6 +201,10 @@ def _check_output(path: str, *others: str | None) -> None:
         raise FormatError(f"the folder {folder} cannot be written to", path)
     if any(other is not None and os.path.realpath(other) == os.path.realpath(path) for other in others):
         raise FormatError("that file is read or kept by this very command; give --output another name", path)
+
+
+def _score_name(cls: Any) -> str:
+    return "accuracy" if cls.labelled else "pseudo_log_likelihood"
 
 
 def _known(number: float | None) -> float | None:

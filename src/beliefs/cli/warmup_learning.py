@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -106,13 +105,7 @@ def _estimators() -> Iterator[Job]:
     from beliefs.learning.estimators.registry import ESTIMATORS
 
     for row in ESTIMATORS:
-        yield f"the estimator {row.word}", partial(_fitted, row)
-
-
-def _fitted(row: Any) -> None:
-    cls = row.load()
-    X, Y = cls.tiny_data()
-    cls(max_iters=2).fit(X, Y).predict(X)
+        yield f"the estimator {row.word}", row.load().warm_up
 
 
 def _block_steps() -> None:

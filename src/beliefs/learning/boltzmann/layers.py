@@ -19,7 +19,8 @@ from beliefs.typing import Floats
 __all__ = ["Buffers", "Layers"]
 
 _ALONE = 2**23  # multiplications up to which a product is not worth cutting
-_UNITS = 128  # of a piece, at least
+_UNITS = 192  # of a piece, about
+_LANES = 32  # whole blocks of units are quicker than others
 
 
 class Buffers:
@@ -46,8 +47,8 @@ class Buffers:
 class Layers:
     """What is done with a machine's weights: products with either layer, and draws of it."""
 
-    def __init__(self, parts: Parts, executor: Executor) -> None:
-        self.weights, self.executor = parts.weights, executor
+    def __init__(self, parts: Parts, executor: Executor, buffers: Buffers) -> None:
+        self.weights, self.executor, self.buffers = parts.weights, executor, buffers
         self.visible_bias, self.hidden_bias = (bias.astype(np.float64) for bias in parts[1:])
 
     # -- products -------------------------------------------------------------------------------------------------
@@ -57,9 +58,21 @@ class Layers:
         self._cut(w.shape[1], visible.size * w.shape[1], lambda j: np.matmul(visible, w[:, j], out=out[:, j]))
 
     def to_visible(self, hidden: np.ndarray, out: np.ndarray) -> None:
-        """Write the product of hidden rows with the weights."""
+        """Write the product of hidden rows with the weights.
+
+        In single precision libraries are slow to read the second factor by columns, so the product is made turned.
+        """
         w = self.weights
-        self._cut(w.shape[0], hidden.size * w.shape[0], lambda i: np.matmul(hidden, w[i].T, out=out[:, i]))
+        turned = self.buffers.array("turned", (w.shape[0], len(hidden)), w.dtype)
+
+        def product(i: slice) -> None:
+            if w.dtype == np.float32:
+                np.matmul(w[i], hidden.T, out=turned[i])
+                out[:, i] = turned[i].T
+            else:
+                np.matmul(hidden, w[i].T, out=out[:, i])
+
+        self._cut(w.shape[0], hidden.size * w.shape[0], product)
 
     def pairs(self, visible: np.ndarray, hidden: np.ndarray, out: np.ndarray) -> None:
         """Write the sum over rows of products of visible and hidden units."""
@@ -71,7 +84,7 @@ class Layers:
             task(slice(None))
             return
         n_pieces = 1 << ((n_units // _UNITS).bit_length() - 1)
-        cuts = np.linspace(0, n_units, n_pieces + 1).astype(int).tolist()
+        cuts = [round(k * n_units / n_pieces / _LANES) * _LANES for k in range(n_pieces)] + [n_units]
 
         def run(begin: int, end: int) -> None:
             for k in range(begin, end):

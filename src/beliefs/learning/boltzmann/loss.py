@@ -63,7 +63,7 @@ class RowBatch(Batch):
         total.n_instances += len(self.rows)
         total.n_labelled += len(self.rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            self.loss.add_rows(total, Layers(self.loss.shape.parts(weights), executor), self.rows)
+            self.loss.add_rows(total, Layers(self.loss.shape.parts(weights), executor, self.loss._buffers), self.rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,7 +78,8 @@ class BitRows(Data):
 
     def take(self, numbers: Ints) -> BitRows:
         """Return some of the rows; nothing is copied."""
-        return replace(self, numbers=numbers if self.numbers is None else self.numbers[numbers])
+        chosen = numbers if self.numbers is None else self.numbers[numbers]
+        return BitRows(self.table, chosen, self.binarize, self.seed, self.n_pass)
 
     def of_pass(self, n_pass: int) -> BitRows:
         """Return the rows as a pass over them sees them."""

@@ -11,7 +11,7 @@ they are [tieleman2009]. ``temperatures`` above 1 runs every chain at several te
 [desjardins2010]; only the coldest is counted.
 
 The *value* is a monitor: an estimate of the negative log pseudo-likelihood per row without bias, from one unit of every
-eighth row. It is not the integral of the gradient, so no line search can be done with it.
+sixteenth row. It is not the integral of the gradient, so no line search can be done with it.
 
 Cost of an update: 3 + 2 ``sweeps`` products with the weights. Random numbers are functions of the seed, the
 number of updates, sweep, chain and unit: the same bytes for any number of threads, and in a fit that was resumed.
@@ -40,7 +40,7 @@ from beliefs.typing import Floats
 
 __all__ = ["ContrastiveDivergence", "StochasticLikelihood"]
 
-_MONITORED = 8  # rows for one whose pseudo-likelihood is looked at
+_MONITORED = 16  # rows for one whose pseudo-likelihood is looked at
 _STRIDE = 7919  # between the units that are looked at: a prime
 _ABSURD = 1e3  # nats a unit: the weights are beyond anything that was learned
 _DECAY = 0.95  # of fast weights
@@ -108,7 +108,7 @@ class SampledRowLoss(RowLoss):
         self._chains.n_updates += 1
 
     def monitor(self, layers: Layers, visible: np.ndarray, x: np.ndarray) -> float:
-        """Return an estimate of the negative log pseudo-likelihood a row, from products ``x`` of every eighth row."""
+        """Return an estimate of the negative log pseudo-likelihood a row, from products of every sixteenth."""
         n = self.shape.n_visible
         units = (int(self.key(0)) % n + _STRIDE * np.arange(len(x))) % n
         own = layers.weights[units]
@@ -242,7 +242,7 @@ class StochasticLikelihood(SampledRowLoss):
             return layers
         parts = self.shape.parts(self._chains.arrays["fast"])
         biases = (layers.visible_bias + parts.visible_bias, layers.hidden_bias + parts.hidden_bias)
-        return Layers(Parts(layers.weights + parts.weights, *biases), layers.executor)
+        return Layers(Parts(layers.weights + parts.weights, *biases), layers.executor, layers.buffers)
 
     def _temper(self, seen: Layers, n_chains: int, out: np.ndarray) -> None:
         """Sweep all replicas, with swaps between, and write the visible units of the coldest."""

@@ -129,6 +129,12 @@ class Estimator(BaseEstimator, ABC, Generic[L]):  # type: ignore[misc]
     data_form: ClassVar[DataForm]
     """What a file for the command line holds."""
 
+    labelled: ClassVar[bool] = True
+    """Whether it learns from labels, and predicts them."""
+
+    option_names: ClassVar[Mapping[str, str]] = {}
+    """Names of options of the command line that are called otherwise here."""
+
     _switches: ClassVar[tuple[str, ...]] = ()  # options that are True or False
     _learned_names: ClassVar[tuple[str, ...]] = ()  # what else belongs into a file: arrays or plain values
     _unsaved: ClassVar[tuple[str, ...]] = ()  # parameters that do not
@@ -168,6 +174,12 @@ class Estimator(BaseEstimator, ABC, Generic[L]):  # type: ignore[misc]
     @abstractmethod
     def tiny_data(cls) -> tuple[list[Any], list[Any]]:
         """Return a few very small inputs and their labels: what there is to compile is compiled by fitting them."""
+
+    @classmethod
+    def warm_up(cls) -> None:
+        """Fit the tiny data, and ask."""
+        X, Y = cls.tiny_data()
+        cls(max_iters=2).fit(X, Y).predict(X)
 
     @classmethod
     def input_of(cls, x: np.ndarray, further: Sequence[np.ndarray | None]) -> Any:

@@ -8,6 +8,7 @@ r"""Restricted Boltzmann machines under scikit-learn's names, judged by exact ps
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -20,7 +21,7 @@ from beliefs.inference.text import parse_method
 from beliefs.learning.boltzmann.gap import FreeEnergyGap
 from beliefs.learning.boltzmann.loss import RowLoss
 from beliefs.learning.boltzmann.parameters import MachineShape
-from beliefs.learning.boltzmann.registry import make_row_loss
+from beliefs.learning.boltzmann.registry import ROW_LOSSES, make_row_loss
 from beliefs.learning.boltzmann.rows import BitRows, RowStream
 from beliefs.learning.boltzmann.sampled import StochasticLikelihood
 from beliefs.learning.estimators.machine import MachineEstimator
@@ -106,7 +107,17 @@ class BernoulliRBM(MachineEstimator):
     inference: Any = "mean_field"
     init: Any = None
 
+    option_names: ClassVar[dict[str, str]] = MachineEstimator.option_names | {"max_iters": "n_iter"}
     _learned_names: ClassVar[tuple[str, ...]] = ("h_samples_",)
+    _tiny: ClassVar[Mapping[str, Any]] = {"n_components": 2, "n_iter": 1}
+
+    @classmethod
+    def warm_up(cls) -> None:
+        """Fit the tiny data by every loss."""
+        super().warm_up()
+        rows = cls.tiny_data()[0]
+        for loss in ROW_LOSSES:
+            cls(**cls._tiny, loss=loss.name).fit(rows)
 
     # -- fitting --------------------------------------------------------------------------------------------------
     def fit(self, X: Any, y: Any = None) -> Self:

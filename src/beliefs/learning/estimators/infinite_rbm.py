@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -155,6 +155,10 @@ class InfiniteRBM(MachineEstimator):
     bias_steps: int = 20
     learning_rate: float = 0.2
     tol: float = 1e-4
+    random_state: Any = None
+
+    option_names: ClassVar[dict[str, str]] = MachineEstimator.option_names | {"max_iters": "max_units"}
+    _tiny: ClassVar[dict[str, Any]] = {"max_units": 2, "chains": 8, "bias_steps": 2}
 
     @property
     def n_units_(self) -> int:

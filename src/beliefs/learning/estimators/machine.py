@@ -1,6 +1,7 @@
 """What estimators of Boltzmann machines share: rows of bits in, a machine out, and everything one asks of it.
 
-A subclass is a dataclass that adds its own parameters and ``fit``, which begins and ends with what is here::
+A subclass is a dataclass that adds its own parameters, ``random_state`` among them, and ``fit``, which begins and ends
+with what is here::
 
     def fit(self, X, y=None):
         with self._unchanged_by_errors():
@@ -20,10 +21,10 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -100,15 +101,39 @@ class MachineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     n_jobs: int | None = None
     callback: Callable[..., Any] | None = None
     progress: bool = False
-    random_state: Any = None
 
-    data_form: ClassVar[DataForm] = DataForm("`(units,)`", "")
+    if TYPE_CHECKING:
+        random_state: Any = None  # of every subclass, in a place of its own
+
+    data_form: ClassVar[DataForm] = DataForm("`(units,)`, bits", "none")
+    labelled: ClassVar[bool] = False
+    option_names: ClassVar[dict[str, str]] = {"seed": "random_state"}
+    _tiny: ClassVar[Mapping[str, Any]] = {}  # parameters of a fit that takes no time
     _learned_names: ClassVar[tuple[str, ...]] = ()  # fitted attributes that belong into a file
     _unsaved: ClassVar[tuple[str, ...]] = ("validation", "max_bytes", "init")  # parameters of one run
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit a machine to rows of bits."""
+
+    @classmethod
+    def tiny_data(cls) -> tuple[list[Any], None]:
+        """Return a few very small rows."""
+        return list(np.arange(12).reshape(4, 3) % 5 < 2), None
+
+    @classmethod
+    def warm_up(cls) -> None:
+        """Fit the tiny data in either type, and ask."""
+        rows = cls.tiny_data()[0]
+        for dtype in ("float32", "float64"):
+            machine = cls(**cls._tiny, dtype=dtype, validation=0.5).fit(rows)
+            machine.score(rows)
+            machine.gibbs(rows)
+
+    @classmethod
+    def input_of(cls, x: np.ndarray, further: Sequence[np.ndarray | None]) -> Any:
+        """Return a row of a file."""
+        return x
 
     # -- what a fit begins and ends with --------------------------------------------------------------------------
     def _check_options(self) -> None:
@@ -253,6 +278,12 @@ class MachineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Visible bias."""
         check_is_fitted(self, "model_")
         return self.model_.visible_bias
+
+    @property
+    def weights_(self) -> np.ndarray:
+        """All numbers of the machine: weights row by row, visible bias, hidden bias."""
+        check_is_fitted(self, "model_")
+        return MachineShape.vector(self.model_)
 
     @property
     def _n_features_out(self) -> int:

@@ -15,6 +15,9 @@ from beliefs.model.variable import suggestion
 
 if TYPE_CHECKING:
     from beliefs.learning.estimators.base import Estimator
+    from beliefs.learning.estimators.machine import MachineEstimator
+
+    AnyEstimator = Estimator[Any] | MachineEstimator
 
 __all__ = ["ESTIMATORS", "EstimatorRow", "data_table", "estimator", "estimator_words", "load_estimator", "word_of"]
 
@@ -26,9 +29,9 @@ class EstimatorRow(NamedTuple):
     class_name: str
     module: str
 
-    def load(self) -> type[Estimator[Any]]:
+    def load(self) -> type[AnyEstimator]:
         """Return the class."""
-        found: type[Estimator[Any]] = getattr(import_module(self.module), self.class_name)
+        found: type[AnyEstimator] = getattr(import_module(self.module), self.class_name)
         return found
 
 
@@ -39,6 +42,8 @@ ESTIMATORS: tuple[EstimatorRow, ...] = (
     EstimatorRow("grid_svm", "GridSVM", "beliefs.learning.estimators.grid_svm"),
     EstimatorRow("chain_svm", "ChainSVM", "beliefs.learning.estimators.chain_svm"),
     EstimatorRow("graph_svm", "GraphSVM", "beliefs.learning.estimators.graph_svm"),
+    EstimatorRow("rbm", "BernoulliRBM", "beliefs.learning.estimators.bernoulli_rbm"),
+    EstimatorRow("infinite_rbm", "InfiniteRBM", "beliefs.learning.estimators.infinite_rbm"),
 )
 """Every estimator, in the order of the docs."""
 
@@ -48,7 +53,7 @@ def estimator_words() -> tuple[str, ...]:
     return tuple(row.word for row in ESTIMATORS)
 
 
-def estimator(word: str) -> type[Estimator[Any]]:
+def estimator(word: str) -> type[AnyEstimator]:
     """Return the class for a word."""
     for row in ESTIMATORS:
         if row.word == word:
@@ -57,16 +62,16 @@ def estimator(word: str) -> type[Estimator[Any]]:
     raise ModelError(f"no estimator {word!r}{suggestion(word, words)} (known: {', '.join(words)})")
 
 
-def word_of(cls: type[Estimator[Any]]) -> str:
+def word_of(cls: type[AnyEstimator]) -> str:
     """Return the word of a class."""
     return next(row.word for row in ESTIMATORS if row.class_name == cls.__name__)
 
 
-def load_estimator(path: StrPath, **functions: Any) -> Estimator[Any]:
+def load_estimator(path: StrPath, **functions: Any) -> AnyEstimator:
     """Read a fitted estimator of whatever class from a file; arguments that are functions are given again, by name."""
     from beliefs.learning.estimators.storage import load  # the command line needs the words long before
 
-    found: Estimator[Any] = load(path, {row.class_name: row.load for row in ESTIMATORS}, **functions)
+    found: AnyEstimator = load(path, {row.class_name: row.load for row in ESTIMATORS}, **functions)
     return found
 
 

@@ -79,6 +79,7 @@ class Descent:
     ) -> None:
         self.options, self.objective, self.watch = options, objective, watch
         self.norm, self.torn, self.residual = math.inf, False, _UNKNOWN
+        self.step = np.empty(min(_BLOCK, objective.start.size), objective.start.dtype)
         self.now = self._begun() if resumed is None else self._unpacked(resumed)
         self.good = _copied(self.point()) if resumed is None else _copied(resumed)
         data: Any = objective.data
@@ -114,7 +115,7 @@ class Descent:
         after = self.now if batch is None else self._updated(batch)
         if after is None:
             return math.inf
-        self.now = replace(after, position=after.position + (0 if batch is None else len(batch)))
+        self.now = after
         self.torn = False
         if not over:
             self.watch.between(self.point())
@@ -149,7 +150,7 @@ class Descent:
         count, b = n_labels(batch), len(batch)
         labels, instances = now.labels + count, now.instances + b
         if not count > 0:
-            return replace(now, labels=labels, instances=instances)
+            return replace(now, labels=labels, instances=instances, position=now.position + b)
         self.torn = objective.remembers  # its chains move on
         found = objective.of(now.weights, batch)
         mean = labels / instances if self.mean_labels is None else self.mean_labels
@@ -163,13 +164,15 @@ class Descent:
         with np.errstate(over="ignore", invalid="ignore"):
             for begin in range(0, now.weights.size, _BLOCK):
                 self._move(slice(begin, begin + _BLOCK), found.grad, scale, b, tau, t)
-            if not (math.isfinite(float(now.weights @ now.weights)) or np.isfinite(now.weights).all()):
-                return None
-        if objective.by_row and self.batches is not None and self.batches.over:
+        over = self.batches is not None and self.batches.over
+        if (over or not objective.by_row) and not self._is_finite():
+            return None
+        if objective.by_row and over:
             self.norm = objective.grad_norm(now.weights, found.grad)
         return replace(
             now,
             t=t,
+            position=now.position + b,
             losses=now.losses + b * value,
             seen=now.seen + b,
             diverged=now.diverged + found.n_diverged,
@@ -186,6 +189,12 @@ class Descent:
         ridge = self.objective.l2 * float(w @ w)
         return scale * (found.value - ridge) + ridge + self.objective.penalty(w)
 
+    def _is_finite(self) -> bool:
+        """Whether all weights are numbers; where the loss has many it is asked once a pass, as its value tells soon."""
+        w = self.now.weights
+        with np.errstate(over="ignore", invalid="ignore"):
+            return math.isfinite(float(w @ w)) or (not self.objective.by_row and bool(np.isfinite(w).all()))
+
     def _move(self, block: slice, grad: Floats, scale: float, b: int, tau: float, t: int) -> None:
         """Update a block of weights in place."""
         now, options, objective = self.now, self.options, self.objective
@@ -198,7 +207,8 @@ class Descent:
         if now.grads.size:
             now.grads[block] += b * g
         direction, steps = options.direction(g, {name: array[block] for name, array in now.memory.items()}, t)
-        np.subtract(w, tau * direction, out=w)
+        np.multiply(direction, tau, out=self.step[: w.size])
+        np.subtract(w, self.step[: w.size], out=w)
         if objective.penalised or objective.bounded or not objective.all_free:
             w[:] = self._proximal(w, tau * steps, block)
         if options.average:
