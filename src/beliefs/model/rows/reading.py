@@ -21,7 +21,7 @@ from beliefs.typing import Floats
 
 __all__ = ["CodedColumn", "are_chunks", "chunk_tables", "named_columns", "read_rows", "row_weights"]
 
-_PIECE = 2**16  # rows of an array that are coded at a time
+_PIECE = 2**13  # rows of an array that are coded at a time: they stay in cache while all columns are read
 
 States = Mapping[str, Sequence[str]]
 
@@ -132,7 +132,7 @@ class _Reader:
         self.names, self.labels, self.states, self.hidden = names, labels, states, hidden
         self.columns: list[Column] | None = None
         self.n_rows = 0
-        self.pieces: list[list[np.ndarray]] = []  # of each chunk, of each column
+        self.pieces: list[Codes] = []  # of each chunk
 
     def add(self, chunk: Any) -> None:
         """Code one more chunk."""
@@ -149,7 +149,18 @@ class _Reader:
         if len(lengths) > 1:
             raise ModelError(f"the columns differ in length: {', '.join(map(str, sorted(lengths)))} rows")
         n_rows = lengths.pop() if lengths else 0
-        self.pieces.append([self._coded(column, found, n_rows) for column in self.columns])
+        written = _Codes(len(self.columns), n_rows)
+        together = []  # columns of arrays: rows lie side by side, and are read once
+        for c, column in enumerate(self.columns):
+            values = found.get(column.name)
+            if isinstance(values, np.ndarray):
+                together.append((c, column, values))
+            elif values is not None:
+                written.put(c, 0, self._coded(column, values))
+        for begin in range(0, n_rows, _PIECE):
+            for c, column, values in together:
+                written.put(c, begin, column.encode(values[begin : begin + _PIECE], self.n_rows + begin))
+        self.pieces.append(written.codes)
         self.n_rows += n_rows
 
     def _columns(self, found: Mapping[str, Any]) -> list[Column]:
@@ -169,27 +180,14 @@ class _Reader:
             if name not in found and name not in self.hidden:
                 raise ModelError(f"variable {name!r} has no column; name it in hidden if it is never seen")
 
-    def _coded(self, column: Column, found: Mapping[str, Any], n_rows: int) -> np.ndarray:
-        """Return the codes of one column as signed numbers, -1 missing, in as few bytes as may do."""
-        if column.name not in found:
-            return np.full(n_rows, -1, np.int16)
-        values = found[column.name]
+    def _coded(self, column: Column, values: Any) -> np.ndarray:
+        """Return the codes of one column, -1 missing."""
         if isinstance(values, CodedColumn):
             column.adopt(values.labels)
             values = values.aligned(column)
-            return values if isinstance(values, np.ndarray) else column.encode(values, self.n_rows)
-        codes: np.ndarray | None = None
-        step = _PIECE if isinstance(values, np.ndarray) else max(n_rows, 1)
-        for begin in range(0, n_rows, step):
-            part = column.encode(values[begin : begin + step], self.n_rows + begin)
-            top = int(part.max(initial=0))
-            kind = np.int8 if top <= 127 else np.int32
-            if codes is None:
-                codes = np.empty(n_rows, kind)
-            elif codes.itemsize < np.dtype(kind).itemsize:
-                codes = codes.astype(kind)
-            codes[begin : begin + step] = part
-        return np.zeros(0, np.int8) if codes is None else codes
+            if isinstance(values, np.ndarray):
+                return values
+        return column.encode(values, self.n_rows)
 
     def finish(self) -> RowTable:
         """Return all chunks as one table."""
@@ -197,16 +195,44 @@ class _Reader:
             raise ModelError("there are no rows; at least one is needed")
         closed = [column.close() for column in self.columns]
         kind = code_type(max((len(labels) for labels, _ in closed), default=1))
+        codes = self._joined(kind)
         missing = np.iinfo(kind).max
-        codes: Codes = np.empty((len(self.columns), self.n_rows), kind)
         for c, (_, new) in enumerate(closed):
-            begin = 0
-            for piece in self.pieces:
-                part, piece[c] = piece[c], np.zeros(0, np.int8)  # what has been copied is let go
-                table = None if new is None else np.append(new, missing)
-                codes[c, begin : begin + part.size] = part if table is None else table[part]  # -1 becomes the largest
-                begin += part.size
+            if new is not None:
+                table = np.full(missing + 1, missing, kind)
+                table[: new.size] = new
+                codes[c] = table[codes[c]]
         return RowTable(tuple(column.name for column in self.columns), tuple(labels for labels, _ in closed), codes)
+
+    def _joined(self, kind: Any) -> Codes:
+        """Return the codes of all chunks; those that have been copied are let go."""
+        if len(self.pieces) == 1 and self.pieces[0].dtype == kind:
+            return self.pieces.pop()
+        codes: Codes = np.empty((len(self.columns or ()), self.n_rows), kind)
+        begin = 0
+        for k, piece in enumerate(self.pieces):
+            end = begin + piece.shape[1]
+            codes[:, begin:end] = piece
+            if piece.dtype != kind:
+                codes[:, begin:end][piece == np.iinfo(piece.dtype).max] = np.iinfo(kind).max
+            self.pieces[k] = np.zeros((0, 0), kind)
+            begin = end
+        return codes
+
+
+class _Codes:
+    """The codes of a chunk, all missing at first: one byte a cell until there are too many states for that."""
+
+    def __init__(self, n_columns: int, n_rows: int) -> None:
+        self.codes: Codes = np.full((n_columns, n_rows), 255, np.uint8)
+
+    def put(self, c: int, begin: int, codes: np.ndarray) -> None:
+        """Write the codes of a column from a row on; -1, which is missing, becomes the largest number."""
+        if self.codes.itemsize == 1 and codes.max(initial=0) >= 255:
+            missing = self.codes == 255
+            self.codes = self.codes.astype(np.uint16)
+            self.codes[missing] = np.iinfo(np.uint16).max
+        self.codes[c, begin : begin + codes.size] = codes
 
 
 class CodedColumn:
