@@ -36,6 +36,8 @@ class Evaluation:
     ``bound``: for likelihoods and margins, what the value is of the one with exact inference; else None. ``upper``: a
     certified upper bound on that one, the ridge included; inf: none. ``minorant``: the tangent of what is not the ridge
     is nowhere above it, so a cutting plane. ``delta``: the loss of the loss-augmented states, per labelled variable.
+    ``risk``, ``risk_grad``: value and gradient of what is not the ridge, which beside a large one would drown; None:
+    not known by themselves.
     """
 
     value: float
@@ -47,6 +49,8 @@ class Evaluation:
     upper: float = np.inf
     minorant: bool = False
     delta: float = 0.0
+    risk: float = np.inf
+    risk_grad: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,14 +105,15 @@ class Total:
         """Return the loss per labelled variable with its ridge."""
         if not self.n_labelled > 0:
             raise ModelError("no variable of any instance has a label; a loss needs labels to compare with")
-        value, upper, grad = np.inf, np.inf, np.zeros(weights.size)
+        value, upper, grad, risk, risk_grad = np.inf, np.inf, np.zeros(weights.size), np.inf, None
         if not self.overflowed:
-            ridge = l2 * float(weights @ weights)
-            value, upper = self.value / self.n_labelled + ridge, self.upper / self.n_labelled + ridge
-            grad = self.grad / self.n_labelled + 2.0 * l2 * weights
+            ridge, risk = l2 * float(weights @ weights), self.value / self.n_labelled
+            value, upper = risk + ridge, self.upper / self.n_labelled + ridge
+            risk_grad = self.grad / self.n_labelled
+            grad = risk_grad + 2.0 * l2 * weights
         return Evaluation(
             value, grad, self.n_instances, self.n_diverged, self.n_not_converged, _common(self.bounds),
-            upper, self.minorant and not self.overflowed, self.delta / self.n_labelled,
+            upper, self.minorant and not self.overflowed, self.delta / self.n_labelled, risk, risk_grad,
         )  # fmt: skip
 
 
@@ -194,6 +199,9 @@ class BatchLoss(ABC):
 
     starts_from: ClassVar[str] = "zeros"
     """What an estimator fits first where nothing else is asked for."""
+
+    least: ClassVar[float] = -np.inf
+    """What the loss is never below, ridge or not, whatever the weights and however good inference is."""
 
     def __post_init__(self) -> None:
         check_option(is_number(self.l2) and self.l2 >= 0, "l2", "a number of at least 0", self.l2)

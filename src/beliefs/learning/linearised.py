@@ -135,7 +135,11 @@ class Linearised:
         """Return the sum over all instances, and the tangent subtracted."""
         found = self.free.evaluate(weights, data)
         score = self.offset + float(self.slope @ weights)
-        return replace(found, value=found.value - score, grad=found.grad - self.slope, upper=found.upper - score)
+        own = None if found.risk_grad is None else found.risk_grad - self.slope
+        return replace(
+            found, value=found.value - score, grad=found.grad - self.slope, upper=found.upper - score,
+            risk=found.risk - score, risk_grad=own,
+        )  # fmt: skip
 
 
 class Terms:

@@ -14,8 +14,10 @@ from beliefs.kernels.optimizers.simplex_qp import simplex_qp, support_of
 from beliefs.learning.batches import Evaluation
 from beliefs.learning.fit import fit
 from beliefs.learning.losses.likelihood import Likelihood
+from beliefs.learning.losses.max_margin import MaxMargin
 from beliefs.learning.losses.saddle_point import SaddlePoint
 from beliefs.learning.optimizers import OneSlack
+from beliefs.learning.optimizers.objective import Objective
 from beliefs.learning.result import FitProgress
 from margin_reference import Hinge, crammer_singer, digits
 from small_crf import TEMPLATE, chains
@@ -133,6 +135,24 @@ def test_a_tolerance_of_nothing_ends_where_rounding_does() -> None:
     with pytest.warns(bl.ConvergenceWarning, match="neither bound has moved"):
         result = fit(HINGE, ROWS[:20], optimizer="one_slack", tol=0.0)
     assert result.status is bl.Status.OSCILLATING and result.gap <= 1e-10 * result.loss
+
+
+def test_planes_stand_beside_a_ridge_that_dwarfs_them() -> None:
+    """Slope and height are those of the risk, to the last digits, where the objective has none left for it."""
+    data, ones = chains(6), np.ones(TEMPLATE.n_weights)
+    alone = MaxMargin(template=TEMPLATE).evaluate(ones, data)
+    model = OneSlack().model(Objective(MaxMargin(template=TEMPLATE, l2=1e12), data, ones), None)
+    model.look(ones)
+    model.cut()
+    planes = model.arrays()
+    np.testing.assert_allclose(planes["slopes"][0], alone.grad, rtol=1e-14)
+    assert planes["offsets"][0] + planes["slopes"][0] @ ones == pytest.approx(alone.value, abs=1e-13)
+
+
+def test_no_gap_is_above_what_the_loss_is_never_below() -> None:
+    """Margins are never below 0, whatever the first planes say."""
+    result = fit(MaxMargin(template=TEMPLATE, l2=1e-6), chains(6), optimizer="one_slack", max_iters=4)
+    assert (result.trace.gap <= result.trace.loss * (1 + 1e-12)).all()
 
 
 def test_limits_are_kept() -> None:

@@ -179,6 +179,7 @@ def test_the_same_bytes_for_any_threads_and_after_a_kill(
     kept = kind.load(tmp_path / "model.npz")
     assert [p.tolist() for p in kept.predict(X)] == [p.tolist() for p in whole.predict(X)]
     assert kept.get_params(deep=False).keys() == whole.get_params(deep=False).keys()
+    assert (kept.objective_, kept.gap_) == (whole.objective_, whole.gap_)
 
 
 def test_a_stopped_fit_says_what_its_weights_are_worth() -> None:

@@ -38,7 +38,7 @@ class ChainSVM(SVM, ChainCRF):
 
     inference: Any = None
 
-    _learned_names: ClassVar[tuple[str, ...]] = (*ChainCRF._learned_names, "n_labelled_", "is_exact_")
+    _learned_names: ClassVar[tuple[str, ...]] = (*ChainCRF._learned_names, *SVM._of_the_fit)
 
     def _margin_loss(self, template: Template, l2: float, exact: bool = False) -> MaxMargin:
         found = super()._margin_loss(template, l2, exact)

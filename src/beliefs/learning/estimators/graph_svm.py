@@ -31,4 +31,4 @@ class GraphSVM(SVM, GraphCRF):
     (-1, True)
     """
 
-    _learned_names: ClassVar[tuple[str, ...]] = (*GraphCRF._learned_names, "n_labelled_", "is_exact_")
+    _learned_names: ClassVar[tuple[str, ...]] = (*GraphCRF._learned_names, *SVM._of_the_fit)

@@ -29,4 +29,4 @@ class GridSVM(SVM, GridCRF):
     ((6, 6), True)
     """
 
-    _learned_names: ClassVar[tuple[str, ...]] = (*GridCRF._learned_names, "n_labelled_", "is_exact_")
+    _learned_names: ClassVar[tuple[str, ...]] = (*GridCRF._learned_names, *SVM._of_the_fit)

@@ -114,6 +114,7 @@ class SVM(CRF):
     gradient: Any = field(default="auto", init=False)
 
     _decoders: ClassVar[tuple[str, ...]] = ("auto", *DECODERS)
+    _of_the_fit: ClassVar[tuple[str, ...]] = ("n_labelled_", "is_exact_", "objective_", "gap_")  # into files, too
 
     # -- fitting ------------------------------------------------------------------------------------------------
     def fit(self, X: Any, Y: Any = None, sample_weight: ArrayLike | None = None, costs: Any = None) -> Self:

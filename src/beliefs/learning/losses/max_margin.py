@@ -106,6 +106,7 @@ class MaxMargin(DifferenceLoss):
 
     name: ClassVar[str] = "max_margin"
     needs: ClassVar[Needs] = Needs.METHOD
+    least: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

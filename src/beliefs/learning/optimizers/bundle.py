@@ -1,7 +1,8 @@
 r"""The loop of bundle methods: look at a point, cut, solve for a lower bound, and choose where to look next.
 
 What cuts is a :class:`Model` of the risk from below, as a maximum of planes: of all instances together, or of each.
-Its minimum with the ridge is a lower bound on that of the objective; the best value seen is an upper bound.
+Its minimum with the ridge is a lower bound on that of the objective, as is what the loss is never below (0 for
+margins; as a plane it would mislead the first steps); the best value seen is an upper bound.
 
 Planes at the minimisers of the model alone make weights leap from one end to the other. The point that is looked at
 next lies between a centre and the minimiser :math:`\hat w`, as in the in-out method [benameur2007]:
@@ -128,6 +129,7 @@ class _Search:
         self.options, self.objective, self.watch = options, objective, watch
         self.of_held = _ridge_of_held(objective)
         self.fresh = resumed is None
+        self.floor = self.of_held + float(getattr(objective.loss, "least", -math.inf))
         self.lower, self.upper, self.residual = -math.inf, math.inf, math.inf
         self.certified, self.reach, self.stalled = 1.0, 1.0, 0.0
         if resumed is None:
@@ -200,9 +202,10 @@ class _Search:
     def _show(self, iteration: int) -> None:
         """Make the point of this iteration: the best weights, their gap, and all that the next iteration needs."""
         loss = self.point.loss
-        self.residual = _relative(loss, self.lower)
+        self.residual = _relative(loss, max(self.lower, self.floor))
         numbers = {name: getattr(self, name) for name in _SCALARS}
-        self.point = _packed(self.point, iteration, self.model.arrays(), self.centre, numbers)
+        point = _packed(self.point, iteration, self.model.arrays(), self.centre, numbers)
+        self.point = replace(point, gap=min(point.gap, self.upper - self.floor)) if self.certified else point
 
     def meaning(self, status: Status) -> str:
         """Say what a status means here; empty: what it always does."""

@@ -131,7 +131,12 @@ class Objective:
         found = self.of(weights, self.data)
         if found.grad.shape != weights.shape:
             raise ModelError(f"the gradient has shape {found.grad.shape}, the weights have {weights.shape}")
-        return replace(found, grad=found.grad.copy() if self.all_free else np.where(self.free, found.grad, 0.0))
+        own = None if found.risk_grad is None else self._where_free(found.risk_grad)
+        return replace(found, grad=self._where_free(found.grad), risk_grad=own)
+
+    def _where_free(self, grad: Floats) -> Floats:
+        """Return a copy with 0 for the weights that may not move."""
+        return grad.copy() if self.all_free else np.where(self.free, grad, 0.0)
 
     def slope(self, weights: Floats, grad: Floats) -> Floats:
         """Return the projected minimum-norm subgradient of the objective, ``(n_weights,)``."""

@@ -75,8 +75,11 @@ class _Whole(Model):
     def cut(self) -> None:
         """Add the plane of what is not the ridge."""
         w, found, l2 = self.weights, self.found, self.objective.l2
-        slope = np.where(self.objective.free, found.grad - 2.0 * l2 * w, 0.0)
-        self.planes.add(slope, found.value - l2 * float(w @ w) - float(slope @ w))
+        if found.risk_grad is None:
+            slope = np.where(self.objective.free, found.grad - 2.0 * l2 * w, 0.0)
+            self.planes.add(slope, found.value - l2 * float(w @ w) - float(slope @ w))
+        else:
+            self.planes.add(found.risk_grad, found.risk - float(found.risk_grad @ w))
 
     def solve(self, precision: float) -> None:
         """Solve the quadratic program, as precisely as rounding allows."""

@@ -25,6 +25,7 @@ __all__ = ["Planes"]
 _TOL = 1e-14  # of the terms of the dual
 _TURNS = 50  # for each plane, at most; a few for all of them are the rule
 _ROOM = 32  # planes at first
+_MANY = 8  # idle planes are let go when they are one in so many, since what stays is copied
 
 
 class Planes:
@@ -40,7 +41,8 @@ class Planes:
         if arrays is not None:
             self.slopes, self.gram, self.offsets = arrays["slopes"], arrays["gram"], arrays["offsets"]
             self.alpha, self.idle = arrays["alpha"], arrays["idle"]
-        self._room = self.slopes
+        self._room, self._products = self.slopes, self.gram
+        self._found: tuple[Floats, float] | None = None
 
     def __len__(self) -> int:
         return self.offsets.size
@@ -53,32 +55,41 @@ class Planes:
         """Add a plane; it has no part in the solution until the next one is found."""
         m = len(self)
         if m == len(self._room):
-            self._room = np.zeros((max(_ROOM, 2 * m), slope.size))
-            self._room[:m] = self.slopes
+            self._make_room(max(_ROOM, 2 * m))
         self._room[m] = slope
-        self.slopes = self._room[: m + 1]
-        products = self.slopes @ slope
-        self.gram = np.block([[self.gram, products[:m, None]], [products[None, :m], products[m]]])
+        self.slopes, self.gram = self._room[: m + 1], self._products[: m + 1, : m + 1]
+        self.gram[m] = self.slopes @ slope
+        self.gram[:, m] = self.gram[m]
         self.offsets = np.append(self.offsets, offset)
         self.alpha = np.append(self.alpha, 0.0 if m else 1.0)
         self.idle = np.append(self.idle, 0)
+
+    def _make_room(self, most: int) -> None:
+        """Move all to arrays with room for more planes, which are then written beyond what was handed out."""
+        m, slopes, gram = len(self), self.slopes, self.gram
+        self._room, self._products = np.zeros((most, slopes.shape[1])), np.zeros((most, most))
+        self._room[:m], self._products[:m, :m] = slopes, gram
 
     def solve(self) -> None:
         """Find the dual solution, from the last one."""
         alpha, m = self.alpha.copy(), len(self)
         simplex_qp(self.gram / (2.0 * self.l2), self.offsets, support_of(m), _TOL, _TURNS * m, alpha)
-        self.alpha, self.idle = alpha, np.where(alpha > 0, 0, self.idle + 1)
+        self.alpha, self.idle, self._found = alpha, np.where(alpha > 0, 0, self.idle + 1), None
 
     def drop(self, idle: int) -> None:
-        """Let go of planes that have been idle for longer; the dual value stays as it is."""
+        """Let go of planes that have been idle for longer, many at a time; the dual value stays as it is."""
         stay = self.idle <= idle
-        if stay.all():
+        if _MANY * (len(self) - int(stay.sum())) < len(self):
             return
         self.slopes, self.gram = self.slopes[stay], self.gram[np.ix_(stay, stay)]
-        self._room = self.slopes
+        self._room, self._products = self.slopes, self.gram
         self.offsets, self.alpha, self.idle = self.offsets[stay], self.alpha[stay], self.idle[stay]
 
     def minimiser(self) -> tuple[Floats, float]:
         """Return the weights of the dual solution and the dual value there."""
-        total = self.alpha @ self.slopes
-        return -total / (2.0 * self.l2), float(self.offsets @ self.alpha - total @ total / (4.0 * self.l2))
+        if self._found is None:
+            part = np.flatnonzero(self.alpha)
+            total = self.alpha[part] @ self.slopes[part]
+            dual = float(self.offsets @ self.alpha - total @ total / (4.0 * self.l2))
+            self._found = -total / (2.0 * self.l2), dual
+        return self._found
