@@ -42,15 +42,19 @@ _STEPS = ("#f2b134", "#e2783a", "#c0392b", "#7b1e3a")  # from small steps to lar
 
 # -- the command line -------------------------------------------------------------------------------------------------
 def command_line(
-    description: str | None, *, needs_data: bool, needs: str = "uai_index.csv"
+    description: str | None, *, needs_data: bool, needs: str = "uai_index.csv", sizes: bool = False
 ) -> argparse.Namespace | None:
     """Read the options; None, after one line that says why, where the data (the file ``needs``) is not there.
 
-    A quick run writes to ``experiments/local``, so that it does not replace the figures of a full one.
+    A quick run writes to ``experiments/local``, so that it does not replace the figures of a full one. Studies of
+    several ``sizes`` also have ``--full`` and ``--only``.
     """
     parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument("--data", help="the data folder; by default that of BELIEFS_DATA")
     parser.add_argument("--quick", action="store_true", help="small models and few iterations")
+    if sizes:
+        parser.add_argument("--full", action="store_true", help="everything as in the paper: days")
+        parser.add_argument("--only", nargs="+", help="run the jobs whose name contains one of these texts")
     parser.add_argument("--output", type=Path, help="where figures/ and results/ are made")
     options = parser.parse_args()
     options.output = options.output or (HERE / "local" if options.quick else HERE)

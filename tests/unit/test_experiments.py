@@ -280,3 +280,32 @@ def test_trials_are_kept(module: ModuleType, tmp_path: Path) -> None:
     assert module.Kept(path).of("one", lambda: pytest.fail("computed again")) == 1.5
     assert module.paired([3, 5], [1, 1]) == (3.0, 1.0)
     assert module.shown((-1.25, 0.5)) in ("-1.2 +- 0.5", "-1.3 +- 0.5")
+
+
+@of("growing_machines")
+def test_points_of_growing_machines_are_jobs(module: ModuleType, tmp_path: Path) -> None:
+    bits_of, trials = importlib.import_module("image_bits"), importlib.import_module("trials")
+    Jobs, Setting = module.Jobs, module.Setting
+    rng = np.random.default_rng(0)
+    prototypes = np.where(rng.random((3, 9)) < 0.5, 0.05, 0.95)
+    labels = rng.integers(3, size=120)
+    rows = (rng.random((120, 9)) < prototypes[labels]).astype(np.uint8)
+    bits = bits_of.Bits("MNIST", rows[:60], rows[60:90], rows[90:], labels[:60], labels[90:])
+    setting = Setting((2, 3), (0.1,), (20,), (0.1, 0.05), (0.2,), 2, 2, (2, 1), "chains=20, temperatures=20")
+
+    def jobs(*wanted: str) -> Any:
+        kept = trials.Kept(tmp_path / "kept.json")
+        return Jobs(bits, setting, tmp_path / "machines", kept, lambda name: any(text in name for text in wanted))
+
+    blank = module.study(jobs())
+    assert set(blank["curves"]["CD"]["likelihood"]) == {None} and "best" not in blank
+    some = module.study(jobs("fw", "choice", "/2"))
+    assert None not in some["curves"]["FW"]["likelihood"]
+    assert [value is None for value in some["curves"]["CD"]["likelihood"]] == [False, True]
+    whole = module.study(jobs(""))
+    assert whole["curves"]["FW"]["likelihood"] == some["curves"]["FW"]["likelihood"]  # not run again
+    low, high = whole["best"]["interval"]
+    best = jobs().machine(whole["best"]["name"])
+    assert low <= bl.log_likelihood(best, bits.test).mean <= high
+    assert all(claim.ours for claim in module.judged("MNIST", whole, setting))
+    assert not list((tmp_path / "machines").glob("*checkpoint*"))

@@ -20,7 +20,9 @@ from beliefs.driver import Trace, Value
 from beliefs.plot import (
     marginal_change,
     marginal_entropy,
+    plot_filters,
     plot_grid,
+    plot_images,
     plot_marginals,
     plot_network,
     plot_scatter,
@@ -312,3 +314,21 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, 
     for draw in (plot_marginals, plot_network):
         with pytest.raises(bl.UnsupportedError, match=r"beliefs\[plot\]"):
             draw(after)
+
+
+def test_pictures_of_rows_and_filters() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.integers(2, size=(5, 6))
+    drawn = plot_images(rows, (2, 3), n_columns=3)
+    canvas = np.asarray(drawn.images[0].get_array().filled(np.nan))
+    assert canvas.shape == (2 * 3 - 1, 3 * 4 - 1)
+    np.testing.assert_array_equal(canvas[3:5, 4:7], rows[4].reshape(2, 3))
+    assert np.isnan(canvas[3:, 8:]).all()  # no sixth picture
+    machine = bl.RBM(rng.normal(size=(6, 4)))
+    filters = plot_filters(machine, (2, 3), units=[2, 0], n_columns=2).images[0]
+    np.testing.assert_array_equal(np.asarray(filters.get_array())[:2, :3], machine.weights[:, 2].reshape(2, 3))
+    assert filters.get_clim()[0] == -filters.get_clim()[1]
+    with pytest.raises(bl.ModelError, match=r"rows must have shape \(N, 8\) for pictures of 2 x 4, found \(5, 6\)"):
+        plot_images(rows, (2, 4))
+    with pytest.raises(bl.ModelError, match="units must be numbers of hidden units below 4"):
+        plot_filters(machine, (2, 3), units=[4])

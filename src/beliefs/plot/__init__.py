@@ -5,13 +5,16 @@ own, outside pyplot: ``plot_network(bn).figure.savefig("network.svg")``.
 """
 
 from beliefs.plot.charts import plot_grid, plot_marginals, plot_scatter, plot_trace
+from beliefs.plot.images import plot_filters, plot_images
 from beliefs.plot.network import marginal_change, marginal_entropy, plot_network
 from beliefs.plot.regions import plot_regions
 
 __all__ = [
     "marginal_change",
     "marginal_entropy",
+    "plot_filters",
     "plot_grid",
+    "plot_images",
     "plot_marginals",
     "plot_network",
     "plot_regions",

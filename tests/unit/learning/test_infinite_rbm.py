@@ -164,6 +164,14 @@ def test_bad_input_is_one_line(options, rows, message):
     assert not hasattr(machine, "model_")
 
 
+def test_a_rate_that_diverges_leaves_the_last_good_machine():
+    machine = bl.InfiniteRBM(4, learning_rate=1e300, **SMALL)
+    with pytest.warns(bl.ConvergenceWarning, match="use a smaller learning_rate"):
+        machine.fit(ROWS)
+    assert machine.result_.status is bl.Status.DIVERGED and machine.n_units_ == 0
+    assert np.isfinite(machine.model_.visible_bias).all()
+
+
 def test_budgets_are_known_beforehand():
     with pytest.raises(BudgetError, match=r"2\^21 visible rows"):
         exact().fit(np.zeros((2, 21)))

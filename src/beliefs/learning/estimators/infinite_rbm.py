@@ -150,7 +150,7 @@ class InfiniteRBM(MachineEstimator):
     hidden_bias: bool = True
     init: Any = None
     n_starts: int = 2
-    chains: int = 2000
+    chains: int = 1500
     sweeps: int = 10
     bias_steps: int = 20
     learning_rate: float = 0.2
@@ -281,7 +281,7 @@ class InfiniteRBM(MachineEstimator):
             check_enumerable(n)
             needed += 2.0**n * (9 * n + 64)
         else:
-            needed += self.chains * width * (4.0 * n + 3.0 * k)
+            needed += self.chains * (2.0 * width * (n + k) + 3.0 * n)
         needed += 2**22 * threads_of(self.n_jobs) + 64.0 * (0 if held is None else len(held))
         if needed > self._budget:
             advice = "Raise max_bytes, or give fewer chains or max_units"

@@ -91,6 +91,18 @@ class RowAverages:
         both = np.array(found).reshape(-1, 2)
         return both[:, 0], both[:, 1]
 
+    def softplus_means(self, atoms: Floats) -> Floats:
+        """Return the averages of log(1 + exp(w v)) of many units at once, ``(n_units,)``."""
+        weights = atoms[:-1].astype(self.dtype)
+
+        def one(piece: slice) -> Floats:
+            x = (self._floats(piece) @ weights).astype(np.float64) + atoms[-1]
+            total: Floats = self._weighted(piece, np.ones(len(x))) @ np.logaddexp(0.0, x)
+            return total
+
+        result: Floats = np.sum(self.executor.map(one, self._pieces()), axis=0)
+        return result
+
     def softplus_sums(self, atoms: Floats, counts: Floats) -> Floats:
         """Return for each row the sum of log(1 + exp(w v)) over units, weighted by their counts, ``(N,)``."""
         weights, out = atoms[:-1].astype(self.dtype), np.zeros(self.n_rows)

@@ -107,5 +107,5 @@ class Measure:
         n = n_visible
         k, alpha, log_z = int(vector[n]), float(vector[n + 1]), float(vector[n + 2])
         begin = n + 3 + max_units
-        atoms = vector[begin : begin + k * (n + 1)].reshape(k, n + 1).T.copy()
+        atoms = vector[begin : begin + k * (n + 1)].reshape(k, n + 1).T  # large, and nobody changes it: no copy
         return cls(vector[:n].copy(), atoms, vector[n + 3 : n + 3 + k].copy(), alpha, log_z)

@@ -20,21 +20,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from beliefs.driver import Status
 from beliefs.inference.boltzmann.chains import BlockChains, root_key
 from beliefs.learning.boltzmann.infinite.averages import RowAverages
 from beliefs.learning.boltzmann.infinite.expectations import Expectations
 from beliefs.learning.boltzmann.infinite.measure import Measure
 from beliefs.learning.boltzmann.infinite.subproblem import Inner
 from beliefs.learning.boltzmann.rows import BitRows
+from beliefs.learning.optimizers.base import Stop
 
 __all__ = ["SampledExpectations", "Sampling"]
+
+
+_LARGEST = 1e4  # a visible bias; far beyond what decides a unit
 
 
 @dataclass(frozen=True)
 class Sampling:
     """How much to sample: chains, sweeps before a unit, steps of the bias after it and their rate."""
 
-    chains: int = 2000
+    chains: int = 1500
     sweeps: int = 10
     bias_steps: int = 20
     learning_rate: float = 0.2
@@ -58,33 +63,41 @@ class SampledExpectations(Expectations):
 
     def _onto(self, measure: Measure) -> None:
         """Let the chains go on under the machine of a measure."""
-        before, machine = self.chains, measure.machine(self.dtype, self.plain)
+        visible, n_sweeps = self.chains.visible, self.chains.n_sweeps
+        del self.chains  # the new ones take its place in memory
+        machine = measure.machine(self.dtype, self.plain)
         self.chains = BlockChains(machine, self.options.chains, self.key, self.executor.n_workers)
-        self.chains.visible[:], self.chains.n_sweeps = before.visible, before.n_sweeps
+        self.chains.visible[:], self.chains.n_sweeps = visible, n_sweeps
 
     def law(self, measure: Measure) -> RowAverages:
         """Return averages over new samples of a measure's machine."""
         self._onto(measure)
         self.chains.sweep(self.options.sweeps)
-        return RowAverages(BitRows(self.chains.visible.copy()), self.dtype, self.executor)
+        return RowAverages(self._bits(), self.dtype, self.executor)
+
+    def _bits(self) -> BitRows:
+        """Return the present rows, a copy."""
+        return BitRows(self.chains.visible.astype(np.uint8))
 
     def settled(self, before: Measure, after: Measure, data: RowAverages, inner: Inner) -> Measure:
         """Return the measure with a bias that has followed the difference of rates, and log Z as estimated."""
-        old = self.chains.visible.copy()
+        old = self._bits()
         self._onto(after)
         bias, units = after.bias.copy(), self.chains.units
         for _ in range(self.options.bias_steps):
             inner.check_time()
             self.chains.sweep()
             bias += self.options.learning_rate * (data.mean - self.chains.y.mean(axis=0, dtype=np.float64))
+            if not np.abs(bias).max() < _LARGEST:
+                raise Stop(Status.DIVERGED, "the visible bias grows without end; use a smaller learning_rate")
             units.visible_bias[:] = bias.astype(self.dtype)
         after = replace(after, bias=bias)
-        rise = self._log_ratio(before, after, old), -self._log_ratio(after, before, self.chains.visible)
+        rise = self._log_ratio(before, after, old), -self._log_ratio(after, before, self._bits())
         return replace(after, log_z=before.log_z + 0.5 * (rise[0] + rise[1]))
 
-    def _log_ratio(self, of: Measure, to: Measure, rows: np.ndarray) -> float:
+    def _log_ratio(self, of: Measure, to: Measure, rows: BitRows) -> float:
         """Return the estimate of log Z(to) - log Z(of) by samples of the first."""
-        averages = RowAverages(BitRows(rows), self.dtype, self.executor)
+        averages = RowAverages(rows, self.dtype, self.executor)
         d = averages.softplus_sums(to.atoms, to.counts) - averages.softplus_sums(of.atoms, of.counts)
         return averages.log_average_exp(d + averages.products(to.bias - of.bias))
 

@@ -60,8 +60,8 @@ class Position:
     @classmethod
     def of(cls, measure: Measure, data: RowAverages, law: RowAverages, ridge: float) -> Position:
         """Evaluate J at every atom."""
-        (seen, active), (expected, _) = data.units(measure.atoms), law.units(measure.atoms)
-        values = seen - expected - 0.5 * ridge * measure.squares
+        seen, active = data.units(measure.atoms)
+        values = seen - law.softplus_means(measure.atoms) - 0.5 * ridge * measure.squares
         return cls(measure, data, law, ridge, values, seen, active)
 
     @property
