@@ -72,7 +72,7 @@ def _contents(graph: FactorGraph) -> dict[str, Any]:
         "n_zeros": int((graph.theta == -np.inf).sum()),
         "tied": layout.tied,
         "cardinalities": _counts(layout.card),
-        "arities": _counts(np.diff(layout.scope_ptr)),
+        "arities": _counts(layout.arity),
         "forest": is_forest(layout),
     }
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beliefs.model.graph import FactorGraph
-from beliefs.model.layout import Layout
+from beliefs.model.layout import Layout, offsets
 from beliefs.typing import Bools, Ints
 
 __all__ = ["prune_barren"]
@@ -47,7 +47,7 @@ def prune_barren(graph: FactorGraph, targets: Ints) -> tuple[FactorGraph, Bools,
 
 def _rest(layout: Layout, children: Ints, normalised: Bools, targets: Ints) -> _Rest | None:
     """Drop what is barren; None where nothing is."""
-    degree = np.diff(layout.var_ptr).copy()
+    degree = layout.degree.copy()
     own = np.full(layout.n_vars, -1, np.int64)
     known = children >= 0
     own[children[known]] = np.flatnonzero(known)
@@ -70,7 +70,7 @@ def _rest(layout: Layout, children: Ints, normalised: Bools, targets: Ints) -> _
     pruned.setflags(write=False)
     kept = np.flatnonzero(~dropped)
     edges = np.flatnonzero(~dropped[layout.edge_factor])
-    ptr = np.concatenate([[0], np.cumsum(layout.arity[kept])])
+    ptr = offsets(layout.arity[kept])
     smaller = Layout.build(layout.card, ptr, layout.scope_vars[edges], None, layout.observed | pruned)
     cells = np.flatnonzero(np.repeat(~dropped, layout.factor_size))
     return _Rest(smaller, pruned, layout.table_cells()[cells], cells, children[kept])

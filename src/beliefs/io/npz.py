@@ -224,7 +224,7 @@ def _check_structure(arrays: Arrays) -> None:
 def _network(graph: FactorGraph, probabilities: np.ndarray | None, properties: dict[str, str]) -> BayesianNetwork:
     """Return the network with its numbers as given and its logs bit for bit as stored."""
     layout = graph.layout
-    last = layout.scope_vars[layout.scope_ptr[1:] - 1] if (np.diff(layout.scope_ptr) > 0).all() else None
+    last = layout.scope_vars[layout.scope_ptr[1:] - 1] if (layout.arity > 0).all() else None
     plain = np.array_equal(layout.cell_ptr, np.cumsum(layout.factor_size) - layout.factor_size)
     if last is None or not np.array_equal(last, np.arange(layout.n_vars)) or not plain or layout.observed.any():
         raise FormatError("a BayesianNetwork needs one table a variable, in order, with the variable last in its scope")

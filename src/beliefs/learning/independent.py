@@ -102,7 +102,7 @@ class _Alone:
 def _alone(template: LogLinearTemplate, instance: Instance) -> Instance:
     """Return an instance with the factors of one variable only; as it is where types mix kinds of factors."""
     lay, inputs = instance.layout, instance.inputs
-    arity, cells = np.diff(lay.scope_ptr), template.cell_counts([inputs])[0]
+    arity, cells = lay.arity, template.cell_counts([inputs])[0]
     if cells.sum() != lay.n_cells:
         return instance
     kind = np.searchsorted(np.cumsum(cells), lay.cell_ptr, side="right")

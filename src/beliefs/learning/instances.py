@@ -136,7 +136,7 @@ class Instance:
         """The cell of ``theta`` that the labels pick in each factor, ``(n_factors,)``; -1 where one is hidden."""
         lay = self.layout
         offset = np.zeros(lay.n_factors, np.int64)
-        arity = np.diff(lay.scope_ptr)
+        arity = lay.arity
         for a in range(int(arity.max(initial=0))):
             f = np.flatnonzero(arity > a)
             v = lay.scope_vars[lay.scope_ptr[f] + a]

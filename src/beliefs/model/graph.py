@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from beliefs.errors import ModelError
 from beliefs.kernels.layout import condition_cells, log_scores
 from beliefs.model.factor import Factor, check_axes, check_logs, log_table, numeric
-from beliefs.model.layout import Layout, frozen, frozen_ints
+from beliefs.model.layout import Layout, frozen, frozen_ints, offsets
 from beliefs.model.naming import Naming
 from beliefs.model.variable import Variable
 from beliefs.model.views import Factors, Variables
@@ -361,9 +361,9 @@ class FactorGraph:
     def union(self, *others: FactorGraph, prefixes: Sequence[str] | None = None) -> FactorGraph:
         """Return the disjoint union; indices concatenate, names must stay unique or get ``prefixes``."""
         graphs = [self, *map(as_factor_graph, others)]
-        shift = np.concatenate([[0], np.cumsum([g.n_vars for g in graphs])])
-        cell_shift = np.concatenate([[0], np.cumsum([g.layout.n_cells for g in graphs])])
-        edge_shift = np.concatenate([[0], np.cumsum([g.layout.n_edges for g in graphs])])
+        shift = offsets([g.n_vars for g in graphs])
+        cell_shift = offsets([g.layout.n_cells for g in graphs])
+        edge_shift = offsets([g.layout.n_edges for g in graphs])
         layout = Layout.build(
             np.concatenate([g.layout.card for g in graphs]),
             np.concatenate([[0], *(g.layout.scope_ptr[1:] + s for g, s in zip(graphs, edge_shift, strict=False))]),

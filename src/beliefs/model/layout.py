@@ -24,17 +24,18 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from beliefs.errors import BudgetError, ModelError
 from beliefs.kernels.layout import Adjacency, Scopes, condition_scopes, repeated_variable
 from beliefs.kernels.primitives.strides import table_strides
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["Layout", "PlanKey", "UnaryCells"]
+__all__ = ["Layout", "PlanKey", "UnaryCells", "offsets", "read_only"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+Array = TypeVar("Array", bound=NDArray[Any])
 PlanKey = tuple[Callable[..., object], *tuple[Hashable, ...]]
 """The function that makes a plan, and what it depends on besides the layout."""
 
@@ -52,6 +53,26 @@ def frozen_ints(values: ArrayLike, what: str) -> Ints:
     copy = np.array(array, dtype=np.int64, order="C")
     copy.setflags(write=False)
     return copy
+
+
+def offsets(counts: ArrayLike) -> Ints:
+    """Return where runs of so many entries begin, laid end to end, and where the last one ends, ``(n + 1,)``.
+
+    Examples
+    --------
+    >>> offsets([2, 0, 3])
+    array([0, 2, 2, 5])
+    """
+    sizes = np.asarray(counts)
+    ptr = np.zeros(sizes.size + 1, np.int64)
+    np.cumsum(sizes, out=ptr[1:])
+    return ptr
+
+
+def read_only(array: Array) -> Array:
+    """Return the array itself, no longer writeable: the type that kernels take for what they only read."""
+    array.setflags(write=False)
+    return array
 
 
 class UnaryCells(NamedTuple):
@@ -101,8 +122,7 @@ class Layout:
         _check_scopes(cards, ptr, scope)
         sizes = _factor_sizes(cards, ptr, scope)
         if cell_ptr is None:
-            starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]) if sizes.size else np.zeros(0, np.int64)
-            starts = frozen_ints(starts, "cell offsets")
+            starts = read_only(offsets(sizes)[:-1])
             n_cells = int(sizes.sum())
         else:
             starts = frozen_ints(cell_ptr, "cell offsets")
@@ -138,12 +158,12 @@ class Layout:
     @cached_property
     def state_ptr(self) -> Ints:
         """Offsets of each variable's states in ``mu_var``, (n_vars+1,)."""
-        return frozen_ints(np.concatenate([[0], np.cumsum(self.card)]), "state offsets")
+        return read_only(offsets(self.card))
 
     @cached_property
     def table_ptr(self) -> Ints:
         """Offsets of the factors' tables laid side by side, tied ones repeated, (n_factors+1,)."""
-        return frozen_ints(np.concatenate([[0], np.cumsum(self.factor_size)]), "table offsets")
+        return read_only(offsets(self.factor_size))
 
     @cached_property
     def arity(self) -> Ints:
@@ -158,13 +178,18 @@ class Layout:
     @cached_property
     def edge_factor(self) -> Ints:
         """The factor of each edge, (n_edges,)."""
-        return frozen_ints(np.repeat(np.arange(self.n_factors), np.diff(self.scope_ptr)), "edges")
+        return frozen_ints(np.repeat(np.arange(self.n_factors), self.arity), "edges")
 
     @cached_property
     def var_ptr(self) -> Ints:
         """Offsets into :attr:`var_edges`, (n_vars+1,)."""
         degree = np.bincount(self.scope_vars, minlength=self.n_vars)
-        return frozen_ints(np.concatenate([[0], np.cumsum(degree)]), "variable offsets")
+        return read_only(offsets(degree))
+
+    @cached_property
+    def degree(self) -> Ints:
+        """Number of factors of each variable, (n_vars,)."""
+        return frozen_ints(np.diff(self.var_ptr), "degrees")
 
     @cached_property
     def var_edges(self) -> Ints:
@@ -184,7 +209,7 @@ class Layout:
     @cached_property
     def message_ptr(self) -> Ints:
         """Offsets of each edge's message, one entry a state of its variable, (n_edges+1,)."""
-        return frozen_ints(np.concatenate([[0], np.cumsum(self.card[self.scope_vars])]), "message offsets")
+        return read_only(offsets(self.card[self.scope_vars]))
 
     @cached_property
     def edge_stride(self) -> Ints:
@@ -202,7 +227,7 @@ class Layout:
     @cached_property
     def isolated(self) -> Ints:
         """Unobserved variables in no factor."""
-        return frozen_ints(np.flatnonzero(~self.observed & (np.diff(self.var_ptr) == 0)), "isolated variables")
+        return frozen_ints(np.flatnonzero(~self.observed & (self.degree == 0)), "isolated variables")
 
     @cached_property
     def single_cells(self) -> Ints:

@@ -93,7 +93,7 @@ class RBM(BoltzmannMachine):
             raise ModelError("a graph with evidence is no RBM; convert before conditioning")
         n_visible = _first_hidden(graph)
         layout, theta = graph.layout, graph.theta
-        sizes, start = np.diff(layout.scope_ptr), layout.cell_ptr
+        sizes, start = layout.arity, layout.cell_ptr
         for f in np.flatnonzero(theta[start] != 0.0)[:1]:
             raise _no_machine(graph, int(f), f"its entry for zeros is {theta[start[f]]:g}, not 0")
         fields, weights = np.zeros(graph.n_vars), np.zeros((n_visible, graph.n_vars - n_visible))
@@ -117,7 +117,7 @@ def _first_hidden(graph: FactorGraph) -> int:
     if hard.size:
         f = int(np.argmax((layout.cell_ptr <= hard[0]) & (hard[0] < layout.cell_ptr + layout.factor_size)))
         raise _no_machine(graph, f, "it has a hard zero")
-    sizes = np.diff(layout.scope_ptr)
+    sizes = layout.arity
     if (sizes > 2).any():
         f = int(np.argmax(sizes > 2))
         raise _no_machine(graph, f, f"it joins {sizes[f]} variables")

@@ -57,7 +57,7 @@ def _affordable(problem: Problem, tree: BucketTree, second: Order, ibound: int |
 def few_later_neighbours(problem: Problem) -> Order:
     """Return a degeneracy order, sum variables before max variables, kept on the layout."""
     layout = problem.graph.layout
-    stage = np.where(layout.observed | (np.diff(layout.var_ptr) == 0), -1, 0)
+    stage = np.where(layout.observed | (layout.degree == 0), -1, 0)
     if 0 < problem.query.size:
         stage[problem.query] = np.where(stage[problem.query] < 0, -1, 1)
     return layout.plan(degeneracy_of, stage)

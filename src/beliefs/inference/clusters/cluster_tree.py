@@ -38,7 +38,7 @@ from beliefs.kernels.trees.plan import (
     plan_scratch,
     write_maps,
 )
-from beliefs.model.layout import Layout
+from beliefs.model.layout import Layout, offsets
 from beliefs.typing import Floats, Ints
 
 __all__ = ["MOST_SECONDS", "ClusterTree", "check_memory", "check_work", "eliminate", "factor_slots", "lay_tree"]
@@ -205,7 +205,7 @@ def lay_tree(
     write_maps(blocks, reads, scratch, maps)
     return Tree(
         clusters.axes_ptr, axes_card, order[clusters.axes], n_outer, clusters.eliminated, block,
-        np.concatenate([[0], np.cumsum(cells)]), clusters.temperature, op_ptr, op_slot, op_mode, op_map, op_inner,
-        stride_ptr, op_stride, maps, np.concatenate([[0], np.cumsum(np.concatenate([sizes, columns]))]),
+        offsets(cells), clusters.temperature, op_ptr, op_slot, op_mode, op_map, op_inner,
+        stride_ptr, op_stride, maps, offsets(np.concatenate([sizes, columns])),
         np.zeros(1, np.int64),
     )  # fmt: skip

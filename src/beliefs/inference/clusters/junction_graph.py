@@ -19,7 +19,7 @@ import numpy as np
 from beliefs.inference.clusters.partition import MiniBuckets
 from beliefs.kernels.dual.graph import link_axes, separator_levels
 from beliefs.kernels.dual.structure import Axes, ChainSteps, Links
-from beliefs.model.layout import Layout, frozen_ints
+from beliefs.model.layout import Layout, frozen_ints, offsets
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["JunctionGraph"]
@@ -60,7 +60,7 @@ class JunctionGraph:
     def of_factors(cls, layout: Layout, order: Ints) -> JunctionGraph:
         """Take the factors of several variables as clusters and the variables as separators."""
         position = positions(layout, order)
-        arity = np.diff(layout.scope_ptr)
+        arity = layout.arity
         wide = np.flatnonzero(arity > 1)
         home = np.full(layout.n_factors, -1, np.int64)
         home[wide] = np.arange(wide.size)
@@ -68,14 +68,14 @@ class JunctionGraph:
         owner, variable = home[layout.edge_factor[inside]], layout.scope_vars[inside]
         by_order = np.lexsort((position[variable], owner))
         owner, variable = owner[by_order], variable[by_order]
-        axis_ptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=wide.size))])
+        axis_ptr = offsets(np.bincount(owner, minlength=wide.size))
         own = np.append(owner[1:] == owner[:-1], np.zeros(min(1, owner.size), np.bool_))  # a later variable is there
         hidden = np.flatnonzero(~layout.observed)
         seps = hidden[np.argsort(position[hidden], kind="stable")]
         rank = np.full(layout.n_vars, -1, np.int64)
         rank[seps] = np.arange(seps.size)
         links = np.argsort(rank[variable], kind="stable")
-        link_ptr = np.concatenate([[0], np.cumsum(np.bincount(rank[variable], minlength=seps.size))])
+        link_ptr = offsets(np.bincount(rank[variable], minlength=seps.size))
         clusters = (axis_ptr, variable, own)
         return cls._linked(layout, clusters, np.arange(seps.size + 1), seps, link_ptr, owner[links], home, rank)
 
@@ -100,17 +100,17 @@ class JunctionGraph:
         keys = sorted(members, key=lambda key: (turn[key], key))
         alone = np.setdiff1d(np.flatnonzero(~layout.observed), order)
         scopes = [order[[p for p in key if p >= 0]] for key in keys] + [alone[k : k + 1] for k in range(alone.size)]
-        sep_ptr = np.concatenate([[0], np.cumsum([scope.size for scope in scopes], dtype=np.int64)])
+        sep_ptr = offsets([scope.size for scope in scopes])
         links = [members[key] for key in keys] + [[] for _ in alone]
-        link_ptr = np.concatenate([[0], np.cumsum([len(link) for link in links], dtype=np.int64)])
+        link_ptr = offsets([len(link) for link in links])
         node = np.full(layout.n_vars, -1, np.int64)
         for s, scope in enumerate(scopes):
             if scope.size == 1:
                 node[scope[0]] = s
-        home = np.where(np.diff(layout.scope_ptr) > 1, buckets.host, -1)
+        home = np.where(layout.arity > 1, buckets.host, -1)
         flat = np.array([c for link in links for c in link], np.int64)
         kept = several[buckets.axes]
-        counts = np.concatenate([[0], np.cumsum(kept)])
+        counts = offsets(kept)
         own = np.zeros(buckets.axes.size, np.bool_)
         own[ptr[:-1]] = True
         clusters = (counts[ptr], order[buckets.axes[kept]], own[kept])
@@ -172,8 +172,8 @@ class JunctionGraph:
         for further in range(1, int(np.diff(ptr).max(initial=1))):
             axes = np.flatnonzero(np.arange(after.size) + further < end)
             after[axes] *= card[axes + further]
-        begin = np.concatenate([[0], np.cumsum(after)])
-        var_ptr = np.concatenate([[0], np.cumsum(np.bincount(var, minlength=self.node.size))])
+        begin = offsets(after)
+        var_ptr = offsets(np.bincount(var, minlength=self.node.size))
         var_axes = np.argsort(var, kind="stable")
         return ChainSteps(*(frozen_ints(array, "steps") for array in (begin, cluster, var_ptr, var_axes)))
 
@@ -184,7 +184,7 @@ class JunctionGraph:
 
     def coupled(self, tau: Floats) -> Bools:
         """Return which links cannot be pooled: other axes follow the first common one, and not all are maximised."""
-        hot = np.concatenate([[0], np.cumsum(tau[self.clusters.var] > 0)])
+        hot = offsets(tau[self.clusters.var] > 0)
         summed = hot[self.clusters.ptr[self.links.cluster + 1]] > hot[self.links.first]
         coupled: Bools = (self.links.size != self.link_width) & summed
         return coupled
@@ -197,7 +197,7 @@ class JunctionGraph:
             order, self.links.ptr, self.links.cluster, np.full(self.n_clusters, -1, np.int64), level
         )
         sizes = np.bincount(level, minlength=n_levels)
-        return np.argsort(level, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
+        return np.argsort(level, kind="stable"), offsets(sizes)
 
     def revisited(self, *, backward: bool) -> Bools:
         """Return which links lead to a cluster that a sweep will meet again, read-only."""
@@ -229,13 +229,13 @@ def _axes(layout: Layout, ptr: Ints, var: Ints) -> Axes:
     card = layout.card[var]
     padded = np.concatenate([card, [1]])
     sizes = np.where(np.diff(ptr) > 0, np.multiply.reduceat(padded, ptr[:-1]) if ptr.size > 1 else 1, 1)
-    cell = np.concatenate([[0], np.cumsum(sizes)])
+    cell = offsets(sizes)
     return Axes(*(frozen_ints(array, "axes") for array in (ptr, var, card, cell)))
 
 
 def _links(clusters: Axes, separators: Axes, ptr: Ints, cluster: Ints) -> Links:
     """Return the links with the first common axis, the cells from there on, and the strides of each."""
-    room = np.concatenate([[0], np.cumsum(np.diff(clusters.ptr)[cluster])]).astype(np.int64)
+    room = offsets(np.diff(clusters.ptr)[cluster])
     step, first, size = room[:-1].copy(), np.empty_like(room[:-1]), np.empty_like(room[:-1])
     stride = np.empty(int(room[-1]), np.int64)
     link_axes(clusters, separators, ptr, cluster, first, size, step, stride)

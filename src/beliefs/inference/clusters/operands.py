@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from beliefs.kernels.trees.operand_groups import Groups, OperandScopes, group_operands
+from beliefs.model.layout import offsets
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Clusters", "Operands", "gather_rows", "group"]
@@ -122,6 +123,6 @@ def gather_rows(ptr: Ints, values: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Return the CSR of some rows; ``ptr`` is offsets, or a (2, n) pair of starts and ends."""
     starts, ends = (ptr[0], ptr[1]) if ptr.ndim == 2 else (ptr[:-1], ptr[1:])
     starts, lengths = starts[rows], (ends - starts)[rows]
-    new = np.concatenate([[0], np.cumsum(lengths)])
+    new = offsets(lengths)
     at = np.repeat(starts - new[:-1], lengths) + np.arange(new[-1])
     return new, values[at]

@@ -102,6 +102,6 @@ def sorted_scopes(layout: Layout, order: Order) -> tuple[Ints, Ints, Ints]:
     """Return each variable's position in the order (-1: none), and the factors' scopes as ascending positions."""
     position = np.full(layout.n_vars, -1, np.int64)
     position[order.order] = np.arange(order.order.size)
-    owner = np.repeat(np.arange(layout.n_factors), np.diff(layout.scope_ptr))
+    owner = np.repeat(np.arange(layout.n_factors), layout.arity)
     placed = position[layout.scope_vars]
     return position, np.array(layout.scope_ptr), placed[np.lexsort((placed, owner))]

@@ -34,7 +34,7 @@ class Drift:
         graph, layout = split.graph, split.model.layout
         crowd = max(  # factors of one cluster, of one variable, and constants are added up
             np.bincount(graph.home[graph.home >= 0]).max(initial=1),
-            np.diff(layout.var_ptr).max(initial=1),
+            layout.degree.max(initial=1),
             np.count_nonzero(layout.scope_ptr[1:] == layout.scope_ptr[:-1]),
         )
         self.moved = float(crowd) * magnitude(split.model)

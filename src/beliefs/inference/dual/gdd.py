@@ -320,7 +320,7 @@ def _orders(problem: Problem, tau: Floats) -> list[Ints]:
 def _few_later_factors(layout: Layout, query: Ints) -> Ints:
     stage = np.zeros(layout.n_vars, np.int64)
     stage[query] = 1
-    stage[layout.observed | (np.diff(layout.var_ptr) == 0)] = -1
+    stage[layout.observed | (layout.degree == 0)] = -1
     order = np.empty(layout.n_vars, np.int64)
     n = fewest_factors_order(layout.scopes, layout.adjacency, stage, order)
     return order[:n].copy()

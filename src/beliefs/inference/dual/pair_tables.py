@@ -28,6 +28,7 @@ from beliefs.kernels.dual.structure import (
     PairWorkspace,
 )
 from beliefs.model.graph import FactorGraph
+from beliefs.model.layout import offsets
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["PairTables"]
@@ -51,7 +52,7 @@ def pair_memory(graph: JunctionGraph) -> PairMemory:
         **dict.fromkeys(("g", "direction", "mu", "fresh"), rows),
     }  # fmt: skip
     room = [sizes.get(name, widest) + _SPARE for name in PairWorkspace._fields[:_ARRAYS]]
-    begin = np.concatenate([[0], np.cumsum(-(-np.array(room) // _LINE) * _LINE)])
+    begin = offsets(-(-np.array(room) // _LINE) * _LINE)
     memory = np.zeros(int(begin[-1]) + _LINE)
     begin += -(memory.ctypes.data // memory.itemsize) % _LINE
     begin.setflags(write=False)

@@ -25,7 +25,7 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.kernels.messages.orientation import forest_orientation, peel
 from beliefs.kernels.messages.spanning import component_leaders
-from beliefs.model.layout import Layout, frozen_ints
+from beliefs.model.layout import Layout, frozen_ints, offsets
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["MAX_EXACT", "TOLERANCE", "certified", "components"]
@@ -50,7 +50,7 @@ def certified(layout: Layout, rho: Floats, name: Callable[[int], str]) -> tuple[
             return rho, None
         excess += _oriented(layout, rho, core, inner == 2, parent, name)
     if excess > ROUNDING:
-        joins = np.diff(layout.scope_ptr) > 1
+        joins = layout.arity > 1
         rho = np.where(joins, rho * (1.0 - excess), rho)
         parent = np.where(joins[layout.edge_factor], parent * (1.0 - excess), parent)
     return rho, parent
@@ -76,7 +76,7 @@ def _peeled(layout: Layout, rho: Floats) -> tuple[Bools, Floats, float]:
         parent,
         peeled,
     )
-    single = np.diff(layout.scope_ptr) == 1
+    single = layout.arity == 1
     parent[layout.scope_ptr[:-1][single]] = rho[single]
     return peeled, parent, excess
 
@@ -97,7 +97,7 @@ def _oriented(
     place[core] = np.arange(core.size)
     ends = place[layout.scope_vars[edges]].ravel()
     halves = np.argsort(ends, kind="stable")
-    half_ptr = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=core.size))])
+    half_ptr = offsets(np.bincount(ends, minlength=core.size))
     share, heavy = np.empty(ends.size), np.zeros(core.size, np.bool_)
     excess = forest_orientation(half_ptr, halves, ends, rho[pair], TOLERANCE, share, heavy)
     if excess > TOLERANCE:
@@ -109,7 +109,7 @@ def _oriented(
 def _check_parts(layout: Layout, rho: Floats, inside: Bools, name: Callable[[int], str]) -> None:
     """Test every connected part of the variables ``inside`` as a whole."""
     kept = inside[layout.scope_vars]
-    scope_ptr = frozen_ints(np.concatenate([[0], np.cumsum(kept)])[layout.scope_ptr], "scope offsets")
+    scope_ptr = frozen_ints(offsets(kept)[layout.scope_ptr], "scope offsets")
     scope_vars = frozen_ints(layout.scope_vars[kept], "scopes")
     part = components(layout.n_vars, scope_ptr, scope_vars)
     arity = np.diff(scope_ptr)

@@ -59,7 +59,7 @@ class FractionalBP(MessagePassing):
         layout = problem.graph.layout
         if isinstance(self.rho, str):
             return layout.plan(_convex)
-        coupling = np.diff(layout.scope_ptr) >= 2
+        coupling = layout.arity >= 2
         if is_number(self.rho):
             given = np.full(layout.n_factors, float(self.rho))
         else:
@@ -80,7 +80,7 @@ class FractionalBP(MessagePassing):
 
 def _convex(layout: Layout) -> Reweighting:
     """Return one over the largest number of neighbouring factors among each factor's variables."""
-    coupling = np.diff(layout.scope_ptr) >= 2
+    coupling = layout.arity >= 2
     degree = np.bincount(layout.scope_vars, weights=coupling[layout.edge_factor], minlength=layout.n_vars)
     largest = np.ones(layout.n_factors)
     np.maximum.at(largest, layout.edge_factor, degree[layout.scope_vars])

@@ -94,7 +94,7 @@ class LogMessages:
         A term is no larger than its largest entry. Messages enter with their counting numbers, potentials once.
         """
         lay = self.spec.layout
-        of_variables = (1.0 + np.diff(lay.var_ptr)) * _largest(np.abs(self.sums.finite), lay.state_ptr[:-1])
+        of_variables = (1.0 + lay.degree) * _largest(np.abs(self.sums.finite), lay.state_ptr[:-1])
         messages = self.sums.messages
         sent = np.where(messages > -np.inf, np.abs(messages), 0.0)
         of_edges = _largest(sent, lay.message_ptr[:-1])

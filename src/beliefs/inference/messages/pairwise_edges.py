@@ -13,7 +13,7 @@ import numpy as np
 from beliefs.inference.messages.schedule import Schedule
 from beliefs.inference.messages.sweep_spec import SweepSpec
 from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES
-from beliefs.model.layout import Layout
+from beliefs.model.layout import Layout, offsets
 from beliefs.typing import Floats, Ints
 
 __all__ = ["EdgeCertificate", "EdgeWeights", "Edges", "PairwisePlan"]
@@ -37,7 +37,7 @@ class Edges:
     def of(cls, layout: Layout, schedule: Schedule) -> Edges | None:
         """List the edges, or None if the model is not pairwise with one cardinality."""
         factors = schedule.passes[0].forward
-        if not factors.size or np.diff(layout.scope_ptr).max() > 2 or layout.card.min() != layout.card.max():
+        if not factors.size or layout.arity.max() > 2 or layout.card.min() != layout.card.max():
             return None
         if not 2 <= layout.card[0] <= LARGEST_STATES:
             return None
@@ -150,8 +150,7 @@ class PairwisePlan:
         """For each variable its ends of edges, ``2 e`` or ``2 e + 1``, as offsets and list."""
         assert self.edges is not None
         ends = np.stack([self.edges.u, self.edges.v], axis=1).reshape(-1)
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=self.n_vars))])
-        return offsets, ends.argsort(kind="stable")
+        return offsets(np.bincount(ends, minlength=self.n_vars)), ends.argsort(kind="stable")
 
     def weights(self, spec: SweepSpec, edges: Edges) -> EdgeWeights:
         """Return the counting numbers in the order of the sweep."""

@@ -119,7 +119,7 @@ def improved(layout: Layout, current: Reweighting, information: Floats, step: fl
     """
     check_option(0.0 <= step < 1.0, "step", "in [0, 1)", step)
     forest, hangs = maximum_forest(layout, information)
-    joins = np.diff(layout.scope_ptr) > 1
+    joins = layout.arity > 1
     rho = np.where(joins, (1.0 - step) * current.rho + step * forest, 1.0)
     parent = None if current.parent is None else (1.0 - step) * current.parent + step * hangs
     origin = current.origin if current.origin.endswith(", improved") else f"{current.origin}, improved"
@@ -155,7 +155,7 @@ def _default(layout: Layout) -> str:
 
 
 def _is_pairwise(layout: Layout) -> bool:
-    return int(np.diff(layout.scope_ptr).max(initial=0)) <= 2
+    return int(layout.arity.max(initial=0)) <= 2
 
 
 def _pairs(layout: Layout) -> tuple[Ints, Ints]:
@@ -209,7 +209,7 @@ def _uniform(layout: Layout) -> Reweighting:
 
 def _only_single(layout: Layout) -> tuple[Floats, Floats]:
     """Return ``rho`` and ``parent`` of factors of one variable or none; zero for the others."""
-    arity = np.diff(layout.scope_ptr)
+    arity = layout.arity
     return (arity < 2).astype(np.float64), (arity[layout.edge_factor] == 1).astype(np.float64)
 
 
@@ -218,7 +218,7 @@ def _only_single(layout: Layout) -> tuple[Floats, Floats]:
 
 def check_range(layout: Layout, rho: Floats) -> None:
     """Refuse given counting numbers of factors of several variables that potentials cannot be divided by."""
-    coupling = rho[np.diff(layout.scope_ptr) > 1]
+    coupling = rho[layout.arity > 1]
     if coupling.size and not (_RANGE[0] <= coupling.min() and coupling.max() <= _RANGE[1]):
         raise ModelError(f"rho must be between {_RANGE[0]:g} and {_RANGE[1]:g}: potentials are divided by it")
 
@@ -230,7 +230,7 @@ def _given(layout: Layout, rho: ArrayLike, name: Callable[[int], str]) -> Reweig
         raise ModelError(f"rho must be in (0, 1], found {numbers[bad[0]]:.10g} for factor {bad[0]}")
     check_range(layout, numbers)
     numbers = np.minimum(numbers, 1.0)
-    numbers[np.diff(layout.scope_ptr) < 2] = 1.0
+    numbers[layout.arity < 2] = 1.0
     numbers, parent = certified(layout, numbers, name)
     return Reweighting(numbers, parent, "given")
 

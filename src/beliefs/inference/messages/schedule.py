@@ -159,7 +159,7 @@ def _factor_traversal(layout: Layout) -> tuple[Ints, bool]:
 
 def _variable_traversal(layout: Layout) -> Ints:
     order = factors_breadth_first(layout)
-    starts, arity = layout.scope_ptr[order], np.diff(layout.scope_ptr)[order]
+    starts, arity = layout.scope_ptr[order], layout.arity[order]
     place = np.repeat(starts - np.cumsum(arity) + arity, arity) + np.arange(layout.n_edges)
     met = np.concatenate([layout.scope_vars[place], np.arange(layout.n_vars)])
     first = np.unique(met, return_index=True)[1]
@@ -168,15 +168,15 @@ def _variable_traversal(layout: Layout) -> Ints:
 
 def _coupling(layout: Layout) -> Ints:
     """Return the factors of two or more variables; the others send the same message always."""
-    return np.flatnonzero(np.diff(layout.scope_ptr) >= 2)
+    return np.flatnonzero(layout.arity >= 2)
 
 
 def _reach(layout: Layout, factors: Ints) -> tuple[Ints, Ints]:
     """Return the lowest and the highest variable of each of these factors."""
     if not factors.size:
         return factors, factors
-    starts = layout.scope_ptr[:-1][np.diff(layout.scope_ptr) > 0]
-    rank = np.cumsum(np.diff(layout.scope_ptr) > 0) - 1
+    starts = layout.scope_ptr[:-1][layout.arity > 0]
+    rank = np.cumsum(layout.arity > 0) - 1
     low, high = np.minimum.reduceat(layout.scope_vars, starts), np.maximum.reduceat(layout.scope_vars, starts)
     return low[rank[factors]], high[rank[factors]]
 
@@ -239,7 +239,7 @@ def _color(layout: Layout) -> Schedule:
 
 def _tree(layout: Layout) -> Schedule:
     order = factors_breadth_first(layout)
-    down = order[np.diff(layout.scope_ptr)[order] >= 2]
+    down = order[layout.arity[order] >= 2]
     return _forward_backward(layout, "tree", _plain(down[::-1]))
 
 
@@ -282,7 +282,7 @@ def _user_order(layout: Layout, order: Any) -> Ints:
     if missing.size:
         raise ModelError(f"order leaves out factor {missing[0]}, whose messages would never be sent")
     listed = listed.astype(np.int64)
-    listed = np.asarray(listed[np.diff(layout.scope_ptr)[listed] >= 2], np.int64)
+    listed = np.asarray(listed[layout.arity[listed] >= 2], np.int64)
     if listed.size > np.unique(listed).size:
         raise ModelError("order names a factor twice")
     return listed

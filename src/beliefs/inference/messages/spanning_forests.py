@@ -22,7 +22,7 @@ BLOCK = 4096  # factors that are neighbours in memory stay so in random orders: 
 
 def joining_factors(layout: Layout) -> Ints:
     """Return the factors of at least two variables."""
-    return np.flatnonzero(np.diff(layout.scope_ptr) > 1)
+    return np.flatnonzero(layout.arity > 1)
 
 
 def whole_forest(layout: Layout) -> Floats | None:
@@ -39,7 +39,7 @@ def maximum_forest(layout: Layout, weight: Floats) -> tuple[Floats, Floats]:
     a factor joins, and may miss it. Cost: sorting the factors.
     """
     joining = joining_factors(layout)
-    gain = weight[joining] / (np.diff(layout.scope_ptr)[joining] - 1)
+    gain = weight[joining] / (layout.arity[joining] - 1)
     parent_edge, _ = _forest(layout, joining[np.argsort(-gain, kind="stable")])
     return _indicators(layout, parent_edge)
 
@@ -94,6 +94,6 @@ def _indicators(layout: Layout, parent_edge: Ints) -> tuple[Floats, Floats]:
 
 def _set_single(layout: Layout, rho: Floats, parent: Floats) -> None:
     """Set factors of no or one variable, which are in every forest and hang from their variable."""
-    arity = np.diff(layout.scope_ptr)
+    arity = layout.arity
     rho[arity < 2] = 1.0
     parent[layout.scope_ptr[:-1][arity == 1]] = 1.0

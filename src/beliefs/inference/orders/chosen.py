@@ -55,5 +55,5 @@ def chosen_order(problem: Problem, order: str | Sequence[Any], stages: Ints | No
     later = np.isin(named, problem.query)
     if problem.query.size and not later[-problem.query.size :].all():
         raise ModelError("an elimination order for marginal MAP must end with the query")
-    used = named[np.diff(layout.var_ptr)[named] > 0]
+    used = named[layout.degree[named] > 0]
     return order_cost(layout.card, layout.scope_ptr, layout.scope_vars, used)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from beliefs.kernels.orders.colouring import greedy_colours
-from beliefs.model.layout import Layout, frozen_ints
+from beliefs.model.layout import Layout, frozen_ints, offsets
 from beliefs.typing import Ints
 
 __all__ = ["Colouring", "colouring"]
@@ -57,5 +57,5 @@ def _coloured(layout: Layout) -> Colouring:
     sizes = np.bincount(colours, minlength=n_colours)
     return Colouring(
         frozen_ints(np.argsort(colours, kind="stable"), "colour order"),
-        frozen_ints(np.concatenate([[0], np.cumsum(sizes)]), "colour offsets"),
+        frozen_ints(offsets(sizes), "colour offsets"),
     )

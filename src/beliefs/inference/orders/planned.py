@@ -46,7 +46,7 @@ def planned_order(
     stage = np.zeros(layout.n_vars, np.int64) if stages is None else stages
     if mixed:
         stage[problem.query] = 1
-    active = ~layout.observed & (np.diff(layout.var_ptr) > 0)
+    active = ~layout.observed & (layout.degree > 0)
     scopes = layout.card, layout.scope_ptr, layout.scope_vars
     began, share = now(), max(_SHARE * problem.time_limit, _LEAST)
     if share > kept.not_enough:

@@ -31,6 +31,7 @@ from beliefs.kernels.orders.search import (
 from beliefs.kernels.orders.sparse import sparse_elimination, sparse_fill_scores
 from beliefs.kernels.orders.symbolic import clique_sizes
 from beliefs.kernels.orders.windows import refine_order
+from beliefs.model.layout import offsets
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["CRITERIA", "InteractionGraph"]
@@ -140,7 +141,7 @@ class InteractionGraph:
         adj = label[self.adj[places]]
         owner = np.repeat(np.arange(members.size), lengths)[adj >= 0]
         adj = adj[adj >= 0]
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=members.size))])
+        ptr = offsets(np.bincount(owner, minlength=members.size))
         card, stage = self.card[members].astype(np.float64), self.stage[members]
         return [
             _Part(

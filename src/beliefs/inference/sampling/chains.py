@@ -108,7 +108,7 @@ class Chains:
         """Return the shares of the factors' cells; a unary factor has its variable's marginal."""
         layout = self.problem.graph.layout
         mu: Floats = self.counts / (self.n_counted * self.states.shape[1])
-        single = np.flatnonzero(np.diff(layout.scope_ptr) == 1)
+        single = np.flatnonzero(layout.arity == 1)
         variables = layout.scope_vars[layout.scope_ptr[single]]
         sizes = layout.card[variables]
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -132,7 +132,7 @@ class Chains:
         graph = self.problem.graph
         layout = graph.layout
         logs = float(np.log(layout.card).sum())
-        crowd = int(np.diff(layout.var_ptr).max(initial=1)) + int(layout.card.max(initial=1))
+        crowd = int(layout.degree.max(initial=1)) + int(layout.card.max(initial=1))
         n_terms = max(layout.n_factors, layout.n_vars)
         n_terms = min(n_terms, PART) + n_terms // PART + 2 * crowd + 16
         return rounding_error(3.0 * magnitude(graph) + 2.0 * logs, n_terms)

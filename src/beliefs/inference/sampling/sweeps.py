@@ -26,7 +26,7 @@ from beliefs.kernels.gibbs.pairwise import (
     sum_unary,
 )
 from beliefs.model.graph import FactorGraph
-from beliefs.model.layout import Layout, frozen_ints
+from beliefs.model.layout import Layout, frozen_ints, offsets
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Pairs", "Schedule", "Sweeper"]
@@ -53,7 +53,7 @@ class Schedule:
             return cls(frozen_ints(hidden, "order"), frozen_ints(np.arange(hidden.size + 1), "blocks"))
         plan = colouring(layout)
         kept = ~layout.observed[plan.order]
-        ends = np.concatenate([[0], np.cumsum(kept)])[plan.colour_ptr]
+        ends = offsets(kept)[plan.colour_ptr]
         return cls(frozen_ints(plan.order[kept], "order"), frozen_ints(np.unique(ends), "blocks"))
 
     @property
@@ -84,7 +84,7 @@ class Pairs:
     def _plan(cls, layout: Layout, schedule: Schedule) -> Pairs | None:
         order = schedule.order
         cards = layout.card[order]
-        if order.size == 0 or cards.min() < cards.max() or np.diff(layout.scope_ptr).max(initial=0) > 2:
+        if order.size == 0 or cards.min() < cards.max() or layout.arity.max(initial=0) > 2:
             return None
         in_ptr = np.empty(order.size + 1, np.int64)
         count_neighbours(layout.scopes, layout.adjacency, order, in_ptr)
@@ -100,7 +100,7 @@ class Pairs:
     @staticmethod
     def n_bytes(layout: Layout) -> float:
         """Memory of the neighbours, with what making them takes, and of the turned tables: that of untied ones."""
-        links = float((np.diff(layout.scope_ptr) == 2).sum()) * 2.0
+        links = float((layout.arity == 2).sum()) * 2.0
         return 8.0 * links * (8.0 + float(layout.card.max(initial=1)) ** 2)
 
     def weights(self, graph: FactorGraph, order: Ints) -> PairRows:

@@ -25,7 +25,7 @@ from beliefs.inference.orders.orders import Order, plan_order
 from beliefs.kernels.layout import condition_cells
 from beliefs.kernels.search.clamped import clamped_cells
 from beliefs.model.graph import FactorGraph
-from beliefs.model.layout import Layout
+from beliefs.model.layout import Layout, offsets, read_only
 from beliefs.model.naming import Naming
 from beliefs.typing import Bools, Floats, Ints
 
@@ -72,7 +72,7 @@ class ClampedTree:
         local = Layout.build(layout.card[free], _offsets(owner[inside], factors.size), index[scope[inside]])
         cells = np.empty(local.n_cells, np.int64)
         condition_cells(
-            layout.card, _read_only(ptr), _read_only(scope), _read_only(layout.cell_ptr[factors]),
+            layout.card, read_only(ptr), read_only(scope), read_only(layout.cell_ptr[factors]),
             np.where(index >= 0, -1, 0), local.cell_ptr, cells,
         )  # fmt: skip
         shifts = _offsets(owner[~inside], factors.size), scope[~inside], stride[~inside]
@@ -135,10 +135,4 @@ def _planned(local: Layout, maximised: Bools) -> Order:
 
 
 def _offsets(owner: Ints, n: int) -> Ints:
-    ends: Ints = np.cumsum(np.bincount(owner, minlength=n))
-    return np.concatenate([[0], ends])
-
-
-def _read_only(values: Ints) -> Ints:
-    values.setflags(write=False)
-    return values
+    return offsets(np.bincount(owner, minlength=n))

@@ -32,7 +32,7 @@ class Forests:
 
     def __init__(self, graph: FactorGraph, seed: int) -> None:
         layout = graph.layout
-        n_vars, widest = layout.n_vars, int(np.diff(layout.scope_ptr).max(initial=1))
+        n_vars, widest = layout.n_vars, int(layout.arity.max(initial=1))
         self.graph, self.stride = graph, layout.edge_stride
         self.order = np.flatnonzero(~layout.observed & (layout.card > 1))
         self.random = np.random.default_rng(seed).integers(1, 2**63, size=1, dtype=np.uint64)

@@ -54,7 +54,7 @@ class Neighbourhoods:
         self.free: Bools = np.zeros(layout.n_vars, np.bool_)
         self.free[query] = True
         self.random = random.integers(1, 2**63, size=1, dtype=np.uint64)
-        self.movable = query[(layout.card[query] > 1) & (np.diff(layout.var_ptr)[query] > 0)]
+        self.movable = query[(layout.card[query] > 1) & (layout.degree[query] > 0)]
         self._components(active & ~self.free)
         self.rank = np.full(layout.n_vars, -1, np.int64)
         if sums.total_cells > _MANY_CELLS:
@@ -101,7 +101,7 @@ class Neighbourhoods:
         place = np.cumsum(~clamped) - 1
         kept = members[~clamped]
         plan = place[order[:n_free]]
-        plan = plan[np.diff(self.layout.var_ptr)[kept[plan]] > 0]
+        plan = plan[self.layout.degree[kept[plan]] > 0]
         priced = Order(plan, "bounded", 0, cells, 2.0**largest, cells, float(np.log2(cells)), largest)
         tree = ClampedTree.build(self.layout, kept, ~summed[~clamped], priced)
         return Neighbourhood(tree, int((~summed[~clamped]).sum()) >= self.movable.size)

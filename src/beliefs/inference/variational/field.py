@@ -5,10 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from beliefs.inference.base import observed_point_masses
 from beliefs.inference.parallel import in_chunks, parallel_chunks
@@ -24,12 +23,11 @@ from beliefs.kernels.mean_field.general import (
     small_score,
 )
 from beliefs.model.graph import FactorGraph
-from beliefs.model.layout import Layout
+from beliefs.model.layout import Layout, read_only
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["Field", "Orders", "Run", "entropy", "read_only", "uniform"]
+__all__ = ["Field", "Orders", "Run", "entropy", "uniform"]
 
-Array = TypeVar("Array", bound=NDArray[Any])
 
 _CHUNK = 2048  # variables or trees of one colour that a thread takes at a time
 
@@ -94,7 +92,7 @@ class Field(ABC):
             finite, forbidden = read_only(np.where(zero, 0.0, graph.theta)), read_only(zero.astype(np.float64))
             self.potentials = Potentials(finite, forbidden, hard)
         self.widest = int(layout.card.max(initial=1))
-        arity = np.diff(layout.scope_ptr)
+        arity = layout.arity
         self.largest = int(layout.factor_size[arity > 2].max(initial=1))
         self.largest_table = int(layout.factor_size.max(initial=1))
         small_pairs = layout.factor_size[arity == 2].max(initial=1) <= SMALL
@@ -109,7 +107,7 @@ class Field(ABC):
     def begin(self, mu: Floats) -> Run:
         """Start a run at these marginals; sets those of observed and of isolated variables right."""
         layout = self.graph.layout
-        isolated = np.repeat(np.diff(layout.var_ptr) == 0, layout.card)
+        isolated = np.repeat(layout.degree == 0, layout.card)
         mu = np.where(isolated, uniform(layout), mu)
         mu = np.where(np.repeat(layout.observed, layout.card), observed_point_masses(self.graph), mu)
         return Run(Product(mu, (mu > 0).astype(np.float64) if self.hard.any() else np.zeros(0)))
@@ -138,7 +136,7 @@ class Field(ABC):
         by a share change every expectation by as much for each variable in it.
         """
         layout = self.graph.layout
-        arity = int(np.diff(layout.scope_ptr).max(initial=0))
+        arity = int(layout.arity.max(initial=0))
         n_terms = self.largest_table + 2 * arity + pairwise(int(layout.table_ptr[-1])) + 8
         moved = arity * self.magnitude + self.slope * self.entropies + layout.n_vars
         return rounding_error(self.magnitude + 2.0 * self.entropies, n_terms) + self.deviation(run) * moved
@@ -175,12 +173,6 @@ class Field(ABC):
     def _products(self, factors: Ints, scopes: Scopes, run: Run, tables: Floats) -> None:
         """Write the tables of some factors: products of marginals."""
         product_tables(factors, scopes, self.graph.layout.table_ptr, run.mu, tables)
-
-
-def read_only(array: Array) -> Array:
-    """Return the array itself, no longer writeable: the type that kernels take for what they only read."""
-    array.setflags(write=False)
-    return array
 
 
 def uniform(layout: Layout) -> Floats:

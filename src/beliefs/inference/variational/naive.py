@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from beliefs.inference.orders.colouring import colouring
-from beliefs.inference.variational.field import Field, Orders, Run, entropy, read_only
+from beliefs.inference.variational.field import Field, Orders, Run, entropy
 from beliefs.kernels.mean_field.general import sweep_variables
 from beliefs.kernels.mean_field.pairwise import (
     CONSTANT_WIDTHS,
@@ -26,7 +26,7 @@ from beliefs.kernels.mean_field.pairwise import (
 )
 from beliefs.kernels.orders.list_schedule import list_schedule
 from beliefs.model.graph import FactorGraph
-from beliefs.model.layout import Layout
+from beliefs.model.layout import Layout, offsets, read_only
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["BinaryField", "NaiveField", "PairwiseField", "naive_field"]
@@ -42,7 +42,7 @@ def neighbours(layout: Layout) -> Neighbours:
 
 def _neighbours(layout: Layout) -> Neighbours:
     edges = layout.var_edges
-    edges = edges[np.diff(layout.scope_ptr)[layout.edge_factor[edges]] == 2]
+    edges = edges[layout.arity[layout.edge_factor[edges]] == 2]
     factor, vertex = layout.edge_factor[edges], layout.scope_vars[edges]
     is_first = edges == layout.scope_ptr[factor]
     nbr = layout.state_ptr[layout.scope_vars[np.where(is_first, edges + 1, edges - 1)]]
@@ -50,7 +50,7 @@ def _neighbours(layout: Layout) -> Neighbours:
     if layout.tied:  # equal tables side by side, so that their neighbours are added up before the table is read
         order = np.lexsort((is_first, cell, vertex))
         nbr, cell, is_first = nbr[order], cell[order], is_first[order]
-    ptr = np.concatenate([[0], np.cumsum(np.bincount(vertex, minlength=layout.n_vars))])
+    ptr = offsets(np.bincount(vertex, minlength=layout.n_vars))
     return Neighbours(layout.state_ptr, read_only(ptr), read_only(nbr), read_only(cell), read_only(is_first))
 
 
@@ -96,7 +96,7 @@ class BinaryField(NaiveField):
         t, c = graph.theta, near.cell
         vertex = np.repeat(np.arange(layout.n_vars), np.diff(near.ptr))
         lift = np.where(near.is_first, t[c + 2], t[c + 1]) - t[c]  # log-odds where the neighbour is in its first state
-        alone = np.flatnonzero(np.diff(layout.scope_ptr) == 1)
+        alone = np.flatnonzero(layout.arity == 1)
         start = layout.cell_ptr[alone]
         alone_at = layout.scope_vars[layout.scope_ptr[alone]]
         terms = np.concatenate([t[start + 1] - t[start], lift])
@@ -131,7 +131,7 @@ class PairwiseField(NaiveField):
         if self.n_states <= _SMALL:
             self.orders = _pairwise_orders(layout, schedule)
         self.kernel = _sweep(self.n_states)
-        alone = np.flatnonzero(np.diff(layout.scope_ptr) == 1)
+        alone = np.flatnonzero(layout.arity == 1)
         states = np.arange(self.n_states)
         where = layout.state_ptr[layout.scope_vars[layout.scope_ptr[alone]]][:, None] + states
         potentials = graph.theta[layout.cell_ptr[alone][:, None] + states]
@@ -150,7 +150,7 @@ class PairwiseField(NaiveField):
 
 def naive_field(layout: Layout, hard: Bools) -> type[NaiveField]:
     """Return the quickest way to update products of marginals on this model."""
-    if hard.any() or not layout.n_edges or (np.diff(layout.scope_ptr) > 2).any():
+    if hard.any() or not layout.n_edges or (layout.arity > 2).any():
         return NaiveField
     card = layout.card[layout.scope_vars]
     if card.min() < card.max() or not 2 <= card[0] <= LARGEST_STATES:
@@ -177,11 +177,11 @@ def _pairwise_orders(layout: Layout, schedule: str) -> Orders:
 
 
 def _raster(layout: Layout) -> Orders:
-    return Orders.raster(np.flatnonzero(np.diff(layout.var_ptr) > 0))
+    return Orders.raster(np.flatnonzero(layout.degree > 0))
 
 
 def _interleaved(layout: Layout) -> Orders:
-    items = read_only(np.flatnonzero(np.diff(layout.var_ptr) > 0))
+    items = read_only(np.flatnonzero(layout.degree > 0))
     order = np.empty(items.size, np.int64)
     list_schedule(items, _DELAY, layout.scopes, layout.adjacency, order)
     return Orders.raster(order)
@@ -189,8 +189,8 @@ def _interleaved(layout: Layout) -> Orders:
 
 def _coloured(layout: Layout) -> Orders:
     colours = colouring(layout)
-    kept = np.diff(layout.var_ptr)[colours.order] > 0
-    before = np.concatenate([[0], np.cumsum(kept)])
+    kept = layout.degree[colours.order] > 0
+    before = offsets(kept)
     return Orders.coloured(colours.order[kept], before[colours.colour_ptr])
 
 

@@ -30,7 +30,7 @@ from typing import ClassVar
 import numpy as np
 
 from beliefs.inference.orders.colouring import colouring
-from beliefs.inference.variational.field import Field, Orders, Run, entropy, read_only
+from beliefs.inference.variational.field import Field, Orders, Run, entropy
 from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.kernels.mean_field.general import product_tables
 from beliefs.kernels.mean_field.induced_trees import (
@@ -43,7 +43,7 @@ from beliefs.kernels.mean_field.induced_trees import (
 from beliefs.kernels.mean_field.trees import Trees, TreeScratch, sweep_trees
 from beliefs.kernels.rounding import forest_deviation
 from beliefs.model.graph import FactorGraph
-from beliefs.model.layout import Layout
+from beliefs.model.layout import Layout, offsets, read_only
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["Forest", "ForestField"]
@@ -55,7 +55,7 @@ _DIGITS = 9  # of a strength that count; the rest is rounding, and equal strengt
 def joining(layout: Layout) -> tuple[Scopes, Adjacency]:
     """Return the scopes without variables of one state, which join nothing, and the edges at each variable."""
     joins = layout.card[layout.scope_vars] > 1
-    before = np.concatenate([[0], np.cumsum(joins)])
+    before = offsets(joins)
     scope_vars, edge_factor = layout.scope_vars[joins], layout.edge_factor[joins]
     ptr, edges = by_variable(scope_vars, np.arange(scope_vars.size), layout.n_vars)
     scope_ptr = read_only(before[layout.scope_ptr])
@@ -66,7 +66,7 @@ def joining(layout: Layout) -> tuple[Scopes, Adjacency]:
 def by_variable(scope_vars: Ints, edges: Ints, n_vars: int) -> tuple[Ints, Ints]:
     """Return some edges sorted by variable, and the offsets of each variable's."""
     variable = scope_vars[edges]
-    ptr = np.concatenate([[0], np.cumsum(np.bincount(variable, minlength=n_vars))])
+    ptr = offsets(np.bincount(variable, minlength=n_vars))
     return read_only(ptr), read_only(edges[np.argsort(variable, kind="stable")])
 
 
@@ -112,7 +112,7 @@ class Forest:
 
     @classmethod
     def _laid(cls, layout: Layout, scopes: Scopes, adjacency: Adjacency, host: Ints) -> Forest:
-        variables = np.flatnonzero(np.diff(layout.var_ptr) > 0)
+        variables = np.flatnonzero(layout.degree > 0)
         own = np.flatnonzero(host == np.arange(layout.n_factors))
         n_places = int(np.diff(scopes.scope_ptr)[own].sum())
         member_ptr, branch_ptr = np.empty((2, variables.size + 1), np.int64)
@@ -124,7 +124,7 @@ class Forest:
         number = np.full(layout.n_factors, -1, np.int64)
         number[factor] = np.arange(factor.size)
         guests = np.flatnonzero(host >= 0)
-        table_ptr = np.concatenate([[0], np.cumsum(layout.factor_size[factor])])
+        table_ptr = offsets(layout.factor_size[factor])
         trees = Trees(
             read_only(member_ptr[: n_trees + 1].copy()),
             read_only(members),
@@ -149,7 +149,7 @@ class Forest:
         tree[self.trees.members] = np.repeat(np.arange(self.n_trees), np.diff(self.trees.member_ptr))
         factor = self.adjacency.edge_factor
         between = self.is_outside[factor]
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(factor[between], minlength=layout.n_factors))])
+        ptr = offsets(np.bincount(factor[between], minlength=layout.n_factors))
         found = colouring(Layout.build(np.ones(self.n_trees, np.int64), ptr, tree[self.scopes.scope_vars[between]]))
         return Orders.coloured(found.order, found.colour_ptr)
 

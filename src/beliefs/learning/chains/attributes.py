@@ -27,6 +27,7 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.learning.chains.tokens import SparseTokens
 from beliefs.model.features import HUGE
+from beliefs.model.layout import offsets
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Vocabulary", "are_attributes"]
@@ -89,7 +90,7 @@ class Vocabulary:
         return self._numbered(words, values, counts)
 
     def _numbered(self, words: list[str], values: Floats | None, counts: Sequence[int]) -> SparseTokens:
-        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        ptr = offsets(counts)
         growing = isinstance(self._number, defaultdict)
         found = map(self._number.__getitem__, words) if growing else map(self._number.get, words, repeat(-1))
         numbers = np.fromiter(found, np.int64, len(words))
@@ -101,7 +102,7 @@ def _without(ptr: Ints, numbers: Ints, values: Floats | None, drop: np.ndarray) 
         drop = drop | (values == 0.0)
     if drop.any():
         token = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))[~drop]
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(token, minlength=ptr.size - 1))]).astype(np.int64)
+        ptr = offsets(np.bincount(token, minlength=ptr.size - 1))
         numbers, values = numbers[~drop], None if values is None else values[~drop]
     ones = values is None or bool((values == 1.0).all())
     return SparseTokens(ptr, numbers, np.zeros(0) if ones or values is None else values)

@@ -22,6 +22,7 @@ from beliefs.learning.chains.tokens import Tokens, joined
 from beliefs.learning.chains.union import ChainUnion, Chunk, Pairs, rows_for
 from beliefs.learning.instances import Instance
 from beliefs.learning.parallel import Executor
+from beliefs.model.layout import offsets
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["ChainBatch", "ChainRun", "Clamped"]
@@ -77,7 +78,7 @@ class ChainBatch(Batch):
         tokens = joined([instance.inputs for instance in instances]) if tokens is None else tokens
         k = template.n_states
         lengths = [instance.labels.size for instance in instances]
-        union = ChainUnion(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), k)
+        union = ChainUnion(offsets(lengths), k)
         labels = np.concatenate([instance.labels for instance in instances])
         weight = np.array([instance.weight for instance in instances], np.float64)
         whole = np.array([instance.n_labelled == instance.labels.size for instance in instances])
@@ -148,8 +149,8 @@ def _clamped(union: ChainUnion, labels: Ints, whole: Bools) -> Clamped:
     rows = rows_for(tokens.size, union.n_states)
     known = labels[tokens] >= 0
     impossible = known[:, None] & (np.arange(rows.shape[1]) != labels[tokens][:, None])
-    starts = np.concatenate([[0], np.cumsum(lengths[chains])]).astype(np.int64)
-    before = np.concatenate([[0], np.cumsum(~whole)]).astype(np.int64)
+    starts = offsets(lengths[chains])
+    before = offsets(~whole)
     return Clamped(ChainUnion(starts, union.n_states), chains, tokens, impossible, before, rows)
 
 

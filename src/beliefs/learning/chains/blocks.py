@@ -20,6 +20,7 @@ from beliefs.learning.chains.template import ChainTemplate
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens
 from beliefs.learning.chains.union import ChainUnion, width_for
 from beliefs.learning.optimizers.blocks import Blocks, Dual
+from beliefs.model.layout import offsets
 from beliefs.typing import Floats, Ints
 
 __all__ = ["ChainBlocks", "ChainProblem", "chain_blocks"]
@@ -53,7 +54,7 @@ class ChainBlocks(Blocks):
         k, width = template.n_states, width_for(template.n_states)
         self.template, self.lengths = template, np.diff(union.starts)
         sizes = self.lengths * k + np.where(self.lengths > 1, k * k, 0) + 2 * k * template.boundaries
-        ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        ptr = offsets(sizes)
         allowed, costs = np.zeros((k, width)), np.full((len(problem.costs), width), LOW)
         allowed[template.cells // k, template.cells % k] = 1.0
         costs[:, :k] = problem.costs
@@ -146,7 +147,7 @@ class _SparseBlocks(ChainBlocks):
         pairs = problem.template.pairs
         assert pairs is not None
         ends = tokens.ptr[problem.union.starts]
-        before = np.concatenate([[0], np.cumsum(np.diff(pairs.ptr)[tokens.attribute])])
+        before = offsets(np.diff(pairs.ptr)[tokens.attribute])
         self._most = int(np.diff(before[ends]).max(initial=0))
         slot, touched = np.full(pairs.n_attributes, -1), np.empty(int(np.diff(ends).max(initial=0)), np.int64)
         self._features = SparseFeatures(tokens.occurrences, not tokens.value.size, pairs.arrays, slot, touched)

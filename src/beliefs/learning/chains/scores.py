@@ -24,6 +24,7 @@ from beliefs.kernels.chains.features import (
 from beliefs.learning.chains.template import ChainTemplate, StatePairs
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens
 from beliefs.learning.parallel import Executor
+from beliefs.model.layout import offsets
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["StateScores", "state_scores"]
@@ -137,7 +138,7 @@ class _SparseScores(StateScores):
 
 def _chosen(tokens: SparseTokens, mask: Bools, names: Ints) -> SparseTokens:
     counts = np.bincount(tokens.token[mask], minlength=tokens.n_tokens)
-    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    ptr = offsets(counts)
     return SparseTokens(ptr, names[mask], tokens.value[mask] if tokens.value.size else np.zeros(0))
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from beliefs.kernels.chains.features import LabelPairs, Occurrences, add_pair_gradient, attribute_scores
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens
 from beliefs.model.features import Template
+from beliefs.model.layout import offsets
 from beliefs.typing import Floats, Ints
 
 __all__ = ["ChainTemplate", "Parameters", "StatePairs", "seen_pairs"]
@@ -73,7 +74,7 @@ def seen_pairs(examples: Iterable[tuple[SparseTokens, Ints]], n_attributes: int,
         seen[(tokens.attribute * n_states + label)[known]] = True
     codes = np.flatnonzero(seen)
     counts = np.bincount(codes // n_states, minlength=n_attributes)
-    return StatePairs(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), codes % n_states)
+    return StatePairs(offsets(counts), codes % n_states)
 
 
 class Parameters(NamedTuple):

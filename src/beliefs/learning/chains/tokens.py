@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.kernels.chains.features import Occurrences
+from beliefs.model.layout import offsets
 from beliefs.typing import Floats, Ints
 
 __all__ = ["DenseTokens", "SparseTokens", "Tokens", "joined"]
@@ -85,7 +86,7 @@ def joined(parts: Sequence[Tokens]) -> Tokens:
     values = [p.value if p.value.size or not p.attribute.size else np.ones(p.attribute.size) for p in sparse]
     ones = not any(p.value.size for p in sparse)
     return SparseTokens(
-        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        offsets(counts),
         np.concatenate([p.attribute for p in sparse]),
         np.zeros(0) if ones else np.concatenate(values),
     )

@@ -215,7 +215,7 @@ class SVM(CRF):
 
 def _degrees(layout: Layout) -> Ints:
     """Return in how many factors of several variables each variable is, ``(n_vars,)``."""
-    joining = np.diff(layout.scope_ptr)[layout.edge_factor] > 1
+    joining = layout.arity[layout.edge_factor] > 1
     degrees: Ints = np.bincount(layout.scope_vars[joining], minlength=layout.n_vars)
     return degrees
 

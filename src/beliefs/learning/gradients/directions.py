@@ -24,7 +24,7 @@ def direction(layout: Layout, bar_var: Floats, bar_factor: Floats | None) -> Flo
     """
     found = np.zeros(int(layout.table_ptr[-1])) if bar_factor is None else bar_factor.copy()
     if bar_factor is not None:
-        found[np.repeat(np.diff(layout.scope_ptr) < 2, layout.factor_size)] = 0.0
+        found[np.repeat(layout.arity < 2, layout.factor_size)] = 0.0
     if bar_var.any():
         cells, states = layout.plan(_hosts)
         found[:] += np.bincount(cells, bar_var[states], found.size)
@@ -34,9 +34,9 @@ def direction(layout: Layout, bar_var: Floats, bar_factor: Floats | None) -> Flo
 def _hosts(layout: Layout) -> tuple[Ints, Ints]:
     """Return for one factor of each variable all its table's cells, and the variable's state in each of them."""
     edges = layout.var_edges
-    arity = np.diff(layout.scope_ptr)[layout.edge_factor[edges]]
+    arity = layout.arity[layout.edge_factor[edges]]
     smallest = edges[np.lexsort((np.arange(edges.size), arity, layout.scope_vars[edges]))]
-    chosen = smallest[layout.var_ptr[:-1][np.diff(layout.var_ptr) > 0]]
+    chosen = smallest[layout.var_ptr[:-1][layout.degree > 0]]
     factor, variable = layout.edge_factor[chosen], layout.scope_vars[chosen]
     size = layout.factor_size[factor]
     within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)

@@ -96,7 +96,7 @@ class ForestBeliefs(ExactBeliefs):
         lay, theta = self.layout, self.graph.theta
         mu = self.mu_factor
         score = np.where(mu > 0, theta[lay.table_cells()], 0.0) @ mu
-        degree = np.repeat(np.diff(lay.var_ptr), lay.card)
+        degree = np.repeat(lay.degree, lay.card)
         return float(score + entropy(mu).sum() + ((1 - degree) * entropy(self.mu_var)).sum())
 
     def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:

@@ -122,8 +122,8 @@ class ImplicitBeliefs(Beliefs):
 
 def _unknowns(layout: Layout, beliefs: Floats) -> Ints:
     """Return which beliefs can move: states of variables in factors, cells of factors of several, none of them zero."""
-    of_var = np.repeat(np.diff(layout.var_ptr) > 0, layout.card)
-    of_factor = np.repeat(np.diff(layout.scope_ptr) > 1, layout.factor_size)
+    of_var = np.repeat(layout.degree > 0, layout.card)
+    of_factor = np.repeat(layout.arity > 1, layout.factor_size)
     moving = np.concatenate([of_var, of_factor]) & (beliefs > _LEAST)
     for _, cells, states in _incidences(layout):  # a cell is zero where one of its states is
         moving[layout.n_states + cells[~moving[states]]] = False
@@ -136,7 +136,7 @@ def _incidences(layout: Layout) -> list[tuple[Ints, Ints, Ints]]:
     With each edge go the cells of its factor's table and the state in ``mu_var`` that each of them has on that axis,
     as three arrays of equal length.
     """
-    arity, parts = np.diff(layout.scope_ptr), []
+    arity, parts = layout.arity, []
     steps = layout.edge_stride
     for axis in range(int(arity.max(initial=0))):
         factor = np.flatnonzero((arity > axis) & (arity > 1))
@@ -158,7 +158,7 @@ def _system(layout: Layout, beliefs: Floats, rho: Floats, unknown: Ints) -> tupl
     """Return the scaled diagonal of D, and the scaled matrix B, a sparse one of full row rank."""
     from scipy.sparse import coo_array
 
-    joined = np.where(np.diff(layout.scope_ptr) > 1, rho, 0.0)
+    joined = np.where(layout.arity > 1, rho, 0.0)
     counting = 1.0 - np.bincount(layout.scope_vars, joined[layout.edge_factor], layout.n_vars)
     diagonal = -np.concatenate([np.repeat(counting, layout.card), np.repeat(joined, layout.factor_size)])[unknown]
     column = np.full(beliefs.size, -1)
@@ -225,7 +225,7 @@ def _singular() -> UnsupportedError:
 
 def _tables(layout: Layout, of_var: Floats, of_factor: Floats) -> Floats:
     """Return gradients in all tables: a factor of one variable has its variable's."""
-    alone = np.flatnonzero(np.diff(layout.scope_ptr) == 1)
+    alone = np.flatnonzero(layout.arity == 1)
     owner = layout.scope_vars[layout.scope_ptr[alone]]
     card = layout.card[owner]
     within = np.arange(int(card.sum())) - np.repeat(np.cumsum(card) - card, card)

@@ -21,7 +21,7 @@ from beliefs.driver import Limits, Status, Value
 from beliefs.driver import run as drive
 from beliefs.errors import NotConvergedError, UnsupportedError
 from beliefs.inference.base import Problem
-from beliefs.inference.variational.field import Run, read_only
+from beliefs.inference.variational.field import Run
 from beliefs.inference.variational.mean_field import MeanField, Start
 from beliefs.inference.variational.naive import NaiveField
 from beliefs.kernels.adjoints.mean_field import add_table_adjoints
@@ -29,6 +29,7 @@ from beliefs.learning.gradients.base import Beliefs
 from beliefs.learning.gradients.checkpoints import Recording, Replayed, State
 from beliefs.learning.gradients.mean_field_adjoints import Adjoints, adjoints, room
 from beliefs.model.graph import FactorGraph
+from beliefs.model.layout import read_only
 from beliefs.options import MANY, check_integer
 from beliefs.typing import Floats
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beliefs.inference.variational.field import read_only
 from beliefs.inference.variational.naive import BinaryField, NaiveField, PairwiseField
 from beliefs.kernels.adjoints.mean_field import (
     ProductAdjoint,
@@ -30,7 +29,7 @@ from beliefs.kernels.adjoints.mean_field_pairwise import (
     pairwise_adjoint,
 )
 from beliefs.kernels.mean_field.pairwise import CONSTANT_WIDTHS
-from beliefs.model.layout import Layout
+from beliefs.model.layout import Layout, read_only
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["Adjoints", "adjoints"]
@@ -119,11 +118,11 @@ class BinaryAdjoints(Adjoints):
         self.totals = self.mu.copy()  # (N, q) of each variable that is updated
         self.totals[moving] = 0.0
         self.shift = np.zeros(self.layout.n_vars)
-        self.shift[np.diff(self.layout.var_ptr) > 0] = bar[moving + 1] - bar[moving]
+        self.shift[self.layout.degree > 0] = bar[moving + 1] - bar[moving]
 
     def _moving(self) -> Ints:
         """The first states of variables that are updated."""
-        return self.layout.state_ptr[:-1][np.diff(self.layout.var_ptr) > 0]
+        return self.layout.state_ptr[:-1][self.layout.degree > 0]
 
     def _undo(self, items: Ints, before: Floats, after: Floats) -> None:
         self._back(items, after, before, held=False)

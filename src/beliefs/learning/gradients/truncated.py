@@ -17,8 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from beliefs.inference.base import Method, observed_point_masses
 from beliefs.inference.budget import default_budget, over_budget
 from beliefs.inference.messages.schedule import make_schedule
@@ -143,7 +141,7 @@ class Truncated(Gradient):
 
 def _message_entries(layout: Layout) -> int:
     """Return the length of the array of messages: pairs of one cardinality are padded, or ratios if binary."""
-    arity, card = np.diff(layout.scope_ptr), layout.card
+    arity, card = layout.arity, layout.card
     if layout.n_edges and arity.max() <= 2 and card.min() == card.max() and 2 <= card[0] <= LARGEST_STATES:
         return int(2 * (arity == 2).sum() * (1 if card[0] == 2 else (card[0] + 3) // 4 * 4))
     return int(card[layout.scope_vars].sum())

@@ -61,7 +61,7 @@ def choose(layout: Layout, choice: str, size: int, step: int, name: str) -> list
 
 def _scopes(layout: Layout) -> list[Ints]:
     """Return the different scopes of two and more variables, and the variables in none of them."""
-    scopes = {tuple(sorted(layout.scope(f).tolist())) for f in np.flatnonzero(np.diff(layout.scope_ptr) > 1).tolist()}
+    scopes = {tuple(sorted(layout.scope(f).tolist())) for f in np.flatnonzero(layout.arity > 1).tolist()}
     found = [np.array(scope, np.int64) for scope in sorted(scopes)]
     alone = np.setdiff1d(np.arange(layout.n_vars), np.concatenate([*found, np.zeros(0, np.int64)]))
     return [*found, *alone[:, None]]
@@ -94,7 +94,7 @@ def grid_shape(layout: Layout) -> tuple[int, int] | None:
 
 def _grid_shape(layout: Layout) -> tuple[int, int] | None:
     n = layout.n_vars
-    if n == 0 or np.diff(layout.scope_ptr).max(initial=0) > _WIDEST:
+    if n == 0 or layout.arity.max(initial=0) > _WIDEST:
         return None
     ptr, near = _neighbours(layout)
     u = np.repeat(np.arange(n), np.diff(ptr))

@@ -67,7 +67,7 @@ class LossTerms:
     def of_factors(cls, instance: Instance) -> LossTerms:
         """One term per factor of two or more variables that all have labels, weighted by their mean."""
         lay = instance.layout
-        arity = np.diff(lay.scope_ptr)
+        arity = lay.arity
         f = np.flatnonzero((arity > 1) & (instance.label_cells >= 0))
         weight = np.ones(f.size)
         if instance.label_weights is not None:
@@ -124,7 +124,7 @@ class MarginalLoss(LossThroughInference):
         variables = np.arange(lay.n_vars)
         if not self.cliques:
             return LossTerms.of_variables(instance, variables), None
-        joined = ((np.diff(lay.scope_ptr) > 1) & (instance.label_cells >= 0))[lay.edge_factor]
+        joined = ((lay.arity > 1) & (instance.label_cells >= 0))[lay.edge_factor]
         variables = np.setdiff1d(variables, lay.scope_vars[joined])
         return LossTerms.of_variables(instance, variables), LossTerms.of_factors(instance)
 

@@ -230,7 +230,7 @@ def _lay_out(lay: Layout, inner: Bools, name: str) -> _OutputsModel:
     beside = np.bincount(lay.edge_factor, inner[lay.scope_vars], lay.n_factors) > 0
     kept = np.flatnonzero(~beside)
     scopes, starts, around, at = [lay.scope(f).tolist() for f in kept.tolist()], list[Ints](), list[list[Ints]](), 0
-    for h in np.flatnonzero(inner & (np.diff(lay.var_ptr) > 0)).tolist():
+    for h in np.flatnonzero(inner & (lay.degree > 0)).tolist():
         factors = lay.edge_factor[lay.var_edges[lay.var_ptr[h] : lay.var_ptr[h + 1]]].tolist()
         near = sorted({int(v) for f in factors for v in lay.scope(f)} - {h})
         shape = [int(lay.card[v]) for v in (*near, h)]

@@ -48,7 +48,7 @@ class Tables:
 
     @classmethod
     def _plan(cls, layout: Layout) -> Tables:
-        wide = np.flatnonzero(np.diff(layout.scope_ptr) != 1)
+        wide = np.flatnonzero(layout.arity != 1)
         starts, first, rank = np.unique(layout.cell_ptr[wide], return_index=True, return_inverse=True)
         of_factor = np.full(layout.n_factors, -1, np.int64)
         of_factor[wide] = rank
