@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,3 +159,15 @@ def is_forest(graph: FactorGraph) -> bool:
                 return False
             leader[a] = b
     return True
+
+
+def total_table(split: Any) -> np.ndarray:
+    """The sum of all tables of a dual decomposition, spread over the joint table."""
+    g, n = split.graph, split.model.n_vars
+    joint = np.full([int(k) for k in split.model.layout.card], split.constant)
+    for (ptr, var, _, cells), flat in ((g.clusters, split.tables), (g.separators, split.state.sep_tables)):
+        for c in range(ptr.size - 1):
+            scope = [int(v) for v in var[ptr[c] : ptr[c + 1]]]
+            table = flat[cells[c] : cells[c + 1]].reshape([int(split.model.layout.card[v]) for v in scope])
+            joint = joint + _spread(table, scope, n)
+    return joint

@@ -17,11 +17,12 @@ import reference
 from beliefs.inference.base import Problem
 from beliefs.inference.search.feasible import hard_factors
 from beliefs.inference.variational import mean_field as module
-from beliefs.inference.variational.field import Field, Orders, Run, read_only
+from beliefs.inference.variational.field import Field, Run
 from beliefs.inference.variational.mean_field import MeanField, MeanFieldState
-from beliefs.inference.variational.naive import BinaryField, NaiveField, PairwiseField
+from beliefs.inference.variational.naive import NaiveField
 from beliefs.inference.variational.structured import ForestField
-from families import FAMILIES, evidence, family, grid_pairs, random_model, unary
+from beliefs.model.layout import read_only
+from families import FAMILIES, family, grid_pairs, random_model, unary
 from strategies import examples, factor_graphs, possible_evidence, tied_graphs
 
 METHODS = [
@@ -111,64 +112,6 @@ def test_expectations_of_tables_of_any_arity_towards_any_variable(arity: int, la
         np.testing.assert_allclose(run.mu, plain_updates(graph, mu, iter([v])), rtol=0, atol=1e-12)
 
 
-# -- tiers ------------------------------------------------------------------------------------------------------------
-def pairwise_model(n_states: int, tied: bool, seed: int) -> bl.FactorGraph:
-    """A grid with repeated and reversed edges, and unary factors on some variables, some twice."""
-    rng = np.random.default_rng(seed)
-    edges = [*grid_pairs(4, 5), (3, 2), (1, 0), (7, 12), (12, 7)]
-    graph = bl.FactorGraph.pairwise(
-        rng.normal(size=(20, n_states)),
-        edges,
-        rng.normal(size=(n_states,) * 2 if tied else (len(edges), *[n_states] * 2)),
-    )
-    return graph.with_likelihood({4: rng.uniform(0.1, 1, n_states)})
-
-
-@pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("n_states", [2, 3, 4, 5, 6, 7, 8, 9, 21, 256])
-@pytest.mark.parametrize("schedule", ["sequential", "color"])
-def test_fast_and_general_tiers_agree(n_states: int, tied: bool, schedule: str) -> None:
-    graph = pairwise_model(n_states, tied, seed=n_states)
-    kind = BinaryField if n_states == 2 else PairwiseField
-    assert type(started(graph, MeanField()).field) is kind
-    fields = [cls(graph, hard_factors(graph), schedule) for cls in (kind, NaiveField)]
-    start = started(graph, MeanField(restarts=1)).runs[1].mu
-    runs = [field.begin(start) for field in fields]
-    for sweep in range(6):
-        changes = [f.sweep(r, forward=sweep % 2 == 0, threads=1) for f, r in zip(fields, runs, strict=True)]
-        assert changes[0] == pytest.approx(changes[1], abs=1e-10)
-        np.testing.assert_allclose(runs[0].mu, runs[1].mu, rtol=0, atol=1e-10)
-
-
-def test_rows_beyond_the_stack_are_left_to_the_general_tier() -> None:
-    graph = random_model([257, 257], [(0, 1)], seed=0)
-    assert type(started(graph, MeanField()).field) is NaiveField
-
-
-@pytest.mark.parametrize("n_states", [2, 3, 4])
-def test_updates_out_of_turn_leave_neighbours_in_turn_and_every_byte_as_it_is(n_states: int) -> None:
-    rng = np.random.default_rng(n_states)
-    grid = grid_pairs(30, 30)
-    for pairs in (grid, [(0, 899), (17, 3)], [tuple(p) for p in rng.permutation(900)[:600].reshape(-1, 2)]):
-        tables = rng.normal(size=(len(pairs), n_states, n_states))
-        graph = bl.FactorGraph.pairwise(rng.normal(size=(900, n_states)), pairs, tables).condition({40: 0})
-        fields = [started(graph, MeanField()).field for _ in range(2)]
-        order = fields[0].orders.forward[0]
-        place = np.empty(900, np.int64)
-        place[order] = np.arange(order.size)
-        free = np.array([p for p in pairs if 40 not in p])
-        assert sorted(order) == [v for v in range(900) if v != 40]
-        assert ((place[free[:, 0]] < place[free[:, 1]]) == (free[:, 0] < free[:, 1])).all()
-        if pairs is grid:
-            assert np.mean(np.abs(np.diff(place[free])) >= 3) > 0.98
-        fields[1].orders = Orders.raster(np.sort(order))
-        runs = [field.begin(started(graph, MeanField(restarts=1)).runs[1].mu) for field in fields]
-        for sweep in range(4):
-            for field, run in zip(fields, runs, strict=True):
-                field.sweep(run, forward=sweep % 2 == 0, threads=1)
-            assert runs[0].mu.tobytes() == runs[1].mu.tobytes()
-
-
 @each_method
 @pytest.mark.parametrize("n_states", [2, 3])
 def test_models_of_pairs_alone_and_of_single_variables_alone(method: MeanField, n_states: int) -> None:
@@ -184,41 +127,6 @@ def test_models_of_pairs_alone_and_of_single_variables_alone(method: MeanField, 
             for sweep in range(3):
                 general.sweep(run, forward=sweep % 2 == 0, threads=1)
             np.testing.assert_allclose(state.runs[0].mu, run.mu, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("strength", [30.0, 1000.0, 1e6])
-@pytest.mark.parametrize("n_states", [2, 3, 4, 7])
-def test_tiers_agree_where_marginals_saturate(n_states: int, strength: float) -> None:
-    graph = pairwise_model(n_states, False, seed=1)
-    graph = graph.with_theta(strength * graph.theta)
-    joint_best = bl.maximize(graph, "junction_tree").log_score
-    kind = BinaryField if n_states == 2 else PairwiseField
-    values = []
-    for cls in (kind, NaiveField):
-        field = cls(graph, hard_factors(graph), "sequential")
-        run = field.begin(started(graph, MeanField()).runs[0].mu)
-        for sweep in range(4):
-            field.sweep(run, forward=sweep % 2 == 0, threads=1)
-        assert np.isfinite(run.mu).all()
-        values.append(field.value(run))
-    assert values[0] == pytest.approx(values[1], rel=1e-10) and values[0] <= joint_best + 20 * math.log(n_states)
-
-
-@pytest.mark.parametrize("model", ["binary", "pairwise", "vector", "general", "hard", "tree"])
-def test_same_bytes_for_any_number_of_threads(model: str) -> None:
-    rng = np.random.default_rng(0)
-    k = {"binary": 2, "tree": 2, "hard": 2, "general": 3, "pairwise": 3, "vector": 5}[model]
-    graph = bl.FactorGraph.pairwise(rng.normal(size=(6400, k)), grid_pairs(80, 80), rng.normal(size=(12640, k, k)))
-    if model == "general":
-        graph = graph.with_factors([((0, 1, 2), rng.normal(size=(3, 3, 3)))])
-    if model == "hard":
-        theta = np.array(graph.theta)
-        theta[12800::17] = -np.inf
-        graph = graph.with_theta(theta)
-    method = MeanField(schedule="color", structure="tree" if model == "tree" else "none")
-    answers = [bl.infer(graph, method, max_iters=5, threads=t) for t in (1, 2, 3)]
-    assert len({a.mu_var.tobytes() for a in answers}) == 1 and len({a.log_z for a in answers}) == 1
-    assert len({a.trace.residual.tobytes() for a in answers}) == 1 and answers[0].log_z > -np.inf
 
 
 # -- the bound --------------------------------------------------------------------------------------------------------
@@ -450,78 +358,6 @@ def test_networks_with_deterministic_tables_and_evidence(name: str, structure: s
         assert score > -np.inf
         if name in ("water", "pigs", "insurance", "hailfinder"):
             assert result.log_z <= bl.infer(given_, "junction_tree").log_z
-
-
-# -- trees ------------------------------------------------------------------------------------------------------------
-def trees_of(graph: bl.FactorGraph) -> tuple[ForestField, list[set[int]], dict[int, tuple[int, ...]]]:
-    """The field, the variables of each tree, and the scopes of the tree factors by tree."""
-    field = ForestField(graph, hard_factors(graph), "sequential")
-    forest = field.forest
-    trees = [set(forest.trees.members[a:b].tolist()) for a, b in itertools.pairwise(forest.trees.member_ptr)]
-    scopes = {
-        i: tuple(forest.branches.scope_vars[forest.branches.scope_ptr[i] : forest.branches.scope_ptr[i + 1]].tolist())
-        for i in range(forest.table_ptr.size - 1)
-    }
-    return field, trees, scopes
-
-
-@given(graph=factor_graphs())
-@examples(200)
-def test_trees_are_induced_and_have_no_cycle(graph: bl.FactorGraph) -> None:
-    lay = graph.layout
-    field, trees, scopes = trees_of(graph)
-    wide = {v for v in range(lay.n_vars) if lay.card[v] > 1}
-    assert sorted(v for t in trees for v in t) == np.flatnonzero(np.diff(lay.var_ptr) > 0).tolist()
-    for t in trees:
-        inside = [s for s in scopes.values() if set(s) <= t]
-        assert sum(len(s) - 1 for s in inside) == len(t) - 1, "connected and without a cycle"
-    assert all(any(set(s) <= t for t in trees) for s in scopes.values())
-    guests = dict(zip(field.forest.guests.tolist(), field.forest.branch.tolist(), strict=True))
-    for f in range(lay.n_factors):
-        scope = {int(v) for v in lay.scope(f)} & wide
-        if f in guests:
-            assert scope <= set(scopes[guests[f]])
-        else:
-            assert f in field.forest.outside.tolist() and all(len(scope & t) <= 1 for t in trees)
-
-
-def test_equal_couplings_give_the_rows_of_a_grid_and_strong_ones_go_first() -> None:
-    table = np.array([[1.0, -1.0], [-1.0, 1.0]])
-    graph = bl.FactorGraph.pairwise(np.zeros((20, 2)), grid_pairs(4, 5), table)
-    assert sorted(map(sorted, trees_of(graph)[1])) == [list(range(5 * r, 5 * r + 5)) for r in range(4)]
-    strong = [table * (5.0 if abs(u - v) > 1 else 1.0) for u, v in grid_pairs(4, 5)]
-    graph = bl.FactorGraph.pairwise(np.zeros((20, 2)), grid_pairs(4, 5), strong)
-    assert sorted(map(sorted, trees_of(graph)[1])) == [list(range(c, 20, 5)) for c in range(5)]
-
-
-def test_models_without_cycles_are_one_tree_and_exact() -> None:
-    for name in (n for n in FAMILIES if reference.is_forest(FAMILIES[n]())):
-        for observed in (0, 2):
-            graph = family(name).condition(evidence(name, observed))
-            joint = reference.joint_table(graph)
-            result = bl.infer(graph, MeanField(structure="tree"), max_iters=1)
-            assert result.bound is bl.Bound.EXACT and result.log_z == pytest.approx(reference.log_z(joint))
-            np.testing.assert_allclose(result.mu, reference.mu(graph, joint), atol=1e-12)
-
-
-def test_a_chain_of_2000_variables_keeps_its_digits() -> None:
-    rng = np.random.default_rng(3)
-    edges = [(v, v + 1) for v in range(1999)]
-    graph = bl.FactorGraph.pairwise(rng.normal(size=(2000, 3)), edges, rng.normal(size=(1999, 3, 3)))
-    result, exact = bl.infer(graph, MeanField(structure="tree")), bl.infer(graph, "junction_tree")
-    assert result.log_z == pytest.approx(exact.log_z, rel=1e-13)
-    np.testing.assert_allclose(result.mu, exact.mu, atol=1e-12)
-    np.testing.assert_allclose(result.mu_var.reshape(-1, 3).sum(axis=1), 1, atol=1e-15)
-
-
-def test_trees_are_tighter_than_single_variables() -> None:
-    gaps = []
-    for seed in range(12):
-        graph = random_model([2] * 16, unary(16) + grid_pairs(4, 4), seed=seed, scale=1.5)
-        exact = bl.infer(graph, "junction_tree").log_z
-        gaps.append([exact - bl.infer(graph, m).log_z for m in (MeanField(), MeanField(structure="tree"))])
-    naive, tree = np.mean(gaps, axis=0)
-    assert 0 < tree < 0.5 * naive
 
 
 # -- extremes, budget, options ----------------------------------------------------------------------------------------
