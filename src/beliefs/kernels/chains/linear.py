@@ -84,6 +84,17 @@ def chain_spans(chains: Chains, unary: Floats, span: Floats) -> None:
 
 
 @inlined_kernel
+def store24(array: Any, at: int, s0: Any, s1: Any, s2: Any, s3: Any, s4: Any, s5: Any) -> None:
+    """Store six vectors one after the other."""
+    store4(array, at, s0)
+    store4(array, at + 4, s1)
+    store4(array, at + 8, s2)
+    store4(array, at + 12, s3)
+    store4(array, at + 16, s4)
+    store4(array, at + 20, s5)
+
+
+@inlined_kernel
 def row_product(states: int, width: int, row: Any, matrix: Any, out: Any) -> None:
     """Write ``out = row[:states] @ matrix``, ``matrix (states, width)``: 24 columns at a time, then 8, then 4."""
     y = 0
@@ -94,12 +105,7 @@ def row_product(states: int, width: int, row: Any, matrix: Any, out: Any) -> Non
             s0, s1 = multiply_add4(c, load4(matrix, at), s0), multiply_add4(c, load4(matrix, at + 4), s1)
             s2, s3 = multiply_add4(c, load4(matrix, at + 8), s2), multiply_add4(c, load4(matrix, at + 12), s3)
             s4, s5 = multiply_add4(c, load4(matrix, at + 16), s4), multiply_add4(c, load4(matrix, at + 20), s5)
-        store4(out, y, s0)
-        store4(out, y + 4, s1)
-        store4(out, y + 8, s2)
-        store4(out, y + 12, s3)
-        store4(out, y + 16, s4)
-        store4(out, y + 20, s5)
+        store24(out, y, s0, s1, s2, s3, s4, s5)
         y += 24
     while y + 8 <= width:
         s0, s1 = fill4(0.0), fill4(0.0)

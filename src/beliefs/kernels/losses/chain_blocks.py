@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from beliefs.kernels._jit import inlined_kernel, kernel
 from beliefs.kernels.chains.viterbi import best_path
 from beliefs.kernels.losses.frank_wolfe import DualArrays, line_search, note_step
-from beliefs.kernels.primitives.memory import get, onward, prefetch, put
+from beliefs.kernels.primitives.memory import addresses, get, onward, prefetch, put
 from beliefs.kernels.primitives.simd import add4, fill4, load4, multiply4, multiply_add4, store4, total4
 from beliefs.typing import Floats, Ints
 
@@ -27,12 +27,12 @@ __all__ = [
     "ChainBlockData",
     "Room",
     "add_change",
-    "ask_for_cells",
     "begin_rows",
     "chosen_step",
     "find_path",
     "finish_step",
     "slope_and_norm",
+    "step_by_batches",
     "write_residual",
 ]
 
@@ -232,3 +232,29 @@ def finish_step(
         _mix(n, shape, size, step, labels, path, onward(dual.cells, begin))
         dual.offsets[block] += step * rise
     note_step(dual.numbers, weight * step * rise, weight * room.found[2 * at], weight * n)
+
+
+@kernel
+def step_by_batches(
+    solve: Any,
+    move: Any,
+    dual: DualArrays,
+    data: ChainBlockData,
+    shape: BlockShape,
+    tokens: Any,
+    order: Ints,
+    batch: int,
+    room: Room,
+) -> None:
+    """Solve the chains in ``order``, ``batch`` at a time at the same weights, and move along them one by one.
+
+    ``solve`` and ``move`` are the kernels for features of the kind of ``tokens``.
+    """
+    here, chains, features, work = addresses(dual), addresses(data), addresses(tokens), addresses(room)
+    for begin in range(0, order.size, batch):
+        end = min(begin + batch, order.size)
+        for j in range(begin, end):
+            ask_for_cells(order[j], chains, here.cells)
+            solve(j - begin, order[j], here.weights, chains, shape, features, work)
+        for j in range(begin, end):
+            move(j - begin, order[j], here, chains, shape, features, work)

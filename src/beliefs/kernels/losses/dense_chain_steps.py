@@ -19,16 +19,16 @@ from beliefs.kernels.losses.chain_blocks import (
     ChainBlockData,
     Room,
     add_change,
-    ask_for_cells,
     begin_rows,
     chosen_step,
     find_path,
     finish_step,
     slope_and_norm,
+    step_by_batches,
     write_residual,
 )
 from beliefs.kernels.losses.frank_wolfe import DualArrays
-from beliefs.kernels.primitives.memory import addresses, get, onward, put
+from beliefs.kernels.primitives.memory import get, onward, put
 from beliefs.kernels.primitives.simd import fill4, store4
 from beliefs.typing import Floats, Ints
 
@@ -130,11 +130,4 @@ def dense_steps(
     Equivalent to :func:`~beliefs.kernels.losses.frank_wolfe.update_block` with the planes of the best labellings.
     Shapes: as in the structures.
     """
-    here, chains, features, work = addresses(dual), addresses(data), addresses(tokens), addresses(room)
-    for begin in range(0, order.size, batch):
-        end = min(begin + batch, order.size)
-        for j in range(begin, end):
-            ask_for_cells(order[j], chains, here.cells)
-            _solve(j - begin, order[j], here.weights, chains, shape, features, work)
-        for j in range(begin, end):
-            _move(j - begin, order[j], here, chains, shape, features, work)
+    step_by_batches(_solve, _move, dual, data, shape, tokens, order, batch, room)

@@ -64,8 +64,7 @@ def conditional_errors(state_ptr: Ints, labels: Ints, weights: Floats, logits: F
     for v in range(n_vars):
         run = logits[state_ptr[v] : state_ptr[v + 1]]
         if labels[v] < 0:
-            for x in range(run.size):
-                run[x] = 0.0
+            run[:] = 0.0
             continue
         top = run[0]
         for x in range(1, run.size):
@@ -77,8 +76,7 @@ def conditional_errors(state_ptr: Ints, labels: Ints, weights: Floats, logits: F
     for v in range(n_vars):
         run = logits[state_ptr[v] : state_ptr[v + 1]]
         if labels[v] < 0:
-            for x in range(run.size):
-                run[x] = 0.0
+            run[:] = 0.0
             continue
         total = 0.0
         for x in range(run.size):

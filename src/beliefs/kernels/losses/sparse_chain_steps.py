@@ -17,15 +17,14 @@ from beliefs.kernels.losses.chain_blocks import (
     BlockShape,
     ChainBlockData,
     Room,
-    ask_for_cells,
     begin_rows,
     chosen_step,
     find_path,
     finish_step,
+    step_by_batches,
     write_residual,
 )
 from beliefs.kernels.losses.frank_wolfe import DualArrays
-from beliefs.kernels.primitives.memory import addresses
 from beliefs.typing import Floats, Ints
 
 __all__ = ["SparseFeatures", "sparse_steps"]
@@ -120,11 +119,4 @@ def sparse_steps(
     Equivalent to :func:`~beliefs.kernels.losses.frank_wolfe.update_block` with the planes of the best labellings.
     Shapes: as in the structures; ``room.pulled`` has a number for each label of each attribute of a chain.
     """
-    here, chains, features, work = addresses(dual), addresses(data), addresses(tokens), addresses(room)
-    for begin in range(0, order.size, batch):
-        end = min(begin + batch, order.size)
-        for j in range(begin, end):
-            ask_for_cells(order[j], chains, here.cells)
-            _solve(j - begin, order[j], here.weights, chains, shape, features, work)
-        for j in range(begin, end):
-            _move(j - begin, order[j], here, chains, shape, features, work)
+    step_by_batches(_solve, _move, dual, data, shape, tokens, order, batch, room)

@@ -338,18 +338,21 @@ def small_expectation(f: int, scopes: Scopes, theta: Floats, mu: Floats) -> floa
 
 
 @kernel
+def compensated(total: float, lost: float, term: float) -> tuple[float, float]:
+    """Return the sum with one more term, and all that additions have lost so far, to be added at the end."""
+    larger = total + term
+    if abs(total) >= abs(term):
+        return larger, lost + ((total - larger) + term)
+    return larger, lost + ((term - larger) + total)
+
+
+@kernel
 def small_score(factors: Ints, scopes: Scopes, theta: Floats, mu: Floats) -> float:
     """Return what :func:`expected_score` would, for small tables of up to two variables and without hard zeros."""
-    total_score, lost = 0.0, 0.0
+    total, lost = 0.0, 0.0
     for i in range(factors.size):
-        score = small_expectation(factors[i], scopes, theta, mu)
-        larger = total_score + score
-        if abs(total_score) >= abs(score):
-            lost += (total_score - larger) + score
-        else:
-            lost += (score - larger) + total_score
-        total_score = larger
-    return total_score + lost
+        total, lost = compensated(total, lost, small_expectation(factors[i], scopes, theta, mu))
+    return total + lost
 
 
 @kernel
@@ -365,7 +368,7 @@ def expected_score(factors: Ints, scopes: Scopes, potentials: Potentials, produc
     mu, support = product
     buffer, row = scratch
     axes = Axes(card, state_ptr, scope_vars)
-    total_score, lost = 0.0, 0.0
+    total, lost = 0.0, 0.0
     for i in range(factors.size):
         f = factors[i]
         begin, arity = scope_ptr[f], scope_ptr[f + 1] - scope_ptr[f]
@@ -377,13 +380,8 @@ def expected_score(factors: Ints, scopes: Scopes, potentials: Potentials, produc
             arity == 0 or _expectation(begin, begin + arity, cell_ptr[f], axes, forbidden, support, buffer, row) > 0.0
         ):
             return -math.inf
-        larger = total_score + score
-        if abs(total_score) >= abs(score):
-            lost += (total_score - larger) + score
-        else:
-            lost += (score - larger) + total_score
-        total_score = larger
-    return total_score + lost
+        total, lost = compensated(total, lost, score)
+    return total + lost
 
 
 @kernel

@@ -98,30 +98,25 @@ def collect_log(tree: Tree, tables: Floats) -> int:
         message[:] = -math.inf
         own = maps[starts[n_ops] : starts[n_ops] + size]
         column, out = column_scratch[:size], scratch[:size]
-        rewind(slots, slot_ptr, n_outer, offset, digit)
-        for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
-            if tree.stop[0] != 0:
-                return STOPPED
-            add_operands(modes, starts, maps, n_ops, offset, tables, out)
-            fill_columns(modes[n_ops], own, offset[n_ops] - base, column)
-            for i in range(size):
-                message[column[i]] = max(message[column[i]], out[i])
-            advance(extents, n_fast, n_outer, strides, n_ops + 1, offset, digit)
-        if tau > 0.0:
-            total = np.zeros(message.size)
+        total = np.zeros(message.size if tau > 0.0 else 0)
+        for summing in range(2 if tau > 0.0 else 1):  # first the maximum of each column, then the sum shifted by it
             rewind(slots, slot_ptr, n_outer, offset, digit)
             for _ in range(tree.cell_ptr[c], tree.cell_ptr[c + 1], size):
                 if tree.stop[0] != 0:
                     return STOPPED
                 add_operands(modes, starts, maps, n_ops, offset, tables, out)
                 fill_columns(modes[n_ops], own, offset[n_ops] - base, column)
-                for i in range(size):
-                    if out[i] > -math.inf:
-                        total[column[i]] += math.exp((out[i] - message[column[i]]) / tau)
+                if summing:
+                    for i in range(size):
+                        if out[i] > -math.inf:
+                            total[column[i]] += math.exp((out[i] - message[column[i]]) / tau)
+                else:
+                    for i in range(size):
+                        message[column[i]] = max(message[column[i]], out[i])
                 advance(extents, n_fast, n_outer, strides, n_ops + 1, offset, digit)
-            for s in range(message.size):
-                if message[s] > -math.inf:
-                    message[s] += tau * math.log(total[s])
+        for s in range(total.size):
+            if message[s] > -math.inf:
+                message[s] += tau * math.log(total[s])
         if all_zero(message):
             return ZERO
     return DONE
