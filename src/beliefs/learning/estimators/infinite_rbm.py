@@ -176,7 +176,7 @@ class InfiniteRBM(MachineEstimator):
             data, held = self._divided(rows, seed)
             self._check_memory(data, held)
             start = self._start(data, seed)
-            loss = GrowingLikelihood(n_visible=data.width, max_units=self.max_units, l2=self.l2, alpha=self.alpha)
+            loss = self._loss(data.width)
             gap = self._gap(data, held)
             self.result_ = self._reasoned(
                 fit(
@@ -218,6 +218,14 @@ class InfiniteRBM(MachineEstimator):
             n_starts=self.n_starts,
             sampling=sampling,
             dtype=self.dtype,
+        )
+
+    def _loss(self, n_visible: int) -> GrowingLikelihood:
+        return GrowingLikelihood(
+            n_visible=n_visible,
+            max_units=self.max_units,
+            l2=float(self.l2),
+            alpha=self.alpha,
             threads=threads_of(self.n_jobs),
         )
 

@@ -75,8 +75,6 @@ class FrankWolfe(Optimizer):
         How much to sample.
     dtype : str
         Of matrix products and of the machine.
-    threads : int, optional
-        Pieces of rows worked on side by side; None means all cores. It changes no byte of the answer.
     """
 
     expectations: str = "sampled"
@@ -85,7 +83,6 @@ class FrankWolfe(Optimizer):
     n_starts: int = 2
     sampling: Sampling = Sampling()
     dtype: str = "float32"
-    threads: int | None = 1
 
     name: ClassVar[str] = "frank_wolfe"
     default_tol: ClassVar[float] = 1e-4
@@ -118,7 +115,7 @@ class _Growth:
         self.options, self.watch, self.seed, self.fresh = options, watch, seed, resumed is None
         self.loss: GrowingLikelihood = objective.loss
         rows: Any = objective.data
-        executor = executor_of(options.threads)
+        executor = executor_of(self.loss.threads)
         exact = options.expectations == "exact"
         self.dtype = np.dtype(np.float64 if exact else options.dtype)
         self.data = RowAverages(rows, self.dtype, executor)

@@ -33,12 +33,15 @@ class GrowingLikelihood:
         lambda.
     alpha : float or str
         ``"units"``, ``"learned"`` or the mass of the measure.
+    threads : int, optional
+        Pieces of rows worked on side by side; None means all cores. It changes no byte of the answer.
     """
 
     n_visible: int
     max_units: int
     l2: float = 0.1
     alpha: float | str = "units"
+    threads: int | None = 1
 
     name: ClassVar[str] = "growing_likelihood"
 
