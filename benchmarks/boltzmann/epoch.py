@@ -1,0 +1,134 @@
+"""An epoch of contrastive divergence: beside its matrix products alone, beside scikit-learn, and on two threads.
+
+    python -m benchmarks.boltzmann.epoch [--quick] [--json FILE] [--markdown FILE] [--from FILE]
+
+10,000 random rows of 784 bits, 500 hidden units, mini-batches of 100 and of 10, one sweep: persistent chains and plain
+contrastive divergence. An epoch is a fit of three passes less one of one, halved; the products are the
+five of a mini-batch in their order, for all mini-batches, on one thread. scikit-learn has float32 rows for the same
+type, and float64 as it makes of integers. Everything is the least of several rounds in which all take turns, and
+processor time is measured beside time, since a machine that has other work to do distorts both alike. Memory is that of
+a fit at its peak, above the rows.
+"""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.neural_network import BernoulliRBM as Reference
+
+import beliefs as bl
+from beliefs.inference.parallel import one_thread_of_blas
+from benchmarks.clock import least
+from benchmarks.frame import Options, Result, Run, Suite
+from benchmarks.tables import table
+
+SHAPE, ROWS, ROUNDS = (784, 500), 10_000, 3
+LOSSES = ("stochastic_likelihood", "contrastive_divergence")
+CLOCKS = {"time": time.perf_counter, "processor": time.process_time}
+Clock = Callable[[], float]
+
+
+def products(shape: tuple[int, int], n_rows: int, batch: int, dtype: Any, now: Clock) -> float:
+    """Return the seconds of the five products of every mini-batch."""
+    rng = np.random.default_rng(1)
+    weights = (0.05 * rng.standard_normal(shape)).astype(dtype)
+    v, w = ((rng.random((batch, shape[0])) < 0.5).astype(dtype) for _ in range(2))
+    h, k = ((rng.random((batch, shape[1])) < 0.5).astype(dtype) for _ in range(2))
+    x, y = np.empty((2, batch, shape[1]), dtype), np.empty((batch, shape[0]), dtype)
+    pairs = np.empty((2, *shape), dtype)
+
+    def all_batches() -> None:
+        for _ in range(n_rows // batch):
+            np.dot(v, weights, out=x[0])
+            np.dot(h, weights.T, out=y)
+            np.dot(w, weights, out=x[1])
+            np.dot(v.T, h, out=pairs[0])
+            np.dot(w.T, k, out=pairs[1])
+
+    with one_thread_of_blas():
+        return least(all_batches, 1, now)
+
+
+def fit_of(rows: np.ndarray, now: Clock, n_iter: int, **options: Any) -> float:
+    """Return the seconds of our fit."""
+    machine = bl.BernoulliRBM(n_iter=n_iter, learning_rate=0.01, random_state=0, **options)
+    return least(lambda: machine.fit(rows), 1, now)
+
+
+def reference(rows: np.ndarray, now: Clock, n_iter: int, n_hidden: int, batch: int) -> float:
+    """Return the seconds of scikit-learn's fit."""
+    machine = Reference(n_hidden, batch_size=batch, learning_rate=0.01, n_iter=n_iter, random_state=0)
+    with one_thread_of_blas():
+        return least(lambda: machine.fit(rows), 1, now)
+
+
+def memory(rows: np.ndarray, n_hidden: int) -> float:
+    """Return the bytes of a fit at its peak."""
+    machine = bl.BernoulliRBM(n_hidden, batch_size=100, n_iter=2, validation=0.1)
+    machine.fit(rows)
+    tracemalloc.start()
+    machine.fit(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return float(peak)
+
+
+def measure(run: Run) -> None:
+    """Measure epochs, two threads and memory."""
+    quick = run.options.quick
+    shape, n_rows, rounds = ((40, 30), 400, 2) if quick else (SHAPE, ROWS, ROUNDS)
+    bits = np.random.default_rng(0).random((n_rows, shape[0])) < 0.5
+    for loss in LOSSES:
+        bl.BernoulliRBM(shape[1], batch_size=100, n_iter=1, loss=loss).fit(bits[:200])  # compiles
+    run.result["epochs"] = [
+        {"batch": batch, "clock": clock, **epochs(bits, shape, batch, CLOCKS[clock], rounds)}
+        for batch in (100, 10)
+        for clock in CLOCKS
+    ]
+    run.result["memory"] = memory(bits, shape[1])
+
+
+def epochs(bits: np.ndarray, shape: tuple[int, int], batch: int, now: Clock, rounds: int) -> Result:
+    """Return the seconds of an epoch of everybody: fits of three passes less those of one, the least of all rounds."""
+    fits: dict[str, Callable[[int], float]] = {
+        "scikit-learn": partial(reference, bits.astype(np.float32), now, n_hidden=shape[1], batch=batch),
+        "scikit-learn, integers": partial(reference, bits.astype(np.float64), now, n_hidden=shape[1], batch=batch),
+    }
+    for loss in LOSSES:
+        for threads, name in ((1, loss), (2, f"{loss}, two threads")):
+            options = {"n_components": shape[1], "batch_size": batch, "loss": loss, "n_jobs": threads}
+            fits[name] = partial(fit_of, bits, now, **options)
+    alone, taken = [], []
+    for _ in range(rounds):
+        alone.append(products(shape, len(bits), batch, np.float32, now))
+        taken.append({name: (fit(1), fit(3)) for name, fit in fits.items()})
+    found = {name: (min(t[name][1] for t in taken) - min(t[name][0] for t in taken)) / 2.0 for name in fits}
+    return {"products": min(alone), **found}
+
+
+def page(result: Result, options: Options) -> str:
+    """Return the measurements as tables."""
+    head = ["batch", "clock", "loss", "epoch", "five products", "ratio", "scikit-learn", "as integers", "two threads"]
+    rows = []
+    for row in result["epochs"]:
+        for loss in LOSSES:
+            ours, two = row[loss], row[f"{loss}, two threads"] if row["clock"] == "time" else None
+            rows.append(
+                [
+                    str(row["batch"]), row["clock"], loss, f"{ours:.3f} s", f"{row['products']:.3f} s",
+                    f"{ours / row['products']:.2f}", f"{row['scikit-learn'] / ours:.2f}x",
+                    f"{row['scikit-learn, integers'] / ours:.2f}x", "" if two is None else f"{ours / two:.2f}x",
+                ]
+            )  # fmt: skip
+    return f"{table(head, rows)}\nMemory of a fit above its rows: {result['memory'] / 1e6:.1f} MB.\n"
+
+
+SUITE = Suite("boltzmann.epoch", __doc__, measure, page, quick="a small machine")
+
+if __name__ == "__main__":
+    SUITE.main()
