@@ -142,6 +142,8 @@ class Problem:
         The maximised variables of marginal MAP, sorted; empty for the other tasks.
     targets : ndarray or None
         Variables whose marginals are wanted; None means all.
+    values_states : bool
+        Whether the value of a query's states is asked for; who knows it better asks for the states alone.
     """
 
     model: FactorGraph | BoltzmannMachine
@@ -153,6 +155,7 @@ class Problem:
     seed: int = 0
     threads: int = 1
     time_limit: float = math.inf
+    values_states: bool = True
 
     def __post_init__(self) -> None:
         if isinstance(self.model, FactorGraph):

@@ -293,9 +293,12 @@ def decoding(
     max_iters: int | None = None,
     seed: int = 0,
 ) -> tuple[Decoding, bool]:
-    """Ask for the best states of the query, of all variables for None, and say whether the method met its tolerance."""
+    """Ask for the best states of the query, of all variables for None, and say whether the method met its tolerance.
+
+    States of a query may come without their value.
+    """
     task, asked = (Task.MAXIMIZE, np.zeros(0, np.int64)) if query is None else (Task.MARGINAL_MAP, query)
-    problem = Problem(graph, task, asked, max_bytes=default_budget(), seed=seed)
+    problem = Problem(graph, task, asked, max_bytes=default_budget(), seed=seed, values_states=False)
     done = solve(method, problem, tol=tol, max_iters=max_iters)
     found = done.decoding
     return found, not method.fixed_point or found.log_value == found.upper or done.run.status is Status.CONVERGED

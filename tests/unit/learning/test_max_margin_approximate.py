@@ -50,6 +50,22 @@ def test_values_are_what_they_claim_to_be(method: bl.Method) -> None:
     assert bool(certified) == (method.name != "bp")
 
 
+def test_outputs_are_not_valued_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss sums over what is hidden itself; bounds on that sum would take far longer than the messages."""
+    graph, instance = cases()[1]
+    loss = MaxMargin(template=TEMPLATE, method=bl.BP())
+    expected = loss.part(np.array(graph.theta), instance)
+    monkeypatch.setattr("beliefs.inference.messages.decoding.query_value", None)
+    found = loss.part(np.array(graph.theta), instance)
+    assert found.value == expected.value > 0
+    with pytest.raises(TypeError):  # the door asks for the value
+        bl.marginal_map(graph, [0, 2, 3], "bp")
+    theta = np.array(graph.theta)
+    theta[0] = -np.inf
+    with pytest.raises(TypeError):  # which tells whether hard zeros exclude the states
+        loss.part(theta, instance)
+
+
 @pytest.mark.parametrize("clamped", [None, bl.MeanField()], ids=repr)
 @pytest.mark.parametrize("method", METHODS[1:], ids=lambda m: m.name)
 def test_a_certified_value_is_an_upper_bound(method: bl.Method, clamped: bl.Method | None) -> None:

@@ -44,9 +44,15 @@ def decoded(problem: Problem, tier: Tier, exact: bool, upper: float, n_moves: in
 
 
 def query_decoding(problem: Problem, logs: LogMessages, upper: float) -> Decoding:
-    """Return the states of largest belief of the query's variables, with the value of summing out the others."""
+    """Return the states of largest belief of the query's variables, with the value of summing out the others.
+
+    The value may take far longer than the messages. Where it is not asked for it is ``-inf``, a lower bound; hard zeros
+    may exclude the states, so with them it is always computed.
+    """
     states = np.empty(problem.query.size, np.int64)
     best_states(problem.graph.layout.state_ptr, logs.sums.finite, logs.sums.zeros, problem.query, states)
+    if not (problem.values_states or (problem.graph.theta == -np.inf).any()):
+        return Decoding(states, -np.inf, Bound.LOWER, -np.inf, upper)
     share = _SHARE * problem.time_limit
     budget = (problem.max_bytes, min(SECONDS, share), share)
 
