@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from beliefs.learning.estimators.bn_classifier import BNClassifier
     from beliefs.learning.estimators.chain import ChainCRF
     from beliefs.learning.estimators.chain_svm import ChainSVM
+    from beliefs.learning.estimators.conditional_rbm import ConditionalRBM
     from beliefs.learning.estimators.graph import GraphCRF
     from beliefs.learning.estimators.graph_svm import GraphSVM
     from beliefs.learning.estimators.grid import GridCRF
@@ -113,6 +114,7 @@ _HOMES = {
     "learning.estimators.bn_classifier": ("BNClassifier",),
     "learning.estimators.chain": ("ChainCRF",),
     "learning.estimators.chain_svm": ("ChainSVM",),
+    "learning.estimators.conditional_rbm": ("ConditionalRBM",),
     "learning.estimators.graph": ("GraphCRF",),
     "learning.estimators.graph_svm": ("GraphSVM",),
     "learning.estimators.grid": ("GridCRF",),
@@ -144,6 +146,7 @@ __all__ = [
     "BudgetError",
     "ChainCRF",
     "ChainSVM",
+    "ConditionalRBM",
     "ConvergenceWarning",
     "DataWarning",
     "Elimination",

@@ -21,7 +21,9 @@ from beliefs.model.rbm import RBM
 from beliefs.model.rbm_batch import RBMBatch
 from beliefs.typing import Floats
 
-__all__ = ["CRBM"]
+__all__ = ["CRBM", "checked_inputs"]
+
+_ROWS = 4096  # that are looked at together
 
 
 class CRBM(FrozenArrays):
@@ -110,9 +112,9 @@ class CRBM(FrozenArrays):
         Rows may be a sparse matrix.
         """
         x = checked_inputs(inputs, self.n_inputs)
-        rows = x[None] if x.ndim == 1 else x
-        visible = np.asarray(rows @ self.visible_input.T.astype(self.dtype)) + self.visible_bias
-        hidden = np.asarray(rows @ self.hidden_input.T.astype(self.dtype)) + self.hidden_bias
+        rows = (x[None] if x.ndim == 1 else x).astype(self.dtype)
+        visible = np.asarray(rows @ self.visible_input.T) + self.visible_bias
+        hidden = np.asarray(rows @ self.hidden_input.T) + self.hidden_bias
         if x.ndim == 1:
             return RBM(self.weights, visible[0], hidden[0])
         return RBMBatch(self.weights, visible, hidden)
@@ -129,7 +131,7 @@ class CRBM(FrozenArrays):
         return f"CRBM({units}, {self.dtype})"
 
 
-def checked_inputs(inputs: Any, width: int) -> Any:
+def checked_inputs(inputs: Any, width: int | None) -> Any:
     """Return inputs as an array or a sparse matrix of so many columns, or raise a ModelError that names the cell."""
     if hasattr(inputs, "tocsr"):
         x = inputs.tocsr()
@@ -141,13 +143,20 @@ def checked_inputs(inputs: Any, width: int) -> Any:
             raise ModelError(f"inputs must be an array of numbers ({error})") from None
         if x.dtype.kind not in "biuf":
             raise ModelError(f"inputs must be numbers, found an array of {x.dtype}")
-        if x.dtype.kind != "f":
-            x = x.astype(np.float32 if x.dtype.itemsize <= 2 else np.float64)
         values = x
-    if x.ndim not in (1, 2) or x.shape[-1] != width:
-        raise ModelError(f"inputs must have shape (N, {width}) or ({width},), found {x.shape}")
-    if not np.isfinite(values).all():
-        where = np.argwhere(~np.isfinite(values))[0]
-        place = f" in row {where[0]}, column {where[1]}" if len(where) == 2 else ""
-        raise ModelError(f"inputs must be finite, found {values[tuple(where)]}{place}")
+    wanted = x.shape[-1] if width is None and x.ndim else width
+    if x.ndim not in (1, 2) or x.shape[-1] != wanted:
+        raise ModelError(f"inputs must have shape (N, {wanted}) or ({wanted},), found {x.shape}")
+    if x.dtype.kind == "f":
+        _check_finite(values)
     return x
+
+
+def _check_finite(values: np.ndarray) -> None:
+    """Raise for the first number that is none, looking at some rows at a time."""
+    for begin in range(0, len(values), _ROWS):
+        piece = values[begin : begin + _ROWS]
+        if not np.isfinite(piece).all():
+            where = np.argwhere(~np.isfinite(piece))[0]
+            place = f" in row {begin + where[0]}, column {where[1]}" if len(where) == 2 else ""
+            raise ModelError(f"inputs must be finite, found {piece[tuple(where)]}{place}")

@@ -19,37 +19,33 @@ fitted attributes in files by naming them in ``_learned_names`` (arrays, numbers
 
 from __future__ import annotations
 
-import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Method
 from beliefs.inference.boltzmann.chains import BlockChains, root_key
-from beliefs.inference.budget import default_budget
 from beliefs.inference.doors import Options, sample
 from beliefs.inference.likelihood import LogLikelihood, log_likelihood
 from beliefs.inference.parallel import one_thread_of_blas
-from beliefs.io.files import StrPath
 from beliefs.learning.boltzmann.gap import FreeEnergyGap
 from beliefs.learning.boltzmann.parameters import MachineShape
 from beliefs.learning.boltzmann.rows import BitRows, RowStream, bit_rows, check_binarize
 from beliefs.learning.boltzmann.scores import free_energies, pseudo_log_likelihoods
 from beliefs.learning.estimators.base import DataForm
 from beliefs.learning.estimators.fitting import divided
-from beliefs.learning.estimators.storage import Learned, load, save
-from beliefs.learning.parallel import Executor, executor_of, threads_of
+from beliefs.learning.estimators.row_base import RowEstimator
+from beliefs.learning.estimators.storage import Learned
+from beliefs.learning.parallel import threads_of
 from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.machine import BoltzmannMachine, given_layer
 from beliefs.model.rbm import RBM
-from beliefs.options import check_integer, check_option, is_number, is_word
+from beliefs.options import check_option, is_number, is_word
 from beliefs.typing import Floats
 
 __all__ = ["MachineEstimator"]
@@ -58,7 +54,7 @@ _BYTES = 2**24  # of rows of a transform that are worked on together
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MachineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class MachineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEstimator):  # type: ignore[misc]
     """Base of the estimators whose model is a Boltzmann machine.
 
     Parameters
@@ -91,26 +87,11 @@ class MachineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     n_features_in_ : int
     """
 
-    dtype: str = "float32"
     binarize: Any = None
-    validation: Any = None
-    patience: int = 5
     max_gap: float | None = None
-    checkpoint: Any = None
-    max_bytes: int | None = None
-    n_jobs: int | None = None
-    callback: Callable[..., Any] | None = None
-    progress: bool = False
-
-    if TYPE_CHECKING:
-        random_state: Any = None  # of every subclass, in a place of its own
 
     data_form: ClassVar[DataForm] = DataForm("`(units,)`, bits", "none")
     labelled: ClassVar[bool] = False
-    option_names: ClassVar[dict[str, str]] = {"seed": "random_state"}
-    _tiny: ClassVar[Mapping[str, Any]] = {}  # parameters of a fit that takes no time
-    _learned_names: ClassVar[tuple[str, ...]] = ()  # fitted attributes that belong into a file
-    _unsaved: ClassVar[tuple[str, ...]] = ("validation", "max_bytes", "init")  # parameters of one run
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -130,38 +111,13 @@ class MachineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             machine.score(rows)
             machine.gibbs(rows)
 
-    @classmethod
-    def input_of(cls, x: np.ndarray, further: Sequence[np.ndarray | None]) -> Any:
-        """Return a row of a file."""
-        return x
-
     # -- what a fit begins and ends with --------------------------------------------------------------------------
     def _check_options(self) -> None:
         """Raise for options out of range, before any work."""
-        check_option(is_word(self.dtype, ("float32", "float64")), "dtype", "'float32' or 'float64'", self.dtype)
+        super()._check_options()
         check_binarize(self.binarize)
-        if is_number(self.validation):
-            check_option(0 < self.validation < 1, "validation", "rows, or a share between 0 and 1", self.validation)
-        check_integer("patience", self.patience, 1)
         good = self.max_gap is None or (is_number(self.max_gap) and self.max_gap >= 0)
         check_option(good, "max_gap", "None or a number of at least 0", self.max_gap)
-        path = self.checkpoint
-        check_option(path is None or isinstance(path, str | os.PathLike), "checkpoint", "the path of a file", path)
-        check_integer("max_bytes", self.max_bytes, 1, none=True)
-        check_option(isinstance(self.progress, bool | np.bool_), "progress", "True or False", self.progress)
-        check_option(self.callback is None or callable(self.callback), "callback", "a function", self.callback)
-        threads_of(self.n_jobs)
-        self._seed()
-
-    def _seed(self) -> int:
-        """Return the seed that ``random_state`` means: None is 0, and generators are asked for a number."""
-        state = self.random_state
-        if isinstance(state, np.random.Generator):
-            return int(state.integers(2**31))
-        if isinstance(state, np.random.RandomState):
-            return int(state.randint(2**31 - 1))
-        check_integer("random_state", state, 0, none=True)
-        return int(state or 0)
 
     def _rows(self, X: Any, name: str = "X", seed: int = 0, fitted: bool = False) -> BitRows:
         """Return checked rows; with ``fitted``, as wide as those that were learned from."""
@@ -185,30 +141,11 @@ class MachineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Return what early stopping looks at, if rows are held out."""
         return None if held is None else FreeEnergyGap(data, held, self.max_gap)
 
-    @property
-    def _budget(self) -> int:
-        return default_budget() if self.max_bytes is None else self.max_bytes
-
-    @property
-    def _executor(self) -> Executor:
-        return executor_of(threads_of(self.n_jobs))
-
     def _keep(self, machine: BoltzmannMachine) -> None:
         """Take a machine for the one that was learned."""
         self.model_ = machine
         self.n_features_in_ = machine.n_visible
         self._gibbs_calls: int = 0  # of steps that were asked for
-
-    @contextmanager
-    def _unchanged_by_errors(self) -> Iterator[None]:
-        """Within, an error or Ctrl-C leaves the estimator as it was."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     # -- questions ------------------------------------------------------------------------------------------------
     def transform(self, X: Any) -> np.ndarray:
@@ -290,18 +227,6 @@ class MachineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return self.model_.n_hidden
 
     # -- files ----------------------------------------------------------------------------------------------------
-    def save(self, path: StrPath) -> None:
-        """Write the fitted machine to an ``.npz`` file, whole or not at all, without pickles."""
-        check_is_fitted(self, "model_")
-        save(self, path)
-
-    @classmethod
-    def load(cls, path: StrPath, **functions: Any) -> Self:
-        """Read a fitted machine of this class; arguments that are functions are given again, by name."""
-        found = load(path, {cls.__name__: lambda: cls}, **functions)
-        assert isinstance(found, cls)
-        return found
-
     def _learned(self) -> Learned:
         """Return what a file keeps."""
         machine = self.model_

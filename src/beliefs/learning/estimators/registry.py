@@ -43,6 +43,7 @@ ESTIMATORS: tuple[EstimatorRow, ...] = (
     EstimatorRow("chain_svm", "ChainSVM", "beliefs.learning.estimators.chain_svm"),
     EstimatorRow("graph_svm", "GraphSVM", "beliefs.learning.estimators.graph_svm"),
     EstimatorRow("rbm", "BernoulliRBM", "beliefs.learning.estimators.bernoulli_rbm"),
+    EstimatorRow("crbm", "ConditionalRBM", "beliefs.learning.estimators.conditional_rbm"),
     EstimatorRow("infinite_rbm", "InfiniteRBM", "beliefs.learning.estimators.infinite_rbm"),
 )
 """Every estimator, in the order of the docs."""

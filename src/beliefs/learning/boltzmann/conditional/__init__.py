@@ -1,0 +1,1 @@
+"""Learning of conditional machines: visible bits given inputs."""
