@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from beliefs.learning.estimators.grid import GridCRF
     from beliefs.learning.estimators.grid_svm import GridSVM
     from beliefs.learning.estimators.infinite_rbm import InfiniteRBM
+    from beliefs.learning.estimators.markov_field import MRFLearner
     from beliefs.learning.networks.scores import structure_score
     from beliefs.model import (
         CRBM,
@@ -120,6 +121,7 @@ _HOMES = {
     "learning.estimators.grid": ("GridCRF",),
     "learning.estimators.grid_svm": ("GridSVM",),
     "learning.estimators.infinite_rbm": ("InfiniteRBM",),
+    "learning.estimators.markov_field": ("MRFLearner",),
     "learning.networks.scores": ("structure_score",),
     "model": (
         "CRBM", "RBM", "BayesianNetwork", "Factor", "FactorGraph", "FractionalRBM", "Layout", "RBMBatch", "Variable",
@@ -167,6 +169,7 @@ __all__ = [
     "Layout",
     "LocalSearch",
     "LogLikelihood",
+    "MRFLearner",
     "MapResult",
     "MarginalMapResult",
     "MeanField",

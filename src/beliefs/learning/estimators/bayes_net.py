@@ -29,7 +29,7 @@ from beliefs.learning.networks.estimates import Estimate, estimate_of
 from beliefs.learning.networks.fitting import EMOptions, Gathered, fitted_tables, gathered
 from beliefs.learning.networks.posterior import credible_interval, posterior_networks
 from beliefs.learning.networks.priors import prior_of
-from beliefs.learning.networks.result import NetworkFit
+from beliefs.learning.networks.result import JointFit
 from beliefs.learning.networks.storage import load_learner, save_learner
 from beliefs.learning.networks.structure import Structure, given_network, hidden_states, structure_over
 from beliefs.learning.networks.trees import check_target, search_of
@@ -42,7 +42,7 @@ from beliefs.model.rows.table import RowTable
 from beliefs.options import MANY, check_integer, check_option
 from beliefs.typing import Floats, Ints, VariableRef
 
-__all__ = ["BNLearner"]
+__all__ = ["BNLearner", "threads_of"]
 
 _CELLS = 2**20  # posteriors that are held at a time
 
@@ -101,7 +101,7 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
     counts_ : dict
         Counts of each variable's family, by name, axes as of ``model_.cpt``; a sparse matrix (joint states of the
         parents, states) where cells outnumber rows; expected counts after EM.
-    result_ : NetworkFit
+    result_ : JointFit
         Status, trace, log-likelihood, number of parameters.
     """
 
@@ -192,7 +192,7 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
                 structure.naming.name(v): counts[layout.cells(v)].reshape(layout.shape(v))
                 for v in range(structure.n_vars)
             }
-        self.result_ = NetworkFit(**{f.name: getattr(result, f.name) for f in fields(NetworkFit)} | {
+        self.result_ = JointFit(**{f.name: getattr(result, f.name) for f in fields(JointFit)} | {
             "tree_weight": tree_weight
         })  # fmt: skip
         self.n_features_in_ = structure.n_vars - len(hidden_states(self.hidden))
@@ -240,13 +240,12 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
         return None if network is None else np.array(network.probabilities)
 
     def _check_options(self) -> None:
-        check_integer("n_jobs", self.n_jobs, -MANY, MANY, none=True)
-        check_option(self.n_jobs != 0, "n_jobs", "None or an integer other than 0", self.n_jobs)
+        threads_of(self.n_jobs)
         check_integer("seed", self.seed, 0, none=True)
 
     @property
     def _threads(self) -> int:
-        return int(effective_n_jobs(self.n_jobs))
+        return threads_of(self.n_jobs)
 
     @property
     def _executor(self) -> Executor:
@@ -361,6 +360,13 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
         self._family_counts = FamilyCounts(structure, parts, total)
         self.counts_ = self._family_counts.by_name()
         self.n_features_in_ = structure.n_vars - len(hidden_states(self.hidden))
+
+
+def threads_of(n_jobs: int | None) -> int:
+    """Return the number of threads that is meant; raise for one that is not."""
+    check_integer("n_jobs", n_jobs, -MANY, MANY, none=True)
+    check_option(n_jobs != 0, "n_jobs", "None or an integer other than 0", n_jobs)
+    return int(effective_n_jobs(n_jobs))
 
 
 def _check_hidden(hidden: Iterable[str], naming: Naming) -> None:

@@ -29,7 +29,7 @@ _NO_WEIGHTS = np.zeros(0)
 
 @dataclass(frozen=True, eq=False)
 class FamilyCounts:
-    """Counts of all families: of each its cells ``(factor_size,)``, or a sparse matrix."""
+    """Counts of all families, or of a field's factors: of each its cells ``(factor_size,)``, or a sparse matrix."""
 
     structure: Structure
     tables: tuple[Any, ...]
@@ -94,14 +94,14 @@ def count(structure: Structure, table: RowTable, executor: Executor) -> FamilyCo
         count_families(scopes, partial, table.codes, table.missing, weights, v, v + 1, scratch, cells)
         return cells[starts[v] : starts[v + 1]]
 
-    return FamilyCounts(structure, tuple(executor.map(task, range(layout.n_vars))), table.total)
+    return FamilyCounts(structure, tuple(executor.map(task, range(layout.n_factors))), table.total)
 
 
 def _sparse(structure: Structure, v: int, table: RowTable, partial: bool) -> Any:
     from scipy.sparse import csr_array
 
     layout = structure.layout
-    card = int(layout.card[v])
+    card = int(layout.card[layout.scope(v)[-1]])
     cells = np.empty(table.n_rows, np.int64)
     for begin in range(0, table.n_rows, BLOCK):
         end = min(begin + BLOCK, table.n_rows)

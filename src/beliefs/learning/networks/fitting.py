@@ -16,7 +16,7 @@ from beliefs.learning.fit import fit
 from beliefs.learning.networks.counts import FamilyCounts, count
 from beliefs.learning.networks.em import EM, MissingRows, NetworkLikelihood, random_tables
 from beliefs.learning.networks.estimates import Estimate
-from beliefs.learning.networks.result import NetworkFit
+from beliefs.learning.networks.result import JointFit
 from beliefs.learning.networks.structure import Structure
 from beliefs.learning.parallel import Executor
 from beliefs.learning.result import FitProgress, FitResult
@@ -88,7 +88,7 @@ def _merged(tables: list[RowTable]) -> RowTable:
 
 def fitted_tables(
     estimate: Estimate, data: Gathered, options: EMOptions, executor: Executor
-) -> tuple[Floats, Floats, NetworkFit]:
+) -> tuple[Floats, Floats, JointFit]:
     """Return tables, (expected) counts and how they were found; one warning where tables say nothing."""
     began = time.perf_counter()
     counts, total = data.counts.flat(), data.counts.total
@@ -103,7 +103,7 @@ def fitted_tables(
         tables, counts, fit_of = _by_em(estimate, data, counts, options, executor)
         unknown = estimate.tables(counts)[1]
     _warn_unknown(estimate.structure, unknown)
-    result = NetworkFit(
+    result = JointFit(
         n_parameters=estimate.structure.n_parameters,
         n_uniform=len(unknown),
         seconds=time.perf_counter() - began,

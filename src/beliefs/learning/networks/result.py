@@ -1,4 +1,4 @@
-"""What fitting a network led to: how it ended, and what its numbers are worth."""
+"""What fitting a joint model led to: how it ended, and what its numbers are worth."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from beliefs.inference.base import Bound
 from beliefs.learning.result import FitTrace
 from beliefs.typing import Floats
 
-__all__ = ["NetworkFit"]
+__all__ = ["JointFit"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NetworkFit:
+class JointFit:
     """How tables were found.
 
     Attributes
@@ -25,15 +25,15 @@ class NetworkFit:
     reason : str
         What the status means here.
     trace : FitTrace
-        One row an iteration of EM, its loss the negative objective per row; empty where counting was enough.
+        One row an iteration, its loss the negative objective per row; empty where counting was enough.
     n_parameters : int
         Free numbers in all tables.
     bound : Bound
-        What the log-likelihood is: EXACT.
+        What the log-likelihood is: EXACT, or what approximate inference makes of it.
     log_likelihood : float
         Of a row of the training data on average.
     objective : float
-        What EM maximises: the log-likelihood of all rows, and the log of the prior up to a constant, per row.
+        What is maximised: the log-likelihood of all rows, and the log of the prior up to a constant, per row.
     restarts : ndarray
         The objective that each start of EM led to.
     n_uniform : int
@@ -60,8 +60,8 @@ class NetworkFit:
         """Whether the tolerance was met."""
         return self.status is Status.CONVERGED
 
-    def require_converged(self) -> NetworkFit:
+    def require_converged(self) -> JointFit:
         """Return itself, or raise NotConvergedError with advice."""
         if not self.converged:
-            raise NotConvergedError(f"em stopped after {self.n_iters} iterations: {self.reason}")
+            raise NotConvergedError(f"the fit stopped after {self.n_iters} iterations: {self.reason}")
         return self

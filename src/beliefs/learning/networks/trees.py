@@ -196,7 +196,7 @@ def _pair_counts(table: RowTable) -> Floats:
     card, n_rows = table.card, table.n_rows
     whole = table.weights is None
     kind: Any = np.float32 if whole else np.float64  # whole numbers up to 2**24 are exact in single precision
-    binary = bool((card == 2).all()) and not table.n_missing.any()
+    binary = bool((card <= 2).all()) and not table.n_missing.any()
     n_states = int(card.size if binary else card.sum())
     total = np.zeros((n_states, n_states))
     states = np.zeros(n_states)
@@ -207,7 +207,11 @@ def _pair_counts(table: RowTable) -> Floats:
         weighted = part if table.weights is None else part * table.weights[rows]
         total += weighted @ part.T
         states += weighted.sum(axis=1)
-    return _with_zeros(total, states, table.total) if binary else total
+    if not binary:
+        return total
+    there = (np.arange(2) < card[:, None]).ravel()  # a column may have one state
+    full = _with_zeros(total, states, table.total)
+    return full if there.all() else full[np.ix_(there, there)]
 
 
 def _ones(table: RowTable, rows: slice, kind: Any) -> np.ndarray:

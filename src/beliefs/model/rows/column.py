@@ -98,14 +98,23 @@ class Column:
         low, high = (int(codes.min()), int(codes.max())) if codes.size else (-1, -1)
         if low < -1:
             self._refuse(codes, codes < -1, first_row, "codes are 0, 1, ... and -1 where missing")
-        limit = MOST_STATES if self.labels is None else len(self.labels)
+        limit = self.most_codes
         if high >= limit:
             states = f"at most {limit} states" if self.labels is None else f"states 0..{limit - 1}"
             self._refuse(codes, codes >= limit, first_row, f"expected {states}")
+        self.accept(high)
+        return codes
+
+    @property
+    def most_codes(self) -> int:
+        """How many states there may be."""
+        return MOST_STATES if self.labels is None else len(self.labels)
+
+    def accept(self, largest: int) -> None:
+        """Take note of values that are codes, up to this one."""
         if self.labels is None:
             self._check_kind(True)
-            self._n_indices = max(self._n_indices, high + 1)
-        return codes
+            self._n_indices = max(self._n_indices, largest + 1)
 
     def _refuse(self, codes: Ints, wrong: Any, first_row: int, expected: str) -> None:
         at = int(np.argmax(wrong))

@@ -158,8 +158,12 @@ class _Reader:
             elif values is not None:
                 written.put(c, 0, self._coded(column, values))
         for begin in range(0, n_rows, _PIECE):
+            rows = slice(begin, begin + _PIECE)
+            if isinstance(chunk, np.ndarray) and self._all_codes(chunk[rows], together):
+                written.codes[[c for c, _, _ in together], rows] = chunk[rows].T
+                continue
             for c, column, values in together:
-                written.put(c, begin, column.encode(values[begin : begin + _PIECE], self.n_rows + begin))
+                written.put(c, begin, column.encode(values[rows], self.n_rows + begin))
         self.pieces.append(written.codes)
         self.n_rows += n_rows
 
@@ -179,6 +183,18 @@ class _Reader:
         for name in known:
             if name not in found and name not in self.hidden:
                 raise ModelError(f"variable {name!r} has no column; name it in hidden if it is never seen")
+
+    def _all_codes(self, rows: np.ndarray, columns: Sequence[tuple[int, Column, Any]]) -> bool:
+        """Whether rows of an array are codes of one byte as they are; the columns then know their largest."""
+        if rows.dtype.kind not in "iu" or rows.shape[1] != len(columns):
+            return False
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        limits = [column.most_codes for _, column, _ in columns]
+        if (low < -1).any() or (high >= np.minimum(limits, 255)).any():
+            return False
+        for (_, column, _), top in zip(columns, high.tolist(), strict=True):
+            column.accept(top)
+        return True
 
     def _coded(self, column: Column, values: Any) -> np.ndarray:
         """Return the codes of one column, -1 missing."""

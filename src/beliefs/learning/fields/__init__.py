@@ -1,0 +1,1 @@
+"""Markov random fields from tables of rows: closed form, proportional fitting and likelihood."""
