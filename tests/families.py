@@ -41,7 +41,7 @@ def unary(n: int) -> list[tuple[int, ...]]:
 
 def grid_pairs(rows: int, cols: int) -> list[tuple[int, ...]]:
     across = [(r * cols + c, r * cols + c + 1) for r in range(rows) for c in range(cols - 1)]
-    return across + [(r * cols + c, (r + 1) * cols + c) for r in range(rows - 1) for c in range(cols)]
+    return [*across, *((r * cols + c, (r + 1) * cols + c) for r in range(rows - 1) for c in range(cols))]
 
 
 TREE_PAIRS = [(0, 1), (1, 2), (3, 1), (3, 4), (5, 0), (5, 6), (0, 7)]

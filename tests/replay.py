@@ -161,7 +161,7 @@ def recorded() -> Iterator[dict[Any, list[Call]]]:
     try:
         yield kept
     finally:
-        Kernel.__call__ = straight
+        Kernel.__call__ = straight  # type: ignore[method-assign]
 
 
 def unstable(calls: dict[Any, list[Call]]) -> list[str]:
@@ -183,4 +183,4 @@ def plain_loops() -> None:
                 lines[i] = "  br i1 true," + line.split(",", 1)[1]
         library._final_module = llvmlite.binding.parse_assembly("\n".join(lines))
 
-    CPUCodeLibrary._optimize_final_module = plainly
+    CPUCodeLibrary._optimize_final_module = plainly  # type: ignore[method-assign]

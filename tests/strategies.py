@@ -51,7 +51,8 @@ def factor_graphs(draw: st.DrawFn, zeros: bool = True, scales: tuple[float, ...]
 def forests(draw: st.DrawFn) -> FactorGraph:
     """Factor graphs without a cycle: of drawn factors those are kept that close none."""
     graph = draw(factor_graphs())
-    tables, card = [], graph.layout.card
+    tables: list[tuple[tuple[int, ...], np.ndarray]] = []
+    card = graph.layout.card
     for f in range(graph.n_factors):
         table = graph.theta[graph.layout.cells(f)].reshape(graph.layout.shape(f))
         more = [*tables, (tuple(int(v) for v in graph.layout.scope(f)), table)]

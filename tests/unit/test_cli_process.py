@@ -282,7 +282,7 @@ def test_errors_of_a_process(tmp_path: Path) -> None:
 
 def entrances() -> set[tuple[str, str]]:
     """Every name that the package takes from its kernels."""
-    found = set()
+    found: set[tuple[str, str]] = set()
     for path in SOURCE.rglob("*.py"):
         if "kernels" in path.relative_to(SOURCE).parts:
             continue

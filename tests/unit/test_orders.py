@@ -43,7 +43,7 @@ def pairs(n, edges, k=2):
 
 
 def neighbour_sets(card, ptr, flat):
-    near = [set() for _ in card]
+    near: list[set[int]] = [set() for _ in card]
     for a, b in itertools.pairwise(ptr):
         for v in flat[a:b]:
             near[v].update(int(u) for u in flat[a:b] if u != v)

@@ -391,7 +391,7 @@ def test_no_kernel_returns_an_array_to_python() -> None:
     arrays = re.compile(r"\b(Ints|Floats|Bools|BlockMaps|Bits|ndarray|NDArray)\b")
     returning, outside = set(), set()
     for tree in map(parse, SOURCES):
-        inside = set()
+        inside: set[ast.AST] = set()
         for function in kernels_in(tree):
             inside.update(ast.walk(function))
             if function.returns is not None and arrays.search(ast.unparse(function.returns)):

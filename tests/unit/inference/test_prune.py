@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -130,8 +132,8 @@ def test_pruning_makes_a_hard_network_easy() -> None:
     n = 20
     roots = [bl.Variable(f"r{k}", 2) for k in range(n)]
     sink = bl.Variable("sink", 2)
-    cpts = {r.name: ([], [0.25, 0.75]) for r in roots}
-    table = np.full(2**n * 2, 0.5)
-    bn = bl.BayesianNetwork.from_cpts([*roots, sink], {**cpts, "sink": ([r.name for r in roots], table)})
+    cpts: dict[str, tuple[list[str], Any]] = {r.name: ([], [0.25, 0.75]) for r in roots}
+    cpts["sink"] = [r.name for r in roots], np.full(2**n * 2, 0.5)
+    bn = bl.BayesianNetwork.from_cpts([*roots, sink], cpts)
     result = bl.infer(bn, "junction_tree", targets=["r3"], max_bytes=10_000)
     assert result.marginal("r3") == pytest.approx([0.25, 0.75])

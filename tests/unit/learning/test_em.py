@@ -113,7 +113,7 @@ def test_a_tied_hidden_chain_is_baum_welch():
     emission, rows = rng.dirichlet(np.ones(m), k), rng.integers(0, m, (40, n))
     hidden = [f"z{t}" for t in range(n)]
     variables = [bl.Variable(name, k) for name in hidden] + [bl.Variable(f"y{t}", m) for t in range(n)]
-    cpts = {"z0": ([], initial)}
+    cpts: dict[str, tuple[list[str], np.ndarray]] = {"z0": ([], initial)}
     cpts |= {f"z{t}": ([f"z{t - 1}"], transition) for t in range(1, n)}
     cpts |= {f"y{t}": ([f"z{t}"], emission) for t in range(n)}
     chain = bl.BayesianNetwork.from_cpts(variables, cpts)

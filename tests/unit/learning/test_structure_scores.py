@@ -30,7 +30,8 @@ def by_hand(rows, parents, score, ess=10.0):
     card = rows.max(axis=0) + 1
     total = 0.0
     for v, above in parents.items():
-        columns, r = {}, int(card[v])
+        columns: dict[tuple[int, ...], np.ndarray] = {}
+        r = int(card[v])
         for row in rows:
             columns.setdefault(tuple(row[above]), np.zeros(r))[row[v]] += 1
         q = int(np.prod(card[above]))

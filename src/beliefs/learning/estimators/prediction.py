@@ -78,8 +78,8 @@ def all_marginals(
     answers = executor.map(first, inputs)
     waiting = [found for found, _ in answers if isinstance(found, Instance)]
     units = [] if joiner is None else joiner.units(waiting)
-    solved = {id(part): mu_var for pairs in executor.map(second, units) for part, mu_var in pairs}
-    return [(solved[id(found)] if isinstance(found, Instance) else found, outputs) for found, outputs in answers]
+    solved = {part: mu_var for pairs in executor.map(second, units) for part, mu_var in pairs}
+    return [(solved[found] if isinstance(found, Instance) else found, outputs) for found, outputs in answers]
 
 
 def likeliest_states(marginals: Floats) -> Ints:
