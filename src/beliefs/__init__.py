@@ -53,6 +53,10 @@ if TYPE_CHECKING:
     from beliefs.inference.messages.bp import BP
     from beliefs.inference.messages.fractional import FractionalBP
     from beliefs.inference.messages.trw import TRW
+    from beliefs.inference.regions.convex import ConvexGBP
+    from beliefs.inference.regions.double_loop import DoubleLoop
+    from beliefs.inference.regions.gbp import GBP
+    from beliefs.inference.regions.ijgp import IJGP
     from beliefs.inference.sampling.gibbs import Gibbs
     from beliefs.inference.search.local_search import LocalSearch
     from beliefs.inference.variational.mean_field import MeanField
@@ -106,6 +110,10 @@ _HOMES = {
     "inference.messages.bp": ("BP",),
     "inference.messages.fractional": ("FractionalBP",),
     "inference.messages.trw": ("TRW",),
+    "inference.regions.convex": ("ConvexGBP",),
+    "inference.regions.double_loop": ("DoubleLoop",),
+    "inference.regions.gbp": ("GBP",),
+    "inference.regions.ijgp": ("IJGP",),
     "inference.sampling.gibbs": ("Gibbs",),
     "inference.search.local_search": ("LocalSearch",),
     "inference.variational.mean_field": ("MeanField",),
@@ -134,7 +142,9 @@ __all__ = [
     "AIS",
     "BP",
     "CRBM",
+    "GBP",
     "GDD",
+    "IJGP",
     "METHODS",
     "RBM",
     "TRW",
@@ -150,7 +160,9 @@ __all__ = [
     "ChainSVM",
     "ConditionalRBM",
     "ConvergenceWarning",
+    "ConvexGBP",
     "DataWarning",
+    "DoubleLoop",
     "Elimination",
     "Enumeration",
     "Factor",

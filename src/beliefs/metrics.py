@@ -1,4 +1,4 @@
-r"""How good predictions are: errors of labels, and losses of marginals.
+r"""How good predictions are: errors of labels, losses of marginals, and distances between two answers.
 
 Labels are int arrays of any shape, -1 where unknown (``error_rate`` and ``accuracy`` also take words, None where
 unknown); predictions have their shape, marginals one more axis, the last,
@@ -14,6 +14,9 @@ counts alike. With :math:`\hat x_i` the label of variable i and :math:`\mu_i` it
 ``squared_error``    half of that; of two states :math:`(\hat x_i - \mu_i(1))^2`, the regression error
 ``mean_error``       mean of :math:`(\hat x_i - m_i)^2` for predicted means :math:`m_i`
 ===================  ====================================================================
+
+Two answers about one model are compared by ``log_z_error``, :math:`|\log Z - \log \tilde Z|`, and by
+``marginal_error``, the mean over variables of :math:`\sum_x |\mu_i(x) - \tilde\mu_i(x)|` [gelfand2014].
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ __all__ = [
     "confusion",
     "error_rate",
     "log_loss",
+    "log_z_error",
+    "marginal_error",
     "mean_error",
     "quadratic_loss",
     "squared_error",
@@ -91,6 +96,30 @@ def brier_score(labels: Arrays, marginals: Arrays) -> float:
 def squared_error(labels: Arrays, marginals: Arrays) -> float:
     """Return half the Brier score; of two states the mean of (label - probability of state 1) squared."""
     return 0.5 * brier_score(labels, marginals)
+
+
+def log_z_error(result: Any, truth: Any) -> float:
+    """Return how far two values of log Z are apart, each a result of ``infer`` or a number.
+
+    Examples
+    --------
+    >>> log_z_error(2.5, 3.0)
+    0.5
+    """
+    one, other = (float(getattr(answer, "log_z", answer)) for answer in (result, truth))
+    if not np.isfinite([one, other]).all():
+        raise ModelError(f"log_z_error needs finite values of log Z, found {one} and {other}")
+    return abs(one - other)
+
+
+def marginal_error(result: Any, truth: Any) -> float:
+    """Return the mean over unobserved variables of the L1 distance between their marginals in two results."""
+    layout, other = result.graph.layout, truth.graph.layout
+    if not (np.array_equal(layout.card, other.card) and np.array_equal(layout.observed, other.observed)):
+        raise ModelError("marginal_error compares results of one model; these differ in their variables or evidence")
+    hidden = ~layout.observed
+    apart = np.abs(result.mu_var - truth.mu_var) if hidden.any() else np.zeros(0)
+    return float(np.add.reduceat(apart, layout.state_ptr[:-1])[hidden].mean()) if hidden.any() else 0.0
 
 
 def confusion(labels: Arrays, predictions: Arrays, n_states: int | None = None) -> Ints:

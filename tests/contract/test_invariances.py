@@ -107,6 +107,10 @@ PROMISES: tuple[Promise, ...] = (
     Promise("fractional_bp", LOOPY, UNSPLIT, **FIXED),  # counting numbers follow from how many factors there are
     Promise("trw(rho=uniform)", PAIRS, UNSPLIT, **FIXED),
     Promise("trw", LOOPY, IN_PLACE, **FIXED),  # forests are sampled factor by factor
+    Promise("ijgp", ANYTHING, EVERY_WAY, exact=True),  # so small that nothing is split
+    Promise("gbp", LOOPY, "states order shift tied", **FIXED),  # loops are chosen by the numbers of variables
+    Promise("double_loop", LOOPY, "states order shift tied", tol=1e-8, marginal_tol=1e-5, run_tol=1e-9),
+    Promise("convex_gbp", LOOPY, "states order shift tied", tol=1e-8, marginal_tol=1e-4, run_tol=1e-14),
     Promise("mean_field", LOOPY, EVERY_WAY, **FIXED),  # its objective knows only the sum of all factors
     Promise("mean_field(structure=tree)", LOOPY, IN_PLACE, **FIXED),  # the tree is chosen factor by factor
     Promise("mini_bucket(ibound=1)", LOOPY, IN_PLACE),  # buckets are divided in the order of factors

@@ -111,3 +111,18 @@ def test_what_is_no_array(nothing: Any) -> None:
         metrics.error_rate(nothing, nothing)
     with pytest.raises(bl.ModelError, match="marginals must be an array or a list of arrays"):
         metrics.log_loss([0, 1], nothing)
+
+
+def test_distances_between_two_answers() -> None:
+    graph = bl.FactorGraph.from_tables([2, 2, 3], [((0, 1), [[1, 3], [2, 2]]), ((2,), [1, 1, 2])])
+    exact, rough = bl.infer(graph), bl.infer(graph, "mean_field")
+    by_hand = np.mean([np.abs(exact.marginal(v) - rough.marginal(v)).sum() for v in range(3)])
+    assert metrics.marginal_error(rough, exact) == pytest.approx(by_hand)
+    assert metrics.log_z_error(rough, exact) == pytest.approx(exact.log_z - rough.log_z)
+    assert metrics.log_z_error(rough, exact.log_z) == metrics.log_z_error(rough, exact)
+    seen = graph.condition({0: 1})
+    assert metrics.marginal_error(bl.infer(seen), bl.infer(seen)) == 0.0
+    with pytest.raises(bl.ModelError, match="one model"):
+        metrics.marginal_error(rough, bl.infer(seen))
+    with pytest.raises(bl.ModelError, match="finite"):
+        metrics.log_z_error(rough, -np.inf)

@@ -23,7 +23,7 @@ __all__ = ["faces", "grid_inside", "planar_faces", "star", "star_at"]
 def faces(model: Model) -> list[Cycle]:
     """Return the bounded faces of a planar graph; in each of its blocks the longest face is the outer one.
 
-    Grids in row order are known without networkx.
+    Grids in row order, and what evidence leaves of them, are known without networkx and keep their own faces.
 
     Raises
     ------
@@ -33,9 +33,6 @@ def faces(model: Model) -> list[Cycle]:
         For a graph that is no grid, without networkx.
     """
     pairs = PairGraph.of(model)
-    shape = grid_inside(pairs)
-    if shape is not None and pairs.n_edges == _grid_edges(*shape).shape[0]:
-        return grid_faces(*shape)
     found = planar_faces(pairs)
     if found is None:
         raise ModelError("the graph is not planar, so it has no faces; use star or partially_tree_robust")
@@ -99,11 +96,46 @@ def grid_faces(rows: int, cols: int) -> list[Cycle]:
     return [tuple(face) for face in corners.tolist()]
 
 
+def _part_of_grid(pairs: PairGraph) -> list[Cycle] | None:
+    """Return the bounded faces of a graph all of whose edges are those of a grid; None if there is no such grid.
+
+    Walks that turn right where they can go around one face each, clockwise around bounded ones. Where such a walk
+    passes a vertex twice the face is no cycle, and it is left to an embedding of the blocks.
+    """
+    apart = np.unique(pairs.edges[:, 1] - pairs.edges[:, 0]).tolist()
+    cols = apart[-1] if apart else 0
+    if cols < 2 or pairs.n_vars % cols or set(apart) - {1, cols}:
+        return None
+    if (pairs.edges[pairs.edges[:, 1] - pairs.edges[:, 0] == 1, 1] % cols == 0).any():
+        return None
+    steps = (1, cols, -1, -cols)  # right, down, left, up: each is a turn to the right
+    sides = {(u, d) for u, v in pairs.edges.tolist() for d in ([0, 2] if v - u == 1 else [1, 3])}
+    ways = {(u, d) if d < 2 else (u + (1 if d == 2 else cols), d) for u, d in sides}
+    found, walked = [], set()
+    for start in sorted(ways):
+        walk, turns, way = [], 0, start
+        while way not in walked:
+            walked.add(way)
+            walk.append(way[0])
+            v, d = way[0] + steps[way[1]], way[1]
+            turn = next(t for t in (1, 0, -1, 2) if (v, (d + t) % 4) in ways)
+            turns += turn if turn < 2 else -2
+            way = (v, (d + turn) % 4)
+        if turns > 0:
+            if len(set(walk)) < len(walk):
+                return None
+            found.append(canonical(walk))
+    return sorted(found)
+
+
 # -- planar graphs ------------------------------------------------------------------------------------------------
 def planar_faces(pairs: PairGraph) -> list[Cycle] | None:
     """Return the faces of every block but its longest, sorted; None where the graph is not planar."""
     if pairs.n_edges > max(3 * pairs.n_vars - 6, 2):
         return None
+    of_grid = _part_of_grid(pairs)
+    if of_grid is not None:
+        return of_grid
     networkx = _networkx()
     graph = networkx.Graph(pairs.edges.tolist())
     found: list[Cycle] = []

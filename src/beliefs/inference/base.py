@@ -181,7 +181,8 @@ class Marginals:
     """Raw answer to ``infer``.
 
     ``tables`` are every factor's own marginals, one after the other, or a function that makes them: they may take more
-    memory and time than all else, and many questions end with variables. Methods that have more to say name the class
+    memory and time than all else, and many questions end with variables. ``joint`` answers for sets of variables inside
+    what a method keeps besides (regions), None for others. Methods that have more to say name the class
     of their result in ``kind``, and its further fields in ``extras``.
     """
 
@@ -191,6 +192,7 @@ class Marginals:
     tables: Tables
     lower: float = -math.inf
     upper: float = math.inf
+    joint: Callable[[tuple[int, ...]], Floats | None] | None = None
     kind: type | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
 

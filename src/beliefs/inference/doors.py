@@ -142,7 +142,7 @@ def infer(
         mu_var=answer.mu_var,
         tables=tables,
         pruned=pruned,
-        joint=JointMarginals(known, done.method, options.get("max_bytes"), pruned) if exact else None,
+        joint=JointMarginals(known, done.method, options.get("max_bytes"), pruned) if exact else answer.joint,
         **answer.extras,
     )
 

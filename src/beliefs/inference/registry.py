@@ -17,6 +17,10 @@ from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.messages.fractional import FractionalBP
 from beliefs.inference.messages.trw import TRW
+from beliefs.inference.regions.convex import ConvexGBP
+from beliefs.inference.regions.double_loop import DoubleLoop
+from beliefs.inference.regions.gbp import GBP
+from beliefs.inference.regions.ijgp import IJGP
 from beliefs.inference.sampling.gibbs import Gibbs
 from beliefs.inference.search.local_search import LocalSearch
 from beliefs.inference.variational.mean_field import MeanField
@@ -26,8 +30,8 @@ __all__ = ["METHODS", "MethodTable", "methods"]
 _HEADER = ("method", "answers", "guarantee", "cost", "reference")
 
 METHODS: tuple[type[Method], ...] = (
-    Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, MeanField, MiniBucket, WMB, GDD, LocalSearch,
-    Gibbs, AIS,
+    Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, IJGP, GBP, DoubleLoop, ConvexGBP, MeanField,
+    MiniBucket, WMB, GDD, LocalSearch, Gibbs, AIS,
 )  # fmt: skip
 
 

@@ -90,7 +90,7 @@ class InferenceResult(_Result):
     mu_var: Floats
     tables: Tables
     pruned: Any
-    joint: Callable[[tuple[int, ...]], Floats] | None
+    joint: Callable[[tuple[int, ...]], Floats | None] | None
 
     @cached_property
     def mu_factor(self) -> Floats:
@@ -186,12 +186,13 @@ class InferenceResult(_Result):
             axes = [int(v) for v in layout.scope(f)]
             if set(scope) <= set(axes) and not self.pruned[axes].any():
                 return self._sum_out(f, scope)
-        if self.joint is None:
+        joint = None if self.joint is None else self.joint(scope)
+        if joint is None:
             names = ", ".join(self.graph.naming.name(v) for v in scope)
             raise UnsupportedError(
                 f"no factor covers ({names}); {self.method.name} gives joints of factors only: use junction_tree"
             )
-        return self.joint(scope)
+        return joint
 
     def _sum_out(self, f: int, scope: tuple[int, ...]) -> Floats:
         """Return the marginal of some of a factor's variables; by flat index, for the factor may have many axes."""

@@ -110,6 +110,16 @@ def test_grids_with_more_edges_keep_their_faces() -> None:
     assert bl.cycles.is_fundamental(more, basis)
 
 
+def test_what_evidence_leaves_of_a_grid_keeps_its_faces() -> None:
+    seen = model(12, grid_pairs(3, 4)).condition({10: 0, 11: 0})
+    assert bl.cycles.faces(seen) == [(0, 1, 5, 4), (1, 2, 6, 5), (2, 3, 7, 6), (4, 5, 9, 8)]
+    hole = model(9, grid_pairs(3, 3)).condition({4: 1})
+    assert bl.cycles.faces(hole) == [(0, 1, 2, 5, 8, 7, 6, 3)]
+    pierced = model(25, grid_pairs(5, 5)).condition({7: 0, 11: 0, 13: 0, 17: 0})  # 12 is alone in a hole
+    found = bl.cycles.faces(pierced)
+    assert bl.cycles.is_basis(pierced, found) and bl.cycles.is_tree_robust(pierced, found)
+
+
 def test_faces_of_planar_graphs_are_robust() -> None:
     wheel = model(6, [(0, v) for v in range(1, 6)] + [(v, v % 5 + 1) for v in range(1, 6)])
     for graph in (wheel, model(7, [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (4, 5), (3, 5), (5, 6)])):

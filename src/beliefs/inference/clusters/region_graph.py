@@ -139,6 +139,22 @@ class RegionGraph:
         return cls._of(layout, [*clusters, *separators, *alone], counting, edges)
 
     @classmethod
+    def of_separators(cls, layout: Layout, graph: JunctionGraph) -> RegionGraph:
+        """Take the clusters, and every separator of n of them once, counting 1 - n: the same entropy."""
+        clusters = [tuple(graph.scope(c).tolist()) for c in range(graph.n_clusters)]
+        linked = graph.links.ptr.tolist()
+        regions: list[Region] = list(clusters)
+        counting, edges = [1.0] * len(clusters), []
+        for s in range(graph.n_separators):
+            members = graph.links.cluster[linked[s] : linked[s + 1]].tolist()
+            if len(members) == 1:
+                continue
+            edges += [(c, len(regions)) for c in members]
+            regions.append(tuple(graph.separators.var[graph.separators.ptr[s] : graph.separators.ptr[s + 1]].tolist()))
+            counting.append(1.0 - len(members))
+        return cls._of(layout, regions, counting, edges)
+
+    @classmethod
     def loops(cls, graph: Model, cycles: Iterable[Sequence[VariableRef]]) -> RegionGraph:
         """Take cycles of a pairwise model as structured regions, with the edges and vertices that are needed."""
         whole = as_factor_graph(graph)

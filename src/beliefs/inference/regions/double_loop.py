@@ -1,0 +1,136 @@
+r"""The double loop: the Kikuchi value climbs by concave maximisations, so it converges always [heskes2006].
+
+Entropies with negative counting numbers are convex in the beliefs. Each step replaces them by their tangent at the
+present beliefs,
+
+.. math:: \theta_\beta \;\leftarrow\; |c_\beta| \log b_\beta \qquad \text{where } c_\beta < 0,
+
+and maximises what is then concave by dual block descent (:mod:`beliefs.kernels.regions.concave`), to a tolerance that
+follows the residual. The Kikuchi value never falls, up to that tolerance. Fixed points are those of ``gbp``; which of
+several is found depends on the start, uniform beliefs. The value is an estimate.
+
+Cost: some tens of sweeps a step, each like one of ``gbp``. A step that does not meet its tolerance goes on in the next.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from beliefs.driver import Value
+from beliefs.inference.base import Bound, Guarantee, Marginals, Method, Problem, Task, check_possible
+from beliefs.inference.clusters.region_graph import RegionGraph
+from beliefs.inference.regions.choice import check_regions, chosen_plan
+from beliefs.inference.regions.concave import ConcaveState, ConcaveWarmStart, check_outer
+from beliefs.inference.regions.plan import RegionPlan
+from beliefs.inference.regions.state import impossible_beliefs, region_joint
+from beliefs.typing import Floats
+
+__all__ = ["DoubleLoop", "DoubleLoopState"]
+
+_SWEEPS = 200  # of the inner loop, at most, in a step
+_CLOSER = 1e-3  # the inner loop's tolerance, in residuals of the last step
+_LEAST, _MOST, _WARM = 1e-13, 1e-6, 1e-11  # its limits, and where an earlier run has left off
+
+
+class DoubleLoopState(ConcaveState):
+    """Beliefs, what counts negatively, and how closely the inner loop was solved."""
+
+    def __init__(self, problem: Problem, plan: RegionPlan, warm: ConcaveWarmStart | None = None) -> None:
+        counting, n = plan.regions.counting, plan.regions.n_outer
+        weight = np.where(np.arange(counting.size) < n, counting, np.maximum(counting, 0.0))
+        super().__init__(problem, plan, weight, warm)
+        self.debt = np.where(self.outer, 0.0, np.maximum(-counting, 0.0)[plan.region_of_cell])
+        self.inner_tol, self.met = (_MOST if warm is None else _WARM), True
+        self.recorded = -math.inf
+
+    def tangent(self) -> Floats:
+        """Return what stands for the entropies that count negatively, at the present beliefs."""
+        return np.where(self.debt > 0, self.debt * np.where(self.beliefs > -np.inf, self.beliefs, 0.0), 0.0)
+
+    def climb(self) -> float:
+        """Make one step; return the largest change of an inner belief."""
+        before = self.inner_beliefs
+        if self.met:
+            self.aim(self.tangent())
+        self.rebuild()
+        self.met = False
+        for _ in range(_SWEEPS):
+            if self.sweep() <= self.inner_tol:
+                self.met = True
+                break
+        change = float(np.abs(self.inner_beliefs - before).max(initial=0.0))
+        self.inner_tol = min(max(_CLOSER * change, _LEAST), self.inner_tol)
+        return change if self.met else max(change, 2.0 * _MOST)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DoubleLoop(Method):
+    """Convergent maximisation of the Kikuchi value on a region graph.
+
+    Parameters
+    ----------
+    regions : str or RegionGraph
+        As in :class:`GBP`.
+
+    Examples
+    --------
+    >>> import beliefs as bl
+    >>> g = bl.datasets.make_ising_grid(4, seed=0)
+    >>> result = bl.infer(g, "double_loop", trace_every=1)
+    >>> bool((result.trace.log_z[1:] >= result.trace.log_z[:-1] - 1e-6).all())
+    True
+    """
+
+    regions: str | RegionGraph = "auto"
+
+    name: ClassVar[str] = "double_loop"
+    tasks: ClassVar[tuple[Task, ...]] = (Task.INFER,)
+    guarantee: ClassVar[Guarantee] = Guarantee(Bound.ESTIMATE, "converges always")
+    cost: ClassVar[str] = "tens of sweeps of gbp, a step"
+    reference: ClassVar[str] = "heskes2006"
+    iterative: ClassVar[bool] = True
+    value_is_free: ClassVar[bool] = False
+    fixed_point: ClassVar[bool] = True
+    warm_startable: ClassVar[bool] = True
+    default_tol: ClassVar[float] = 1e-7
+    price: ClassVar[float] = 3000.0
+
+    def __post_init__(self) -> None:
+        check_regions(self.regions)
+
+    def init(self, problem: Problem, warm: ConcaveWarmStart | None = None) -> DoubleLoopState:
+        """Choose and lay out the regions, and start from uniform beliefs or from an earlier result's."""
+        check_possible(problem.graph)
+        plan = chosen_plan(problem, self.regions, self.name)
+        check_outer(problem, plan, self.name)
+        return DoubleLoopState(problem, plan, warm)
+
+    def step(self, state: DoubleLoopState) -> float:
+        """Take the tangent, and maximise; the residual is the largest change of a belief."""
+        return state.climb()
+
+    def verify(self, state: DoubleLoopState) -> float:
+        """Refuse beliefs that no model can have."""
+        return math.inf if impossible_beliefs(state.problem.graph, state.mu_var()).any() else 0.0
+
+    def value(self, state: DoubleLoopState) -> Value:
+        """Return the Kikuchi value when the inner loop last met its tolerance."""
+        if state.met or state.recorded == -math.inf:
+            state.recorded = state.primal()
+        return Value(state.recorded)
+
+    def finish(self, state: DoubleLoopState) -> Marginals:
+        """Return beliefs and their value."""
+        value = self.value(state)
+        joint = partial(region_joint, state.plan, state.beliefs.copy())
+        mu_var, tables = state.mu_var(), state.factor_tables()
+        return Marginals(value.log_z, Bound.ESTIMATE, mu_var, tables, value.lower, value.upper, joint=joint)
+
+    def warm_state(self, state: DoubleLoopState) -> ConcaveWarmStart:
+        """Return multipliers and inner beliefs."""
+        return state.concave_warm_start()

@@ -1,0 +1,191 @@
+r"""Iterative join-graph propagation: junction-tree messages on clusters that are kept small [mateescu2010].
+
+Mini-buckets of an elimination order are the clusters, c = 1; where a message would go, and between the mini-buckets of
+one variable, clusters share a separator. Beliefs of clusters and separators are updated as in a junction tree,
+
+.. math:: b_S' = \sum_{C \setminus S} b_C, \qquad b_{C'} \leftarrow b_{C'}\, b_S' / b_S \quad \text{for all } C' \ni S,
+
+along the order and back. A separator of n clusters counts 1 - n, which is n - 1 edges of a join graph with one
+separator each. Fixed points are those of the Kikuchi free energy of these regions, and the value is
+:math:`\sum_C \log Z_C - \sum_S (n_S - 1) \log Z_S`.
+
+``ibound`` is the number of variables in a message, as elsewhere; the literature counts one more. At 1, fixed points on
+pairwise models are those of belief propagation; from the width of the order on nothing is split and one iteration is
+exact. Between them nothing is promised, neither convergence nor accuracy. Maxima are the same with maxima; a state is
+then read off cluster by cluster against the order, and improved by local search.
+
+Cost: cells of all clusters times their separators, twice an iteration.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from beliefs.driver import Value
+from beliefs.inference.base import Bound, Decoding, Guarantee, Marginals, Method, Problem, Task, check_possible, claimed
+from beliefs.inference.buckets.bucket_tree import default_ibound
+from beliefs.inference.clusters.junction_graph import JunctionGraph
+from beliefs.inference.clusters.partition import MiniBuckets, check_ibound, partition
+from beliefs.inference.clusters.region_graph import RegionGraph
+from beliefs.inference.orders.chosen import check_order, chosen_order
+from beliefs.inference.regions.plan import RegionPlan, check_budget
+from beliefs.inference.regions.state import RegionState, RegionWarmStart, impossible_beliefs, region_joint
+from beliefs.inference.search.incumbent import Incumbent
+from beliefs.model.layout import Layout
+from beliefs.options import check_option, is_number
+from beliefs.typing import Ints
+
+__all__ = ["IJGP", "JoinGraphState"]
+
+_CELLS = 2.0**20  # of all clusters, where no i-bound is given: a hundredth of a second an iteration
+
+
+class JoinGraphState(RegionState):
+    """Beliefs of a join graph, the order of its messages, and the best state met."""
+
+    def __init__(self, problem: Problem, buckets: MiniBuckets, plan: RegionPlan, warm: RegionWarmStart | None) -> None:
+        alike = warm is not None and warm.scopes == plan.regions.scopes
+        maximise = problem.task is Task.MAXIMIZE
+        super().__init__(problem, plan, warm.moved if warm is not None and alike else None, maximise)
+        self.buckets = buckets
+        self.exact = not buckets.split
+        by_child = np.argsort(plan.edges.child, kind="stable")
+        self.order = np.concatenate([by_child, by_child[::-1]])
+        self.incumbent = Incumbent(problem) if maximise else None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class IJGP(Method):
+    """Iterative join-graph propagation.
+
+    Parameters
+    ----------
+    ibound : int or None
+        Variables in a message, at least 1; None takes the largest with about a million cells in all clusters.
+    order : str or sequence of variables
+        A heuristic as in :class:`JunctionTree`, or all unobserved variables in a list.
+    damping : float in [0, 1)
+        Share of the old message in the new one; nothing is damped where one iteration is exact.
+
+    Examples
+    --------
+    >>> import beliefs as bl
+    >>> g = bl.datasets.make_ising_grid(6, seed=0)
+    >>> bl.infer(g, "ijgp(ibound=6)").bound.name, bl.infer(g, "ijgp(ibound=2)").bound.name
+    ('EXACT', 'ESTIMATE')
+    """
+
+    ibound: int | None = None
+    order: str | Sequence[Any] = "auto"
+    damping: float = 0.0
+
+    name: ClassVar[str] = "ijgp"
+    tasks: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.MAXIMIZE)
+    guarantee: ClassVar[Guarantee] = Guarantee(
+        Bound.ESTIMATE, "exact once ibound reaches the width", also=(Bound.EXACT,)
+    )
+    cost: ClassVar[str] = "exponential in ibound, a sweep"
+    reference: ClassVar[str] = "mateescu2010"
+    iterative: ClassVar[bool] = True
+    value_is_free: ClassVar[bool] = False
+    fixed_point: ClassVar[bool] = True
+    warm_startable: ClassVar[bool] = True
+    price: ClassVar[float] = 40.0
+
+    def __post_init__(self) -> None:
+        check_ibound(self.ibound)
+        check_order(self.order)
+        check_option(is_number(self.damping) and 0 <= self.damping < 1, "damping", "in [0, 1)", self.damping)
+
+    def init(self, problem: Problem, warm: RegionWarmStart | None = None) -> JoinGraphState:
+        """Partition, check the budget and allocate."""
+        check_possible(problem.graph)
+        layout = problem.graph.layout
+        order = chosen_order(problem, self.order)
+        ibound = default_ibound(problem, order, _CELLS) if self.ibound is None else self.ibound
+        buckets = partition(layout, order, ibound)
+        if buckets.n_cells > 2.0**40:
+            from beliefs.inference.budget import over_budget
+
+            advice = "Lower ibound, raise max_bytes or observe more variables"
+            raise over_budget(f"ijgp with ibound={ibound} needs", 48 * buckets.n_cells, problem.max_bytes, advice)
+        regions = join_regions(layout, buckets)
+        check_budget(problem, regions, f"ijgp with ibound={ibound}")
+        return JoinGraphState(problem, buckets, RegionPlan.of(regions), warm)
+
+    def step(self, state: JoinGraphState) -> float:
+        """Send all messages along the order and back; the residual is how far clusters and separators are apart."""
+        apart = state.send(state.order, 1.0 if state.exact else 1.0 - self.damping)
+        if state.incumbent is not None and (state.exact or state.n_steps & (state.n_steps - 1) == 0):
+            state.incumbent.offer(decoded(state))
+        return 0.0 if state.exact else apart
+
+    def verify(self, state: JoinGraphState) -> float:
+        """Refuse beliefs that no model can have."""
+        if state.exact or state.maximise:
+            return 0.0
+        return math.inf if impossible_beliefs(state.problem.graph, state.mu_var()).any() else 0.0
+
+    def value(self, state: JoinGraphState) -> Value:
+        """Return the Kikuchi value, or the score of the best state."""
+        if state.incumbent is not None:
+            if state.incumbent.best.value == -math.inf:
+                state.incumbent.offer(decoded(state))
+            best = state.incumbent.best.value
+            return Value(best, best, best if state.exact and state.n_steps else math.inf)
+        log_z = state.kikuchi()
+        exact = state.exact and state.n_steps > 0
+        return Value(log_z, log_z if exact else -math.inf, log_z if exact else math.inf)
+
+    def finish(self, state: JoinGraphState) -> Marginals | Decoding:
+        """Return beliefs, or the best state met."""
+        value = self.value(state)
+        if state.incumbent is not None:
+            if state.exact and state.n_steps:
+                state.incumbent.offer(decoded(state))
+                return state.incumbent.proved(state.incumbent.latest)
+            return state.incumbent.decoding(value)
+        joint = partial(region_joint, state.plan, state.beliefs.copy())
+        mu_var, tables = state.mu_var(), state.factor_tables()
+        return Marginals(value.log_z, claimed(value), mu_var, tables, value.lower, value.upper, joint=joint)
+
+    def warm_state(self, state: JoinGraphState) -> RegionWarmStart:
+        """Return what messages have changed."""
+        return state.warm_start()
+
+    def calmer(self) -> IJGP | None:
+        """Keep half of the old message, where none is kept yet: damping moves no fixed point."""
+        return IJGP(ibound=self.ibound, order=self.order, damping=0.5) if self.damping == 0 else None
+
+
+def join_regions(layout: Layout, buckets: MiniBuckets) -> RegionGraph:
+    """Return clusters, and separators that count one minus the number of their clusters."""
+    return RegionGraph.of_separators(layout, JunctionGraph.of_buckets(layout, buckets))
+
+
+def decoded(state: JoinGraphState) -> Ints:
+    """Read a joint state off the clusters, last eliminated variable first, each given those before it."""
+    state.refresh()
+    graph, buckets, tables = state.problem.graph, state.buckets, state.plan.tables
+    row = graph.evidence_states.copy()
+    row[row < 0] = 0
+    layout = graph.layout
+    scores: dict[int, Any] = {}
+    for c in range(buckets.n_clusters - 1, -1, -1):
+        axes = buckets.order[buckets.axes[buckets.axes_ptr[c] : buckets.axes_ptr[c + 1]]]
+        first = int(axes[0])
+        if layout.card[first] == 1:
+            continue
+        kept = [int(v) for v in axes if layout.card[v] > 1]
+        q = tables.table_ptr[c]  # clusters are the first regions, in their order
+        table: Any = state.beliefs[tables.cell_ptr[q] : tables.cell_ptr[q + 1]].reshape([layout.card[v] for v in kept])
+        given = table[(slice(None), *(int(row[v]) for v in kept[1:]))]
+        scores[first] = scores.get(first, 0.0) + given
+        row[first] = int(np.argmax(scores[first]))
+    return row

@@ -1,0 +1,169 @@
+"""The beliefs of regions during a run: log tables, what follows from them, and how they are read as an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from beliefs.inference.base import Problem, observed_point_masses, zero_probability
+from beliefs.inference.regions.plan import RegionPlan
+from beliefs.inference.rounding import magnitude
+from beliefs.kernels.regions.beliefs import refresh_all
+from beliefs.kernels.regions.parent_to_child import propagate, remove_impossible
+from beliefs.model.graph import FactorGraph
+from beliefs.typing import Bools, Floats, Ints
+
+__all__ = ["RegionState", "RegionWarmStart", "impossible_beliefs", "region_joint"]
+
+
+_LOOK = 8  # sweeps between two looks at how large tables have become
+_OVERGROWN = 1e4  # times the magnitude of all potentials
+
+
+@dataclass(frozen=True, eq=False)
+class RegionWarmStart:
+    """What a warm start needs: by how much messages have changed each table, and of which regions."""
+
+    scopes: tuple[tuple[int, ...], ...]
+    moved: Floats
+
+
+class RegionState:
+    r"""Log tables :math:`T_\gamma`, their beliefs and normalisers; see :mod:`beliefs.kernels.regions.parent_to_child`.
+
+    ``moved`` is what the messages of an earlier run have added to the tables of the same regions.
+    """
+
+    def __init__(self, problem: Problem, plan: RegionPlan, moved: Floats | None = None, maximise: bool = False) -> None:
+        self.problem, self.plan, self.maximise = problem, plan, maximise
+        graph, layout = problem.graph, problem.graph.layout
+        self.constant = float(graph.theta[layout.cell_ptr[layout.factor_size == 1]].sum())
+        self.logs = np.zeros(plan.n_cells)
+        np.add.at(self.logs, plan.factor_cell, in_tables(graph)[plan.factor_to])
+        self.potentials = self.logs.copy()
+        self.most = _OVERGROWN * (1.0 + magnitude(graph))
+        if moved is not None:
+            self.logs += moved
+        self.beliefs = np.zeros(plan.n_cells)
+        self.changed = np.ones(plan.regions.n_regions, np.int64)
+        self.log_norm = np.zeros(plan.regions.n_regions)
+        self.room = np.zeros(plan.n_room)
+        self.n_steps = 0
+        if self.constant == -np.inf:
+            raise zero_probability(graph)
+        if (self.logs == -np.inf).any():
+            arrays = (self.changed, self.room, self.logs, self.beliefs, self.log_norm)
+            if not remove_impossible(plan.tables, plan.edges, *arrays):
+                raise zero_probability(graph)
+            self.potentials[self.logs == -np.inf] = -np.inf
+            self.changed[:] = 1
+
+    def refresh(self) -> None:
+        """Bring all beliefs up to date."""
+        arrays = (self.changed, self.maximise, self.room, self.logs, self.beliefs, self.log_norm)
+        if not refresh_all(self.plan.tables, *arrays):
+            raise zero_probability(self.problem.graph)
+
+    def send(self, order: Ints, share: float) -> float:
+        """Send messages in the given order; return how far parents and children were apart.
+
+        Tables that have grown beyond all measure are inf apart, and begin anew.
+        """
+        arrays = (self.room, self.logs, self.beliefs, self.log_norm)
+        apart = propagate(self.plan.tables, self.plan.edges, order, self.changed, share, self.maximise, *arrays)
+        self.n_steps += 1
+        if apart < 0 or (self.n_steps % _LOOK == 0 and self.overgrown):
+            self.begin_anew()
+            return np.inf
+        return float(apart)
+
+    @property
+    def overgrown(self) -> bool:
+        """Whether tables are far beyond what messages of these potentials can be."""
+        finite = np.where(self.logs > -np.inf, np.abs(self.logs), 0.0)
+        return not float(finite.max(initial=0.0)) < self.most
+
+    def begin_anew(self) -> None:
+        """Forget all messages."""
+        self.logs[:] = self.potentials
+        self.changed[:] = 1
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+    def kikuchi(self) -> float:
+        r"""Return :math:`\sum_\gamma c_\gamma \log Z_\gamma`, at a fixed point the Kikuchi approximation of log Z."""
+        if self.overgrown:
+            self.begin_anew()
+        self.refresh()
+        return float(self.plan.regions.counting @ self.log_norm) + self.constant
+
+    def mu_var(self) -> Floats:
+        """Return the marginals of variables."""
+        self.refresh()
+        plan, layout = self.plan, self.problem.graph.layout
+        mu = np.bincount(plan.state_to, np.exp(self.beliefs[plan.state_cell]), layout.n_states).astype(np.float64)
+        mu[layout.state_ptr[:-1][layout.card == 1]] = 1.0
+        found = observed_point_masses(self.problem.graph)
+        hidden = np.repeat(~layout.observed, layout.card)
+        total = np.repeat(np.add.reduceat(mu, layout.state_ptr[:-1]), layout.card) if mu.size else mu
+        found[hidden] = mu[hidden] / total[hidden]
+        return found
+
+    def factor_tables(self) -> Callable[[], Floats]:
+        """Return a function that makes the marginals of factors from the beliefs as they are now."""
+        self.refresh()
+        return partial(_factor_tables, self.problem.graph, self.plan, self.beliefs.copy())
+
+    def warm_start(self) -> RegionWarmStart:
+        """Return what messages have changed."""
+        with np.errstate(invalid="ignore"):
+            moved = np.where(self.logs > -np.inf, self.logs - self.potentials, 0.0)
+        return RegionWarmStart(self.plan.regions.scopes, moved)
+
+
+def in_tables(graph: FactorGraph) -> Floats:
+    """Return the log potentials of all factors side by side, tied ones repeated."""
+    layout = graph.layout
+    within = np.arange(int(layout.table_ptr[-1])) - np.repeat(layout.table_ptr[:-1], layout.factor_size)
+    tables: Floats = graph.theta[np.repeat(layout.cell_ptr, layout.factor_size) + within]
+    return tables
+
+
+def _factor_tables(graph: FactorGraph, plan: RegionPlan, beliefs: Floats) -> Floats:
+    layout = graph.layout
+    cells = np.exp(beliefs[plan.factor_cell])
+    found = np.bincount(plan.factor_to, cells, int(layout.table_ptr[-1])).astype(np.float64)
+    found[layout.table_ptr[:-1][layout.factor_size == 1]] = 1.0
+    if found.size:
+        found /= np.repeat(np.add.reduceat(found, layout.table_ptr[:-1]), layout.factor_size)
+    return found
+
+
+def region_joint(plan: RegionPlan, beliefs: Floats, scope: tuple[int, ...]) -> Floats | None:
+    """Return the joint marginal of variables that one table covers; None if none does."""
+    found = plan.find(scope)
+    if found is None:
+        return None
+    q, narrow = found
+    cells = np.exp(beliefs[plan.tables.cell_ptr[q] : plan.tables.cell_ptr[q + 1]])
+    shape = [int(plan.regions.layout.card[v]) for v in scope]
+    table = np.bincount(narrow, cells, int(np.prod(shape))).reshape(shape)
+    joint: Floats = table / table.sum()
+    return joint
+
+
+def impossible_beliefs(graph: FactorGraph, mu_var: Floats) -> Bools:
+    r"""Return which marginals no model with these factors can have: below :math:`e^{-\sum_f (\max - \min)} / K`."""
+    layout = graph.layout
+    tables = in_tables(graph)
+    if not tables.size:
+        return np.zeros(mu_var.size, np.bool_)
+    starts = layout.table_ptr[:-1]
+    span = np.maximum.reduceat(tables, starts) - np.minimum.reduceat(tables, starts)  # inf with hard zeros: no floor
+    of_variable = np.bincount(layout.scope_vars, span[layout.edge_factor], layout.n_vars)
+    floor = np.exp(-np.minimum(of_variable, 1e4)) / layout.card
+    return (mu_var < 0.999 * np.repeat(np.where(of_variable < 600, floor, 0.0), layout.card)) & np.repeat(
+        ~layout.observed, layout.card
+    )

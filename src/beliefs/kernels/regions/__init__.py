@@ -1,0 +1,1 @@
+"""Beliefs of regions, and messages between them."""
