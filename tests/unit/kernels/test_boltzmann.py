@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from beliefs.kernels.boltzmann.flips import flip_log_odds, flip_pullback, unit_log_odds
 from beliefs.kernels.boltzmann.layers import anneal_units, draw_units, probabilities, softplus_sums
+from beliefs.kernels.boltzmann.single import draw_single, single_probabilities
 from beliefs.kernels.primitives.random import stream, uniform
 
 KEY = np.uint64(12345)
@@ -65,3 +67,54 @@ def test_empty_layers() -> None:
     draw_units(x, np.ones(2), np.zeros(0), np.zeros(0), KEY, 0, out)
     anneal_units(x, np.zeros(0), 0.0, 1.0, KEY, 0, out, sums)
     assert (sums == 0).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 40.0])
+def test_single_precision_has_the_same_law(scale: float) -> None:
+    rng = np.random.default_rng(3)
+    x = (scale * rng.normal(size=(5, 37))).astype(np.float32)
+    bias = rng.normal(size=37).astype(np.float32)
+    p = expit(np.clip(x.astype(np.float64) + bias, -87.0, 87.0))
+    found = x.copy()
+    single_probabilities(found, bias)
+    np.testing.assert_allclose(found, p, rtol=1e-5 * scale, atol=2e-7)
+    drawn, out = x.copy(), np.empty_like(x)
+    draw_single(drawn, bias, np.uint64(9), 4, out)
+    assert np.array_equal(drawn, found)
+    u = np.array([[int(stream(np.uint64(stream(np.uint64(9), 4 + r)), j)) >> 40 for j in range(37)] for r in range(5)])
+    assert np.array_equal(out, u * 2.0**-24 < drawn)
+    again = np.empty_like(out[2:])
+    draw_single(x[2:].copy(), bias, np.uint64(9), 6, again)
+    assert np.array_equal(again, out[2:])
+
+
+def test_single_precision_of_extreme_numbers() -> None:
+    x = np.array([[-1e30, -300.0, 0.0, 300.0, 1e30]], np.float32)
+    single_probabilities(x, np.zeros(5, np.float32))
+    np.testing.assert_allclose(x, [[0.0, 0.0, 0.5, 1.0, 1.0]], atol=1e-30)
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_flips_of_units(scale: float) -> None:
+    rng = np.random.default_rng(4)
+    n, m, rows = 5, 7, 4
+    weights, bias, hidden_bias = (scale * rng.normal(size=size) for size in ((n, m), n, m))
+    visible, counts = (rng.random((rows, n)) < 0.5).astype(float), rng.random(m) * 2
+    product = visible @ weights
+    x = product + hidden_bias
+    low = x[:, None, :] - visible[:, :, None] * weights
+    softplus = np.logaddexp(0.0, low + weights) - np.logaddexp(0.0, low)
+    out = np.empty((rows, n))
+    for c, used in ((np.zeros(0), np.ones(m)), (counts, counts)):
+        flip_log_odds(x, visible, weights, bias, c, out)
+        np.testing.assert_allclose(out, bias + softplus @ used, rtol=1e-10, atol=1e-10)
+    units = np.array([3, 0, 4, 4])
+    one = np.zeros(rows)
+    unit_log_odds(product, visible, weights, units, hidden_bias, one)
+    np.testing.assert_allclose(one, softplus.sum(axis=2)[np.arange(rows), units], rtol=1e-10, atol=1e-10)
+    bars, hidden, grad = rng.normal(size=(rows, n)), np.zeros((rows, m)), np.zeros((n, m))
+    flip_pullback(x, visible, weights, bars, hidden, grad)
+    p0, p1 = expit(low), expit(low + weights)
+    np.testing.assert_allclose(hidden, (bars[:, :, None] * (p1 - p0)).sum(axis=1), atol=1e-10)
+    expected = (bars[:, :, None] * (p1 - visible[:, :, None] * (p1 - p0))).sum(axis=0)
+    np.testing.assert_allclose(grad, expected, atol=1e-10)

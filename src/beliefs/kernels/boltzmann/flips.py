@@ -19,9 +19,9 @@ import numpy as np
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.boltzmann.layers import lane_product, lane_sum
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
-from beliefs.typing import Floats
+from beliefs.typing import Floats, Ints
 
-__all__ = ["flip_log_odds", "flip_pullback"]
+__all__ = ["flip_log_odds", "flip_pullback", "unit_log_odds"]
 
 _BLOCK = 512  # factors from 1/2 to 2 that are multiplied before a logarithm is taken
 
@@ -57,6 +57,30 @@ def flip_log_odds(x: Floats, visible: Floats, weights: Any, bias: Floats, counts
             for begin in range(0, m, _BLOCK):
                 total += math.log(lane_product(ratio, begin, min(begin + _BLOCK, m)))
             out[r, i] = total
+
+
+@kernel
+def unit_log_odds(x: Any, visible: Any, weights: Any, units: Ints, hidden_bias: Floats, out: Floats) -> None:
+    """Add the log-odds of one visible unit a row given the others, but for its bias.
+
+    Equivalent to ``i = units[r]``, ``x0 = x[r] + hidden_bias - visible[r, i] * weights[i]``, ``out[r] += (logaddexp(0,
+    x0 + weights[i]) - logaddexp(0, x0)).sum()``.
+    Shapes: ``x (rows, hidden)`` without bias, ``visible (rows, units)``, ``weights (units, hidden)`` float32 or float64
+    and rows apart from each other, ``units``, ``out (rows,)``, ``hidden_bias (hidden,)``.
+    Cost: two exponentials and a logarithm a row and hidden unit.
+    Numerics: as of :func:`flip_log_odds`.
+    """
+    m = x.shape[1]
+    terms = np.empty(m)
+    for r in range(x.shape[0]):
+        i = units[r]
+        v = visible[r, i]
+        for j in range(m):
+            low = x[r, j] + hidden_bias[j] - v * weights[i, j]
+            high = low + weights[i, j]
+            ratio = (1.0 + fast_exp(-abs(high))) / (1.0 + fast_exp(-abs(low)))
+            terms[j] = max(high, 0.0) - max(low, 0.0) + fast_log(ratio)
+        out[r] += lane_sum(terms, m)
 
 
 @kernel

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.kernels.boltzmann.layers import draw_units, probabilities
+from beliefs.kernels.boltzmann.single import draw_single, single_probabilities
 from beliefs.learning.boltzmann.parameters import Parts
 from beliefs.learning.parallel import Executor
 from beliefs.typing import Floats
@@ -95,7 +96,11 @@ class Layers:
     # -- draws ----------------------------------------------------------------------------------------------------
     def hidden_probabilities(self, x: np.ndarray) -> None:
         """Replace products by probabilities of hidden units."""
-        self._rows(x, lambda rows: probabilities(x[rows], self.hidden_bias))
+        if x.dtype == np.float32:
+            bias = self.hidden_bias.astype(np.float32)
+            self._rows(x, lambda rows: single_probabilities(x[rows], bias))
+        else:
+            self._rows(x, lambda rows: probabilities(x[rows], self.hidden_bias))
 
     def draw_hidden(self, x: np.ndarray, key: np.uint64, out: np.ndarray) -> None:
         """Replace products by probabilities of hidden units, and draw them."""
@@ -106,6 +111,10 @@ class Layers:
         self._draw(y, self.visible_bias, key, out)
 
     def _draw(self, x: np.ndarray, bias: Floats, key: np.uint64, out: np.ndarray) -> None:
+        if x.dtype == np.float32:
+            narrow = bias.astype(np.float32)
+            self._rows(x, lambda rows: draw_single(x[rows], narrow, key, rows.start, out[rows]))
+            return
         ones, none = np.ones(len(x)), np.zeros(len(bias))
         self._rows(x, lambda rows: draw_units(x[rows], ones[rows], bias, none, key, rows.start, out[rows]))
 

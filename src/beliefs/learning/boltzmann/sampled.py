@@ -29,7 +29,7 @@ import numpy as np
 from beliefs.inference.boltzmann.chains import BlockChains, root_key
 from beliefs.inference.boltzmann.machines import SampledUnits
 from beliefs.inference.boltzmann.tempering import Ladder
-from beliefs.kernels.boltzmann.layers import softplus_sums
+from beliefs.kernels.boltzmann.flips import unit_log_odds
 from beliefs.kernels.primitives.random import stream
 from beliefs.learning.boltzmann.layers import Layers
 from beliefs.learning.boltzmann.loss import RowLoss, RowTotal
@@ -111,15 +111,9 @@ class SampledRowLoss(RowLoss):
         """Return an estimate of the negative log pseudo-likelihood a row, from products of every sixteenth."""
         n = self.shape.n_visible
         units = (int(self.key(0)) % n + _STRIDE * np.arange(len(x))) % n
-        own = layers.weights[units]
-        v = visible[::_MONITORED][np.arange(len(x)), units].astype(np.float64)
-        low = x - v[:, None].astype(x.dtype) * own
-        odds = layers.visible_bias[units]
-        ones = np.ones(own.shape[1])
-        off = np.zeros(len(x))
-        softplus_sums(low + own, layers.hidden_bias, ones, 1.0, odds)
-        softplus_sums(low, layers.hidden_bias, ones, 1.0, off)
-        odds -= off
+        seen = visible[::_MONITORED]
+        v, odds = seen[np.arange(len(x)), units], layers.visible_bias[units]
+        unit_log_odds(x, seen, layers.weights, units, layers.hidden_bias, odds)
         value = float((np.logaddexp(0.0, odds) - v * odds).mean())
         return n * value if value < _ABSURD else math.inf
 

@@ -1,0 +1,75 @@
+r"""Layers of binary units in single precision: twice as many units to a vector as in double.
+
+Learning draws every unit of every mini-batch, so these two loops stand beside matrix products. Arithmetic is in float32
+throughout: probabilities are within a few units of :math:`2^{-24}`, and so is the law of the draws, whose
+random numbers are multiples of :math:`2^{-24}`. What is reported is computed elsewhere, in float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from beliefs.kernels._jit import kernel
+from beliefs.kernels.primitives.random import stream
+
+__all__ = ["draw_single", "single_probabilities"]
+
+_LOG2_E, _ROUND = np.float32(1.4426950408889634), np.float32(12582912.0)  # 1.5 * 2^23: adding it rounds to an integer
+_LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # n * high is exact
+_MOST, _ONE, _HALF = np.float32(87.0), np.float32(1.0), np.float32(0.5)
+_C3, _C4, _C5 = np.float32(1.0 / 6.0), np.float32(1.0 / 24.0), np.float32(1.0 / 120.0)
+_C6, _C7 = np.float32(1.0 / 720.0), np.float32(1.0 / 5040.0)
+_UNIT = np.float32(2.0**-24)
+_40 = np.uint64(40)
+
+
+@kernel
+def exp_single(x: Any) -> Any:
+    """Return ``exp(x)`` of a float32 in single precision; arguments beyond 87 count as 87, below -87 as -87."""
+    x = min(max(x, -_MOST), _MOST)
+    shifted = x * _LOG2_E + _ROUND
+    n = shifted - _ROUND
+    r = (x - n * _LN2_HIGH) - n * _LN2_LOW
+    r2 = r * r
+    low = (_ONE + r) + r2 * (_HALF + r * _C3)
+    high = (_C4 + r * _C5) + r2 * (_C6 + r * _C7)
+    value = low + (r2 * r2) * high
+    power = (np.float32(shifted).view(np.int32) << 23) + np.float32(value).view(np.int32)
+    return np.int32(power).view(np.float32)
+
+
+@kernel
+def single_probabilities(x: Any, bias: Any) -> None:
+    """Replace pre-activations by probabilities, in place.
+
+    Equivalent to ``x[:] = expit(x + bias)``.
+    Shapes: ``x (rows, units)``, ``bias (units,)``, float32 both.
+    Cost: an exponential a cell.
+    Numerics: arguments beyond 87 count as 87.
+    """
+    n_units = x.shape[1]
+    for r in range(x.shape[0]):
+        for j in range(n_units):
+            x[r, j] = _ONE / (_ONE + exp_single(-(x[r, j] + bias[j])))
+
+
+@kernel
+def draw_single(x: Any, bias: Any, key: np.uint64, first: int, out: Any) -> None:
+    """Draw a layer given the product with the other one, which its probabilities replace.
+
+    Equivalent to ``x[:] = expit(x + bias)`` and ``out[:] = u < x`` with the random numbers
+    ``u[r, j] = (stream(stream(key, first + r), j) >> 40) * 2.0**-24``.
+    Shapes: ``x``, ``out (rows, units)``, ``bias (units,)``, float32 all.
+    Cost: an exponential and a random number a cell.
+    Numerics: arguments beyond 87 count as 87.
+    """
+    n_units = x.shape[1]
+    for r in range(x.shape[0]):
+        row = stream(key, first + r)
+        for j in range(n_units):
+            p = _ONE / (_ONE + exp_single(-(x[r, j] + bias[j])))
+            x[r, j] = p
+            u = np.float32(np.int32(stream(row, j) >> _40)) * _UNIT
+            out[r, j] = u < p
