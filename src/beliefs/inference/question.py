@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +78,8 @@ class Question:
         check_time()  # a question within another whose time is over costs nothing
         form, problem = _form(method, self.problem)
         callback = options.get("callback")
-        shown = reporter(options.get("progress", False), method, task, problem.time_limit, self.started)
+        asked = options.get("progress", False)
+        shown = reporter(method, task, problem.time_limit, self.started) if asked else nullcontext()
         found = solve(
             form,
             problem,

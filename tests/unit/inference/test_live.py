@@ -109,8 +109,6 @@ def test_a_terminal_gets_the_drawing_and_the_rest_nothing(monkeypatch: pytest.Mo
 
 
 def test_exact_methods_keep_one_line() -> None:
-    with reporter(True, bl.JunctionTree(), bl.inference.Task.INFER) as report:
+    with reporter(bl.JunctionTree(), bl.inference.Task.INFER) as report:
         assert report is not None
         report(Progress(1, 0.1, 0.0, Value(1.0, 1.0, 1.0)))
-    with reporter(False, bl.JunctionTree(), bl.inference.Task.INFER) as report:
-        assert report is None

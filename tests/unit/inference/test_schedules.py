@@ -107,3 +107,12 @@ def test_residual_scheduling_sends_where_something_changes() -> None:
         queue, flood = (bl.infer(graph, BP(schedule=s), max_iters=1) for s in ("residual", "flooding"))
     truth = bl.infer(graph, "junction_tree")
     assert np.abs(queue.mu_var - truth.mu_var).max() < 1e-9 < np.abs(flood.mu_var - truth.mu_var).max()
+
+
+def test_the_old_name_of_a_schedule_is_understood_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="called color_or_tree"):
+        old = bl.BP(schedule="even")
+    assert old == bl.BP(schedule="color_or_tree") and repr(old) == "bp(schedule=color_or_tree)"
+    grid, chain = family("grid").layout, family("chain").layout
+    assert make_schedule(grid, "color_or_tree") is make_schedule(grid, "color")
+    assert make_schedule(chain, "color_or_tree") is make_schedule(chain, "tree")

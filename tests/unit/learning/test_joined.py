@@ -22,7 +22,14 @@ from beliefs.model.layout import Layout
 from families import grid_pairs
 
 SINGLE = [cls.name for cls in LOSSES if cls.stochastic] + ["saddle_point", "max_margin"]
-METHODS = [bl.TRW(), bl.BP(), bl.FractionalBP(), bl.MeanField(), bl.TRW(schedule="even"), bl.BP(schedule="sequential")]
+METHODS = [
+    bl.TRW(),
+    bl.BP(),
+    bl.FractionalBP(),
+    bl.MeanField(),
+    bl.TRW(schedule="color_or_tree"),
+    bl.BP(schedule="sequential"),
+]
 
 
 def ring(n: int, *chords: tuple[int, int]) -> list[tuple[int, int]]:
@@ -145,7 +152,7 @@ def test_weights_of_instances_and_of_labels(name: str) -> None:
 
 
 def test_messages_of_a_part_are_to_the_byte_those_it_has_alone() -> None:
-    loss: Any = loss_of("clique_logistic", 3, True, bl.TRW(schedule="even"))
+    loss: Any = loss_of("clique_logistic", 3, True, bl.TRW(schedule="color_or_tree"))
     joiner, weights = Joiner.of(loss), weights_for(loss)
     assert joiner is not None
     for union in joiner.units(several(3, True)):

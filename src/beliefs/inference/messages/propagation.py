@@ -6,6 +6,7 @@ They differ in one array, the counting numbers :math:`\rho_c`, and in what their
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -199,6 +200,9 @@ class MessagePassing(Method):
     tiers: ClassVar[tuple[type[Tier], ...]] = (PairwiseTier, LinearTier, LogTier)
 
     def __post_init__(self) -> None:
+        if is_word(self.schedule, ("even",)):
+            warnings.warn("schedule=even is called color_or_tree; the old name goes in 0.2", DeprecationWarning, 4)
+            object.__setattr__(self, "schedule", "color_or_tree")
         check_option(is_number(self.damping) and 0 <= self.damping < 1, "damping", "in [0, 1)", self.damping)
         check_option(is_word(self.damp, ("log", "probability")), "damp", "'log' or 'probability'", self.damp)
         check_option(is_word(self.schedule, SCHEDULES), "schedule", f"one of {', '.join(SCHEDULES)}", self.schedule)
@@ -286,7 +290,7 @@ class MessagePassing(Method):
         The strips that let large models use several threads would leave seams after few sweeps, and a sequential order
         swings where couplings are strong, so that learning through it ends elsewhere.
         """
-        return replace(self, schedule="even") if self.schedule == "auto" and self.order is None else self
+        return replace(self, schedule="color_or_tree") if self.schedule == "auto" and self.order is None else self
 
     def irreversible(self) -> str:
         """Refuse damping, and schedules that no kernel walks back."""

@@ -3,20 +3,22 @@
 A schedule is a list of passes; an iteration runs them all once. A pass is a list of factors, the axis of each that is
 left out (none as a rule), and the groups of chunks that may run side by side because they share no variable.
 
-==============  =====================================================================================================
-``flooding``    all messages at once, from those of the iteration before
-``sequential``  factors in the order of their variables, forward, then backward. Large models are cut into strips of
-                neighbouring variables; factors inside strips go first, strip by strip, those between strips after them
-``forward``     the same order without strips, forward only: every message once an iteration, as papers on learning do
-``color``       classes of factors that share no variable, class by class, forward, then backward
-``even``        ``tree`` on forests, else ``color``: no part of a graph is ahead of the others, so that a few sweeps
-                leave no seams, and strong couplings seldom make messages swing; what estimators use
-``tree``        breadth first: from the leaves to the roots, then back. Exact on forests
-``chains``      only towards later variables, then only towards earlier ones: with counting numbers from a mixture of
-                chains along which the variables' numbers grow (0.5 on a grid) this is coordinate descent on the
-                tree-reweighted bound [kolmogorov2006], [meltzer2009]
-``residual``    the message that would change most first [elidan2006]; not a list of passes but a queue
-==============  =====================================================================================================
+=================  ==================================================================================================
+``flooding``       all messages at once, from those of the iteration before
+``sequential``     factors in the order of their variables, forward, then backward. Large models are cut into strips of
+                   neighbouring variables; factors inside strips go first, strip by strip, those between strips after
+                   them
+``forward``        the same order without strips, forward only: every message once an iteration, as papers on learning
+                   do
+``color``          classes of factors that share no variable, class by class, forward, then backward
+``color_or_tree``  ``tree`` on forests, else ``color``: no part of a graph is ahead of the others, so that a few sweeps
+                   leave no seams, and strong couplings seldom make messages swing; what estimators use
+``tree``           breadth first: from the leaves to the roots, then back. Exact on forests
+``chains``         only towards later variables, then only towards earlier ones: with counting numbers from a mixture
+                   of chains along which the variables' numbers grow (0.5 on a grid) this is coordinate descent on the
+                   tree-reweighted bound [kolmogorov2006], [meltzer2009]
+``residual``       the message that would change most first [elidan2006]; not a list of passes but a queue
+=================  ==================================================================================================
 
 The order is part of the answer of a truncated run: :attr:`Schedule.passes` records it exactly.
 """
@@ -49,7 +51,7 @@ __all__ = [
     "variables_breadth_first",
 ]
 
-SCHEDULES = ("auto", "flooding", "sequential", "even", "forward", "color", "tree", "chains", "residual")
+SCHEDULES = ("auto", "flooding", "sequential", "forward", "color", "color_or_tree", "tree", "chains", "residual")
 
 _STRIP = 256  # least variables of a strip
 _WORK = 50_000  # least cells of a strip
@@ -139,7 +141,7 @@ def make_schedule(layout: Layout, name: str, order: Any = None) -> Schedule:
         return _forward(layout, walk) if name == "forward" else _forward_backward(layout, "sequential", walk)
     if name == "auto":
         name = "tree" if is_forest(layout) else "sequential"
-    if name == "even":
+    if name == "color_or_tree":
         name = "tree" if is_forest(layout) else "color"
     makers = {
         "flooding": _flooding, "sequential": _sequential, "forward": _one_way, "color": _color,

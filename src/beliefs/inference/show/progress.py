@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 
 from beliefs.driver import Progress
 from beliefs.inference.base import Method, Task
@@ -24,15 +24,9 @@ _NUMBER = {Task.INFER: "log Z", Task.MAXIMIZE: "best score", Task.MARGINAL_MAP: 
 Report = Callable[[Progress], None]
 
 
-def reporter(
-    show: bool, method: Method, task: Task, limit: float = math.inf, started: float | None = None
-) -> AbstractContextManager[Report | None]:
-    """Within, a callback keeps the progress on standard error up to date; it is None when ``show`` is false."""
-    return _reporter(method, task, limit, started) if show else nullcontext()
-
-
 @contextmanager
-def _reporter(method: Method, task: Task, limit: float, started: float | None) -> Iterator[Report]:
+def reporter(method: Method, task: Task, limit: float = math.inf, started: float | None = None) -> Iterator[Report]:
+    """Yield a callback that keeps the progress on standard error up to date."""
     from rich.console import Console
 
     console = Console(stderr=True)
