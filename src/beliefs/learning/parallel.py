@@ -8,10 +8,13 @@ Processes and clusters are further executors behind the same two calls.
 from __future__ import annotations
 
 import os
+import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -68,25 +71,43 @@ class Threads(Executor):
 
     def map(self, task: Callable[[S], T], entries: Iterable[S]) -> list[T]:
         """Return the answers for all entries."""
-        if self.n_threads == 1:
-            return [task(entry) for entry in entries]
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            return list(pool.map(task, entries))
+        return list(self.windows(task, entries))
 
     def windows(self, task: Callable[[S], T], entries: Iterable[S]) -> Iterator[T]:
-        """Yield the answers; entries are taken from their source a window at a time."""
-        if self.n_threads == 1:
+        """Yield the answers; entries are taken from their source as earlier ones are done.
+
+        Nothing is under way any more when it ends, however it ends.
+        """
+        if self.n_threads == 1 or getattr(_THREAD, "works", False):  # work within work has the thread that it is on
             yield from map(task, entries)
             return
-        with ThreadPoolExecutor(self.n_threads) as pool:
-            window: list[S] = []
+        pool, pending = _pool(os.getpid(), self.n_threads), deque[tuple[S, Future[T]]]()
+        try:
             for entry in entries:
-                again = any(entry is other for other in window)
-                if again or len(window) == self.n_threads * _WINDOW:
-                    yield from list(pool.map(task, window))
-                    window = []
-                window.append(entry)
-            yield from list(pool.map(task, window))
+                again = any(entry is other for other, _ in pending)
+                while pending and (again or len(pending) == self.n_threads * _WINDOW):
+                    yield pending.popleft()[1].result()
+                pending.append((entry, pool.submit(_work, task, entry)))
+            while pending:
+                yield pending.popleft()[1].result()
+        finally:
+            left = [future for _, future in pending if not future.cancel()]
+            wait(left)
+
+
+_THREAD = threading.local()
+
+
+def _work(task: Callable[[S], T], entry: S) -> T:
+    """Answer for one entry, on a thread of a pool."""
+    _THREAD.works = True
+    return task(entry)
+
+
+@cache
+def _pool(process: int, n_threads: int) -> ThreadPoolExecutor:
+    """One pool a process and number of threads: threads do not survive a fork, and starting them takes a while."""
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="beliefs-learning")
 
 
 def executor_of(threads: int | None) -> Executor:

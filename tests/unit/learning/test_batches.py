@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -135,3 +136,35 @@ def test_the_old_name_of_an_instances_loss_stays_for_a_release() -> None:
         assert losses.Part is losses.InstanceLoss
     with pytest.raises(AttributeError, match="has no attribute 'Parts'"):
         losses.Parts  # noqa: B018
+
+
+# -- the executor -----------------------------------------------------------------------------------------------------
+def test_answers_come_in_order_and_an_entry_is_never_beside_itself() -> None:
+    under_way, often = set[int](), [object() for _ in range(3)] * 7
+
+    def task(entry: object) -> int:
+        assert id(entry) not in under_way, "the same entry twice at a time"
+        under_way.add(id(entry))
+        time.sleep(0.001)
+        under_way.discard(id(entry))
+        return id(entry)
+
+    assert list(Threads(2).windows(task, often)) == [id(entry) for entry in often]
+    assert Threads(2).map(lambda n: sum(Threads(2).map(abs, [n, -n])), [1, 2, 3]) == [2, 4, 6], "work within work"
+
+
+def test_nothing_goes_on_behind_an_error() -> None:
+    finished = []
+
+    def task(n: int) -> int:
+        if n == 1:
+            raise ValueError("the second")
+        time.sleep(0.01)
+        finished.append(n)
+        return n
+
+    with pytest.raises(ValueError, match="the second"):
+        list(Threads(2).windows(task, range(100)))
+    count = len(finished)
+    time.sleep(0.03)
+    assert len(finished) == count < 20

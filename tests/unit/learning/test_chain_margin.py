@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from beliefs.inference.base import Bound
+from beliefs.kernels.chains.linear import Chains
+from beliefs.kernels.chains.margins import add_costs, expected_costs, label_indicators
 from beliefs.kernels.chains.viterbi import best_labels
 from beliefs.learning.chains.blocks import ChainBlocks
 from beliefs.learning.chains.margin import ChainMargin, MarginBatch
@@ -137,6 +139,25 @@ def test_threads_and_copies() -> None:
     one = loss.evaluate(weights, data)
     two = pickle.loads(pickle.dumps(replace(loss, threads=2))).evaluate(weights, data)
     assert one.value == two.value and (one.grad == two.grad).all() and one.bound is Bound.EXACT
+
+
+def test_costs_and_indicators_are_the_lines_they_stand_for() -> None:
+    rng = np.random.default_rng(4)
+    chains, k, width = Chains(np.array([0, 3, 4, 9]), 1, 3, 3, 4), 3, 4
+    costs, cost_row, labels = rng.random((5, k)), rng.integers(0, 5, 9), rng.integers(0, k, 9)
+    rows, weight = rng.normal(size=(9, width)), np.array([1.0, 2.0, 0.5])
+    expected, found, here = rows.copy(), rows.copy(), slice(3, 9)
+    expected[here, :k] += costs[cost_row[here]]
+    add_costs(chains, costs.reshape(-1), cost_row, found.reshape(-1))
+    assert (found == expected).all()
+    paid = float((expected[here, :k] * costs[cost_row[here]]).sum())
+    assert expected_costs(chains, costs.reshape(-1), cost_row, found.reshape(-1)) == pytest.approx(paid, rel=1e-13)
+    pairs, counted = np.zeros(k * k), np.zeros((k, k))
+    label_indicators(chains, labels, weight, found.reshape(-1), pairs)
+    expected[here] = 0.0
+    expected[np.arange(3, 9), labels[here]] = [2.0, 0.5, 0.5, 0.5, 0.5, 0.5]
+    np.add.at(counted, (labels[4:8], labels[5:9]), 0.5)
+    assert (found == expected).all() and (pairs.reshape(k, k) == counted).all()
 
 
 # -- Frank-Wolfe in one loop ----------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.inference.base import Bound
+from beliefs.kernels.chains.margins import add_costs, expected_costs
 from beliefs.learning.batches import Batch, Total
 from beliefs.learning.chains.batch import ChainBatch, ChainRun
 from beliefs.learning.chains.blocks import ChainBlocks, ChainProblem, chain_blocks
@@ -153,14 +154,13 @@ class _Costly(ChainRun):
 
     def add_costs(self, chunk: Chunk) -> None:
         """Add what labels cost to their scores."""
-        here = slice(chunk.first, chunk.last)
-        self.batch.rows[here, : self.batch.union.n_states] += self.costs[self.margin.cost_row[here]]
+        union, rows = self.batch.union, self.batch.rows.reshape(-1)
+        add_costs(union.chains(chunk), self.costs.reshape(-1), self.margin.cost_row, rows)
 
     def paid(self, chunk: Chunk) -> float:
         """Return the expected cost, which is that of the best labelling at temperature 0."""
-        here = slice(chunk.first, chunk.last)
-        chosen = self.batch.rows[here, : self.batch.union.n_states]
-        return float((chosen * self.margin.costs[self.margin.cost_row[here]]).sum())
+        union, rows = self.batch.union, self.batch.rows.reshape(-1)
+        return expected_costs(union.chains(chunk), self.margin.costs.reshape(-1), self.margin.cost_row, rows)
 
 
 class _Soft(_Costly):

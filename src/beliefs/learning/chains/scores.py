@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,6 +34,8 @@ _ROW = 3  # labels from which an attribute has a row; measured on text, 2 and 4 
 _INSERTION = 64  # attributes of a token up to which insertion sort is fast
 Cuts: TypeAlias = tuple[list[Ints], list[Ints]]
 _DENSE_CHUNK = 2048  # tokens whose features are made float64 at a time, and one piece of work
+_SMALL_PRODUCT = 10**6  # multiplications up to which BLAS has quicker products, where it has such
+_FEWEST = 64  # tokens of a small product
 
 
 class StateScores(ABC):
@@ -64,19 +67,30 @@ class _DenseScores(StateScores):
     n_states: int
     tokens: DenseTokens
 
+    @cached_property
+    def _step(self) -> int:
+        """How many tokens are multiplied at a time; it depends on the sizes alone."""
+        step = _SMALL_PRODUCT // (self.n_states * self.tokens.n_features) // _FEWEST * _FEWEST
+        return step if 0 < step < _DENSE_CHUNK else _DENSE_CHUNK
+
     def prepare(self, weights: Floats) -> Floats:
-        return weights.reshape(self.n_states, -1).T
+        return np.ascontiguousarray(weights.reshape(self.n_states, -1).T)
 
     def add(self, prepared: Floats, begin: int, end: int, out: Floats) -> None:
-        out[begin:end, : self.n_states] += self.tokens.rows(begin, end) @ prepared
+        for first in range(begin, end, self._step):
+            last = min(first + self._step, end)
+            out[first:last, : self.n_states] += self.tokens.rows(first, last) @ prepared
 
     def add_gradient(self, residual: Floats, out: Floats, executor: Executor) -> None:
         """Pieces of tokens are multiplied side by side, and added in their order."""
         onto, k = out.reshape(self.n_states, -1), self.n_states
 
         def piece(begin: int) -> Floats:
-            end = min(begin + _DENSE_CHUNK, self.tokens.n_tokens)
-            return residual[begin:end, :k].T @ self.tokens.rows(begin, end)
+            end, total = min(begin + _DENSE_CHUNK, self.tokens.n_tokens), np.zeros(onto.shape)
+            for first in range(begin, end, self._step):
+                last = min(first + self._step, end)
+                total += residual[first:last, :k].T @ self.tokens.rows(first, last)
+            return total
 
         for part in executor.windows(piece, range(0, self.tokens.n_tokens, _DENSE_CHUNK)):
             onto += part

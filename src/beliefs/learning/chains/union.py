@@ -15,6 +15,7 @@ import numpy as np
 
 from beliefs.kernels.chains.linear import LOW, WIDEST, Chains, chain_posteriors, chain_spans
 from beliefs.kernels.chains.log import log_posteriors, sample_labels
+from beliefs.kernels.chains.margins import label_indicators
 from beliefs.kernels.chains.two_temperatures import Power, n_room, two_temperatures
 from beliefs.kernels.chains.viterbi import best_labels
 from beliefs.kernels.primitives.random import stream
@@ -23,7 +24,9 @@ from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["ChainUnion", "Chunk", "Pairs", "padded_table", "power_of", "rows_for", "width_for"]
 
-_CHUNK = 2048  # tokens: few enough to stay in the second cache from scores to posteriors
+_CHUNK = 2048  # tokens, at most: few enough to stay in the second cache from scores to posteriors
+_LEAST_CHUNK = 512  # tokens; below, calls would count
+_CHUNKS = 16  # at least, where there are tokens enough: so many are shared out evenly
 
 
 def width_for(n_states: int) -> int:
@@ -111,7 +114,8 @@ class ChainUnion:
     @cached_property
     def chunks(self) -> list[Chunk]:
         """Chains cut into chunks of about equal size; they depend on the data alone."""
-        inner = np.searchsorted(self.starts, np.arange(_CHUNK, self.n_tokens, _CHUNK))
+        size = min(max(self.n_tokens // _CHUNKS, _LEAST_CHUNK), _CHUNK)
+        inner = np.searchsorted(self.starts, np.arange(size, self.n_tokens, size))
         bounds = np.unique(np.concatenate([[0], inner, [self.n_chains]]))
         return [
             Chunk(int(a), int(b), int(self.starts[a]), int(self.starts[b]))
@@ -130,7 +134,7 @@ class ChainUnion:
 
         executor.chunks(some, len(self.chunks))
 
-    def _chains(self, chunk: Chunk) -> Chains:
+    def chains(self, chunk: Chunk) -> Chains:
         """Return the chains of a chunk as kernels take them."""
         return Chains(self.starts, chunk.begin, chunk.end, self.n_states, width_for(self.n_states))
 
@@ -138,7 +142,7 @@ class ChainUnion:
     def spans(self, chunk: Chunk, rows: Floats, pairs: Pairs, wide: Bools, eps: float = 1.0) -> None:
         """Mark the chains of a chunk whose potentials span too much for the linear domain at a temperature."""
         span = np.empty(self.n_chains) if chunk.end > chunk.begin else np.empty(0)
-        chain_spans(self._chains(chunk), rows.reshape(-1), span)
+        chain_spans(self.chains(chunk), rows.reshape(-1), span)
         here = slice(chunk.begin, chunk.end)
         wide[here] = ~((span[here] <= WIDEST * eps) & (pairs.span <= WIDEST))  # nan counts as wide
 
@@ -148,7 +152,7 @@ class ChainUnion:
         """Replace the potentials of a chunk by weighted posteriors; return those of neighbours, summed ``(K, K)``."""
         k, width, flat = self.n_states, rows.shape[1], rows.reshape(-1)
         outer, total = np.zeros(k * width), np.zeros(k * width)
-        chains = self._chains(chunk)
+        chains = self.chains(chunk)
         chain_posteriors(chains, pairs.forward, pairs.backward, weight, wide, flat, scratch, log_z, outer)
         here = slice(chunk.begin, chunk.end)
         log_z[here] += pairs.top * (np.diff(self.starts[chunk.begin : chunk.end + 1]) - 1)
@@ -164,17 +168,11 @@ class ChainUnion:
 
         Returns those of neighbours, summed ``(K, K)``, and writes each chain's score.
         """
-        k, here, labels = self.n_states, slice(chunk.first, chunk.last), np.empty(self.n_tokens, np.int64)
-        best_labels(self._chains(chunk), table, rows.reshape(-1), scratch, labels, score)
-        lengths = np.diff(self.starts[chunk.begin : chunk.end + 1])
-        of_token, found = np.repeat(weight[chunk.begin : chunk.end], lengths), labels[here]
-        rows[here] = 0.0
-        rows[np.arange(chunk.first, chunk.last), found] = of_token
-        within = np.ones(found.size, np.bool_)
-        within[self.starts[chunk.begin : chunk.end] - chunk.first] = False
-        later = np.flatnonzero(within)
-        counts = np.bincount(found[later - 1] * k + found[later], of_token[later], k * k)
-        return counts.reshape(k, k).astype(np.float64, copy=False)
+        k, chains, flat = self.n_states, self.chains(chunk), rows.reshape(-1)
+        labels, pairs = np.empty(self.n_tokens, np.int64), np.zeros(k * k)
+        best_labels(chains, table, flat, scratch, labels, score)
+        label_indicators(chains, labels, weight, flat, pairs)
+        return pairs.reshape(k, k)
 
     def power_sums(
         self, chunk: Chunk, rows: Floats, powers: tuple[Power, Power], hidden: Bools, weight: Floats, value: Floats
@@ -187,7 +185,7 @@ class ChainUnion:
         k, width, flat = self.n_states, rows.shape[1], rows.reshape(-1)
         room, choice = np.empty(n_room(self.longest, k)), np.empty(self.longest * k, np.int64)
         pairs = np.zeros(k * width)
-        two_temperatures(self._chains(chunk), *powers, hidden, weight, flat, room, choice, value, pairs)
+        two_temperatures(self.chains(chunk), *powers, hidden, weight, flat, room, choice, value, pairs)
         return pairs.reshape(k, width)[:, :k]
 
     def marginals(self, rows: Floats, table: Floats, executor: Executor) -> tuple[Floats, Floats, Floats]:
@@ -209,7 +207,7 @@ class ChainUnion:
         flat, padded = rows.reshape(-1), padded_table(table)
 
         def task(number: int, chunk: Chunk, scratch: Floats) -> None:
-            best_labels(self._chains(chunk), padded, flat, scratch, labels, score)
+            best_labels(self.chains(chunk), padded, flat, scratch, labels, score)
 
         self.each(task, executor)
         return labels, score
@@ -221,7 +219,7 @@ class ChainUnion:
         keys = np.array([stream(np.uint64(seed), s) for s in range(self.n_chains)], np.uint64)
 
         def task(number: int, chunk: Chunk, scratch: Floats) -> None:
-            sample_labels(self._chains(chunk), table, flat, keys, scratch, labels)
+            sample_labels(self.chains(chunk), table, flat, keys, scratch, labels)
 
         self.each(task, executor)
         return labels
