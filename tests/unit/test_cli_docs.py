@@ -32,7 +32,10 @@ def test_command_runs(page: str, line: str, tmp_path: Path, monkeypatch: pytest.
     Path("model.uai.evid").write_text("1 0 1")
     Path("model.uai.query").write_text("2 1 3")
     np.savez("data.npz", X=np.arange(24.0).reshape(2, 3, 4) % 5, Y=np.arange(24).reshape(2, 3, 4) % 2)
-    if " predict " in line:
+    if "rows.csv" in line:
+        bl.write(bl.datasets.load_bn("asia"), "learned.bif")
+        CliRunner().invoke(commands, ["sample", "asia", "-n", "200", "-o", "rows.csv"])
+    elif " predict " in line:
         CliRunner().invoke(commands, ["fit", "data.npz", "--model", "grid", "-o", "model.npz", "--max-iters", "2"])
     words = shlex.split(line, comments=True)
     start = words.index("beliefs")

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beliefs.cli.data import archive_bytes, read_data
-from beliefs.cli.documents import json_text
+from beliefs.cli.joint import JOINT, fill_rows, fit_joint, tell
 from beliefs.cli.options import json_flag
 from beliefs.cli.stopping import Stoppable
-from beliefs.cli.table import show_facts
 from beliefs.driver import Status
 from beliefs.errors import FormatError, ModelError
 from beliefs.io.files import write_bytes
+from beliefs.io.rows import is_table
 from beliefs.model.variable import suggestion
 
 __all__ = ["fit_command", "predict_command"]
@@ -43,7 +43,7 @@ class EstimatorWord(_Choice):
         """The words."""
         from beliefs.learning.estimators.registry import estimator_words
 
-        return estimator_words()
+        return (*estimator_words(), *JOINT)
 
     @choices.setter
     def choices(self, _: object) -> None:
@@ -69,9 +69,10 @@ _output = click.option("--output", "-o", required=True, metavar="FILE.npz", help
 
 
 @click.command("fit")
-@click.argument("data", metavar="DATA.npz")
+@click.argument("data", metavar="DATA")
 @click.option("--model", "-m", type=EstimatorWord(), required=True, help="What the instances are.")
 @_output
+@click.option("--structure", metavar="TEXT", help="Of bn and mrf: a model, a search, arcs a>b,b>c or scopes a-b,b-c.")
 @click.option(
     "--loss", metavar="LOSS", cls=LossOption, help='Such as clique_logistic or "smoothed_classification(alpha=15)".'
 )
@@ -101,12 +102,19 @@ def fit_command(
     data: str, model: str, output: str, more: tuple[str, ...], threads: int, progress: bool | None, as_json: bool,
     **options: Any,
 ) -> None:  # fmt: skip
-    """Fit a random field, a machine with a margin, or a Boltzmann machine to the instances in DATA.npz.
+    """Fit a random field, a machine with a margin, or a Boltzmann machine to instances, or a joint model to rows.
 
-    The file has arrays X and Y with a first axis of instances, or X_0, Y_0, X_1, Y_1, ...; labels are integers from 0,
+    DATA.npz has arrays X and Y with a first axis of instances, or X_0, Y_0, X_1, Y_1, ...; labels are integers from 0,
     -1 where hidden. Graphs also have edges and edge_features, and a mask of hidden vertices; Boltzmann machines take
-    rows of bits, and no labels.
+    rows of bits, and no labels. Networks (bn) and fields (mrf) take a table of rows, DATA.csv or DATA.parquet, and are
+    written as models.
     """
+    if model in JOINT:
+        _fit_joint(data, model, output, more, threads, progress, as_json, options)
+        return
+    structure = options.pop("structure")
+    if structure is not None:
+        raise ModelError(f"--structure is of {' and '.join(JOINT)}; --model {model} has none")
     _check_output(output, data, options["checkpoint"])
     from beliefs.learning.estimators.registry import estimator
 
@@ -143,14 +151,14 @@ def fit_command(
         _score_name(cls): crf.score(examples.inputs, labels) if result.status is not Status.STOPPED else None,
         "output": output,
     }
-    _tell(facts, as_json)
+    tell(facts, as_json)
     if run.received:
         raise click.exceptions.Exit(run.exit_code)
 
 
 @click.command("predict")
-@click.argument("model", metavar="MODEL.npz")
-@click.argument("data", metavar="DATA.npz")
+@click.argument("model", metavar="MODEL")
+@click.argument("data", metavar="DATA")
 @_output
 @click.option(
     "--decode", type=click.Choice(("auto", "mpm", "map", "mean")), help="By default what the model was made for."
@@ -165,7 +173,14 @@ def predict_command(
 
     The file that is written has Y, or Y_0, Y_1, ... as the inputs have; with --marginals also marginals. Where DATA.npz
     has labels, the share that is predicted is told. Of Boltzmann machines it is H, the probabilities of hidden units.
+    Where DATA is a table of rows, .csv or .parquet, MODEL is any model, and the rows are written with every missing
+    cell at its likeliest state.
     """
+    if is_table(data):
+        if decode is not None or marginals:
+            raise ModelError("rows are filled in one way; leave out --decode and --marginals")
+        tell(fill_rows(model, data, output), as_json)
+        return
     _check_output(output, model, data)
     from beliefs.learning.estimators.registry import load_estimator, word_of
 
@@ -185,7 +200,27 @@ def predict_command(
     known = examples.labels is not None or not crf.labelled
     score = crf.score(examples.inputs, examples.labels) if known else None
     write_bytes(output, archive_bytes(columns, examples.stacked))
-    _tell({"n_instances": len(examples.inputs), _score_name(type(crf)): score, "output": output}, as_json)
+    tell({"n_instances": len(examples.inputs), _score_name(type(crf)): score, "output": output}, as_json)
+
+
+def _fit_joint(
+    data: str, model: str, output: str, more: tuple[str, ...], threads: int, progress: bool | None, as_json: bool,
+    options: dict[str, Any],
+) -> None:  # fmt: skip
+    """Fit a joint model to a table of rows."""
+    import beliefs
+
+    cls: Any = getattr(beliefs, JOINT[model])
+    structure = options.pop("structure")
+    chosen = {name: value for name, value in options.items() if value is not None}
+    _check_known(cls, chosen)
+    chosen |= _further(more, cls, chosen)
+    shown = sys.stderr.isatty() if progress is None else progress
+    facts = fit_joint(data, model, structure, output, chosen | {"n_jobs": threads, "progress": shown})
+    code = facts.pop("exit_code")
+    tell(facts, as_json)
+    if code:
+        raise click.exceptions.Exit(code)
 
 
 def _check_output(path: str, *others: str | None) -> None:
@@ -240,11 +275,3 @@ def _further(more: tuple[str, ...], cls: Any, chosen: dict[str, Any]) -> dict[st
         except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
             found[name] = value.strip()
     return found
-
-
-def _tell(facts: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        click.echo(json_text(facts), nl=False)
-        return
-    shown = {name: value for name, value in facts.items() if value is not None}
-    show_facts([(name, f"{value:.6g}" if isinstance(value, float) else str(value)) for name, value in shown.items()])

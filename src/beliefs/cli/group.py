@@ -10,6 +10,7 @@ from beliefs import __version__
 from beliefs.cli.files import convert_command
 from beliefs.cli.fit import fit_command, predict_command
 from beliefs.cli.info import info_command
+from beliefs.cli.joint import score_command
 from beliefs.cli.methods import methods_command
 from beliefs.cli.program import Program
 from beliefs.cli.questions import infer_command, marginal_map_command, maximize_command, sample_command
@@ -60,6 +61,7 @@ for command in (
     sample_command,
     fit_command,
     predict_command,
+    score_command,
     convert_command,
     methods_command,
     warmup_command,

@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from beliefs.errors import ModelError
+from beliefs.inference.rows.posteriors import filled_rows, row_posteriors
 from beliefs.inference.rows.sweep import RowSweep, scored_rows
 from beliefs.io.files import StrPath
 from beliefs.learning.estimators.bins import binned, learned_bins
@@ -43,8 +44,6 @@ from beliefs.options import MANY, check_integer, check_option
 from beliefs.typing import Floats, Ints, VariableRef
 
 __all__ = ["BNLearner", "threads_of"]
-
-_CELLS = 2**20  # posteriors that are held at a time
 
 
 @dataclass(eq=False, repr=False)
@@ -281,7 +280,8 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
         codes[v] = table.missing
         asked = RowTable(table.names, table.labels, codes)
         where = self.model_.graph.layout.state_ptr
-        parts = [soft[:, where[v] : where[v + 1]] for _, soft in self._posteriors(asked)]
+        found = row_posteriors(self.model_.graph, asked, threads=self._threads, max_bytes=self.max_bytes)
+        parts = [soft[:, where[v] : where[v + 1]] for _, soft in found]
         return np.concatenate(parts)
 
     def predict(self, data: Any) -> Any:
@@ -290,35 +290,13 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
         A frame comes back as a frame of labels; anything else as codes ``(n_rows, n_vars)`` in the model's order.
         """
         self._check_fitted()
-        table, layout = self._rows(data, self.structure_.naming), self.model_.graph.layout
-        codes = table.codes.copy()
-        for rows, soft in self._posteriors(table):
-            for v in np.flatnonzero(table.n_missing):
-                wanted = rows[table.codes[v, rows] == table.missing]
-                best = soft[:, layout.state_ptr[v] : layout.state_ptr[v + 1]].argmax(axis=1)
-                codes[v, wanted] = best[table.codes[v, rows] == table.missing]
-        filled = RowTable(table.names, table.labels, codes)
+        table = self._rows(data, self.structure_.naming)
+        filled = filled_rows(self.model_.graph, table, threads=self._threads, max_bytes=self.max_bytes)
         if not hasattr(data, "columns"):
             return filled.codes.T.astype(np.int64)
         values = dict(zip(filled.names, filled.labelled(), strict=True))
         order = [*map(str, data.columns), *(name for name in filled.names if name not in set(map(str, data.columns)))]
         return type(data)({name: values[name] for name in order}, index=data.index)
-
-    def _posteriors(self, table: RowTable) -> Iterable[tuple[Ints, Floats]]:
-        """Yield rows with missing cells, and the posteriors of their missing variables ``(rows, n_states)``."""
-        layout = self.model_.graph.layout
-        rows = np.flatnonzero(table.incomplete())
-        step = max(1, _CELLS // max(layout.n_states, 1))
-        for begin in range(0, rows.size, step):
-            part = rows[begin : begin + step]
-            sweep = RowSweep(layout, table.take(part), soft=True, max_bytes=self.max_bytes, threads=self._threads)
-            swept = sweep.run(self.model_.probabilities, np.ones((part.size, layout.n_states)))
-            impossible = np.flatnonzero(swept.log_z == -np.inf)
-            if impossible.size:
-                row = int(part[sweep.row[impossible[0]]])
-                raise ModelError(f"row {row} has probability zero under the fitted network; a prior leaves no zeros")
-            assert swept.soft is not None
-            yield part, swept.soft
 
     def sample(self, n: int = 1, seed: int | None = None) -> Ints:
         """Draw rows from the fitted network, codes ``(n, n_vars)``."""

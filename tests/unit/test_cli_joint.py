@@ -1,0 +1,79 @@
+"""Tables of rows from the shell: fit, score and predict."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import beliefs as bl
+from beliefs.cli import commands
+
+
+@pytest.fixture
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
+    monkeypatch.chdir(tmp_path)
+    asia = bl.datasets.load_bn("asia")
+    codes = asia.sample(400, 1)
+    frame = pd.DataFrame({v.name: np.array(v.states)[codes[:, k]] for k, v in enumerate(asia.variables)})
+    frame.to_csv("rows.csv", index=False)
+    return frame
+
+
+def asked(*words: str) -> dict[str, object]:
+    result = CliRunner().invoke(commands, [*words, "--json"])
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_a_network_is_fitted_scored_and_fills_holes(rows: pd.DataFrame) -> None:
+    asia = bl.datasets.load_bn("asia")
+    learner = bl.BNLearner(asia, prior="k2").fit(rows)
+    facts = asked("fit", "rows.csv", "--model", "bn", "--structure", "asia", "-o", "model.bif", "-O", "prior=k2")
+    assert facts["log_likelihood"] == pytest.approx(learner.result_.log_likelihood)
+    assert bl.read("model.bif").probabilities == pytest.approx(learner.model_.probabilities)
+    assert asked("score", "model.bif", "rows.csv")["mean log-likelihood"] == pytest.approx(learner.score(rows))
+    rows.loc[3, "dysp"] = None
+    rows.drop(columns="either").to_csv("holes.csv", index=False)
+    found = asked("predict", "model.bif", "holes.csv", "-o", "filled.csv")
+    assert found["filled"] == 401
+    filled = pd.read_csv("filled.csv")
+    expected = bl.BNLearner(learner.model_, hidden=["either"], start="model", max_iters=0)
+    assert list(filled.columns) == [*rows.columns.drop("either"), "either"] and filled.notna().all(axis=None)
+    expected.fit(rows.drop(columns="either"))
+    assert (expected.predict(rows.drop(columns="either"))[filled.columns] == filled).all(axis=None)
+
+
+def test_arcs_searches_and_fields(rows: pd.DataFrame) -> None:
+    facts = asked("fit", "rows.csv", "-m", "bn", "--structure", "smoke>lung,smoke>bronc", "-o", "arcs.bif")
+    assert set(bl.read("arcs.bif").edges) == {("smoke", "lung"), ("smoke", "bronc")} and facts["n_iters"] == 0
+    asked("fit", "rows.csv", "-m", "bn", "--structure", "chow_liu", "-o", "tree.bif")
+    assert len(bl.read("tree.bif").edges) == 7
+    facts = asked("fit", "rows.csv", "-m", "mrf", "--structure", "smoke-lung,smoke-bronc", "-o", "field.npz")
+    assert facts["log_likelihood"] == pytest.approx(asked("score", "field.npz", "rows.csv")["mean log-likelihood"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fit", "rows.csv", "-m", "bn", "-o", "m.bif"], "--model bn needs --structure"),
+        (["fit", "rows.csv", "-m", "bn", "--structure", "asia", "-o", "m.xyz"], "m.xyz"),
+        (["fit", "none.csv", "-m", "bn", "--structure", "asia", "-o", "m.bif"], "none.csv: no such file"),
+        (
+            ["fit", "rows.csv", "-m", "bn", "--structure", "asia", "-o", "m.bif", "--C", "1"],
+            "has no option --C",
+        ),
+        (["fit", "rows.csv", "-m", "bn", "--structure", "a>b>c", "-o", "m.bif"], "parent>child"),
+        (["fit", "rows.csv", "-m", "grid", "--structure", "asia", "-o", "m.npz"], "--structure is of bn and mrf"),
+        (["score", "asia", "rows.npz"], "a table of rows is a .csv or .parquet file"),
+        (["score", "cancer", "rows.csv"], "no variable 'asia' for this column"),
+        (["predict", "asia", "rows.csv", "-o", "m.npz"], "ends in .csv"),
+    ],
+)
+def test_errors_are_one_line(rows: pd.DataFrame, words: list[str], message: str) -> None:
+    result = CliRunner().invoke(commands, words)
+    assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1
