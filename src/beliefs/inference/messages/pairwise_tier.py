@@ -136,11 +136,11 @@ class PairwiseTier(Tier):
         """Return what sums are worth, by :mod:`beliefs.kernels.messages.pairwise.value`."""
         edges, weights = self.edges, self.weights
         proof = self.plan.certificate(self.spec, edges, parent)
-        mass, out = np.empty(self.spec.layout.n_vars), np.empty(4)
-        of_variables = variable_value(edges.width, self.product, weights.rest, proof.root, mass)
+        share, out = np.empty(self.spec.layout.n_vars), np.empty(4)
+        of_variables = variable_value(edges.width, self.product, weights.rest, proof.root, share)
         width = edges.width if edges.width in CONSTANT_WIDTHS else 0
         kernel = binary_edge_value if edges.width == 1 else edge_value(width)
-        kernel(self.pairs, weights.of_edges, proof.parent, self.product, mass, self.messages, out)
+        kernel(self.pairs, weights.of_edges, proof.parent, self.product, share, self.messages, out)
         constants = self.spec.theta[self.spec.layout.constants]
         energy, bound = (float(constants.sum()) + self.shift + of_variables[k] + out[k] for k in (ENERGY, BOUND))
         if parent is None:

@@ -30,11 +30,6 @@ _ROOM = LARGEST_STATES + 40
 @inlined_kernel
 def scaled_cavity(states: int, width: int, p: Any, v: int, m: Any, e: int, c: Any) -> None:
     """Write ``p[v] / m[e]``, divided by its sum."""
-    if width == 1:
-        r = get(p, v) / get(m, e)
-        put(c, 0, 1.0 / (1.0 + r))
-        put(c, 1, r / (1.0 + r))
-        return
     total = 0.0
     for x in range(states):
         put(c, x, get(p, v * width + x) / get(m, e * width + x))
@@ -54,7 +49,49 @@ def write_belief(states: int, share: float, cu: Any, cv: Any, tables: Any, k: in
             put(out, to + row + y, c * get(tables, k + row + y) * get(cv, y))
 
 
+@twofold_kernel
+def binary_pair_beliefs(
+    pairs: PairTables, factors: Ints, table_ptr: Ints, ratio: Floats, messages: Floats, mu_factor: Floats
+) -> None:
+    """Do what :func:`pair_beliefs` does for two states."""
+    u, v, at, psi = pairs.u, pairs.v, pairs.at, pairs.psi
+    for e in range(u.size):
+        ru, rv = ratio[u[e]] / messages[2 * e], ratio[v[e]] / messages[2 * e + 1]
+        u0, v0 = 1.0 / (1.0 + ru), 1.0 / (1.0 + rv)
+        u1, v1 = ru * u0, rv * v0
+        k, to = at[e] if at.size > 0 else 3 * e, table_ptr[factors[e]]
+        m0, m1, m2, m3 = u0 * v0, psi[k] * u0 * v1, psi[k + 1] * u1 * v0, psi[k + 2] * u1 * v1
+        share = 1.0 / (m0 + m1 + m2 + m3)
+        mu_factor[to], mu_factor[to + 1] = m0 * share, m1 * share
+        mu_factor[to + 2], mu_factor[to + 3] = m2 * share, m3 * share
+
+
 @linear_kernel
+def wide_pair_beliefs(
+    pairs: PairTables,
+    width: int,
+    factors: Ints,
+    table_ptr: Ints,
+    product: Floats,
+    messages: Floats,
+    mu_factor: Floats,
+) -> None:
+    """Do what :func:`pair_beliefs` does for more than two states."""
+    states, u, v, at, psi = pairs.states, pairs.u, pairs.v, pairs.at, pairs.psi
+    cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
+    beliefs, sent, tables, out = address(product), address(messages), address(psi), address(mu_factor)
+    for e in range(u.size):
+        scaled_cavity(states, width, beliefs, u[e], sent, 2 * e, cu)
+        scaled_cavity(states, width, beliefs, v[e], sent, 2 * e + 1, cv)
+        k, total = at[e] if at.size > 0 else e * states * states, 0.0
+        for x in range(states):
+            row = 0.0
+            for y in range(states):
+                row += get(tables, k + x * states + y) * get(cv, y)
+            total += get(cu, x) * row
+        write_belief(states, 1.0 / total, cu, cv, tables, k, out, table_ptr[factors[e]])
+
+
 def pair_beliefs(
     pairs: PairTables,
     width: int,
@@ -64,31 +101,14 @@ def pair_beliefs(
     messages: Floats,
     mu_factor: Floats,
 ) -> None:
-    """Write the belief of each edge to its factor's place in ``mu_factor``. Cost: three passes over the table."""
-    states, u, v, at, psi = pairs.states, pairs.u, pairs.v, pairs.at, pairs.psi
-    cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
-    beliefs, sent, tables, out = address(product), address(messages), address(psi), address(mu_factor)
-    for e in range(u.size):
-        scaled_cavity(states, width, beliefs, u[e], sent, 2 * e, cu)
-        scaled_cavity(states, width, beliefs, v[e], sent, 2 * e + 1, cv)
-        to = table_ptr[factors[e]]
-        if width == 1:
-            k = at[e] if at.size > 0 else 3 * e
-            m0, m1 = get(cu, 0) * get(cv, 0), psi[k] * get(cu, 0) * get(cv, 1)
-            m2, m3 = psi[k + 1] * get(cu, 1) * get(cv, 0), psi[k + 2] * get(cu, 1) * get(cv, 1)
-            share = 1.0 / (m0 + m1 + m2 + m3)
-            put(out, to, m0 * share)
-            put(out, to + 1, m1 * share)
-            put(out, to + 2, m2 * share)
-            put(out, to + 3, m3 * share)
-            continue
-        k, total = at[e] if at.size > 0 else e * states * states, 0.0
-        for x in range(states):
-            row = 0.0
-            for y in range(states):
-                row += get(tables, k + x * states + y) * get(cv, y)
-            total += get(cu, x) * row
-        write_belief(states, 1.0 / total, cu, cv, tables, k, out, to)
+    """Write the belief of each edge to its factor's place in ``mu_factor``. Cost: three passes over the table.
+
+    No kernel, so that who has binary models does not wait for the other half to be compiled.
+    """
+    if width == 1:
+        binary_pair_beliefs(pairs, factors, table_ptr, product, messages, mu_factor)
+    else:
+        wide_pair_beliefs(pairs, width, factors, table_ptr, product, messages, mu_factor)
 
 
 @twofold_kernel
@@ -105,7 +125,7 @@ def single_beliefs(
                 mu_factor[table_ptr[f] + x] = mu_var[v * states + x]
 
 
-@linear_kernel
+@twofold_kernel
 def adjoint_row_beliefs(states: int, width: int, mu_var: Floats, bar_var: Floats, variable: Floats) -> None:
     """Add ``mu * (bar - mu @ bar)`` of each variable to its row of ``variable``; of the log ratio if ``width`` is 1.
 
@@ -170,7 +190,7 @@ def adjoint_pair_beliefs(
                 of_message[(2 * e + 1) * width + place] -= get(down, x)
 
 
-@linear_kernel
+@twofold_kernel
 def table_gradients(cells: Ints, states: int, psi: Floats, rho: Floats, bar: Floats, grad: Floats) -> None:
     """Add ``psi * bar / rho`` of each distinct table to ``grad[cells[d]:]``; binary ``bar`` is of the logs already."""
     for d in range(cells.size):

@@ -31,11 +31,11 @@ from beliefs.kernels.messages.pairwise.sweep import (
     AHEAD,
     LARGEST_STATES,
     fill_mask,
+    logs_and_powers,
     plain_products,
     prefetch_row,
 )
-from beliefs.kernels.primitives.exponential import exp4, log4
-from beliefs.kernels.primitives.memory import address, get, onward, prefetch, stack_memory
+from beliefs.kernels.primitives.memory import address, get, onward, prefetch, put, stack_memory
 from beliefs.kernels.primitives.simd import (
     add4,
     divide4,
@@ -54,6 +54,7 @@ from beliefs.typing import Floats
 __all__ = ["add_waiting", "adjoint_sweep"]
 
 _ROOM = LARGEST_STATES + 40
+_BOTH = 2 * _ROOM
 _LEAST = 1e-30  # so that kappa is not zero
 
 
@@ -148,12 +149,16 @@ def adjoint_sweep(constant: int) -> Callable[..., None]:
         states, u, v, at = pairs.states, pairs.u, pairs.v, pairs.at
         slot, depth = ranks.slot, ranks.depth
         width = constant if constant > 0 else (states + 3) // 4 * 4
+        padded = (2 * width + 15) // 16 * 16
         cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
         qu, qv = stack_memory(_ROOM), stack_memory(_ROOM)
         lu, lv = stack_memory(_ROOM), stack_memory(_ROOM)
         yu, yv = stack_memory(_ROOM), stack_memory(_ROOM)
         mask = stack_memory(_ROOM)
         fill_mask(states, width, mask)
+        ratios, logs, powers = stack_memory(_BOTH), stack_memory(_BOTH), stack_memory(_BOTH)
+        for x in range(padded):
+            put(ratios, x, 1.0)
         tables, beliefs, before, after = address(pairs.psi), address(product), address(old), address(new)
         sums, own = address(variable), address(message)
         out, stored = address(grad), address(ranks.vectors)
@@ -197,14 +202,17 @@ def adjoint_sweep(constant: int) -> Callable[..., None]:
                     store4(cv, x, multiply4(load4(beliefs, pv + x), multiply4(over_v, new_v)))
             else:
                 for x in range(0, width, 4):
-                    old_u, old_v = load4(before, mu + x), load4(before, mv + x)
                     over_u, over_v = divide4(one, load4(after, mu + x)), divide4(one, load4(after, mv + x))
                     store4(qu, x, over_u)
                     store4(qv, x, over_v)
-                    back_u = exp4(multiply4(weight, log4(multiply4(old_u, over_u))))
-                    back_v = exp4(multiply4(weight, log4(multiply4(old_v, over_v))))
-                    store4(cu, x, divide4(multiply4(load4(beliefs, pu + x), back_u), old_u))
-                    store4(cv, x, divide4(multiply4(load4(beliefs, pv + x), back_v), old_v))
+                    store4(ratios, x, multiply4(load4(before, mu + x), over_u))
+                    store4(ratios, width + x, multiply4(load4(before, mv + x), over_v))
+                logs_and_powers(padded, power, 1.0, ratios, logs, powers, powers)
+                for x in range(0, width, 4):
+                    back_u = multiply4(load4(beliefs, pu + x), load4(powers, x))
+                    back_v = multiply4(load4(beliefs, pv + x), load4(powers, width + x))
+                    store4(cu, x, divide4(back_u, load4(before, mu + x)))
+                    store4(cv, x, divide4(back_v, load4(before, mv + x)))
             mass_u, mass_v, size_u, size_v, sum_u, sum_v = zero, zero, zero, zero, zero, zero
             for x in range(0, width, 4):
                 c, d, m, n = load4(cu, x), load4(cv, x), load4(after, mu + x), load4(after, mv + x)

@@ -29,8 +29,9 @@ from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
 from beliefs.kernels.messages.pairwise.structures import PairTables
-from beliefs.kernels.primitives.exponential import exp4, log4
-from beliefs.kernels.primitives.memory import address, get, prefetch, put, stack_memory
+from beliefs.kernels.primitives.elementary import fast_exp, fast_log
+from beliefs.kernels.primitives.exponential import exp4
+from beliefs.kernels.primitives.memory import address, get, onward, prefetch, put, stack_memory
 from beliefs.kernels.primitives.simd import (
     add4,
     divide4,
@@ -59,6 +60,7 @@ CONSTANT_WIDTHS = (4, 8)
 
 LOW = -1e300  # stands for -inf in the padding of logs
 _ROOM = LARGEST_STATES + 40  # not a divisor of 4 kB: else vectors would seem to overlap in the low bits of addresses
+_BOTH = 2 * _ROOM
 AHEAD = 4096
 """Doubles: how far ahead of a sweep memory is prefetched. Farther than it takes to arrive, since it comes in bursts."""
 
@@ -161,19 +163,34 @@ def root_step(width: int, damped: bool, c: Any, to: Any, sent: Any, sending: Any
 
 
 @inlined_kernel
+def logs_and_powers(n: int, rho: float, keep: float, ratios: Any, logs: Any, powers: Any, moves: Any) -> None:
+    """Write ``powers = ratios ** (keep * rho)`` and, if ``keep`` is less than 1, ``moves = ratios ** keep``.
+
+    The first ``n`` entries, a multiple of 16, so that the loops are SIMD with nothing left over. ``logs`` is scratch.
+    """
+    for y in range(n):
+        put(logs, y, keep * fast_log(get(ratios, y)))
+    for y in range(n):
+        put(powers, y, fast_exp(rho * get(logs, y)))
+    if keep < 1.0 and rho != 1.0:
+        for y in range(n):
+            put(moves, y, fast_exp(get(logs, y)))
+    elif keep < 1.0:
+        for y in range(n):
+            put(moves, y, get(powers, y))
+
+
+@inlined_kernel
 def power_step(
-    width: int, rho: float, keep: float, to: Any, sent: Any, sending: Any, m: int, product: Any, p: int
+    width: int, keep: float, powers: Any, moves: Any, to: Any, sent: Any, sending: Any, m: int, product: Any, p: int
 ) -> None:
-    """Move the message at ``m`` by ``keep`` towards ``to``, in logs, and the product at ``p`` by ``rho`` times that."""
-    share, weight = fill4(keep), fill4(rho)
+    """Multiply the product at ``p`` by ``powers``; write ``to`` or, if damped, the old message times ``moves``."""
     for x in range(0, width, 4):
-        old, new = load4(sent, m + x), load4(to, x)
-        change = multiply4(share, log4(divide4(new, old)))
-        power = exp4(multiply4(weight, change))
-        store4(product, p + x, multiply4(load4(product, p + x), power))
-        if keep < 1.0:
-            new = multiply4(old, power if rho == 1.0 else exp4(change))
-        store4(sending, m + x, new)
+        store4(product, p + x, multiply4(load4(product, p + x), load4(powers, x)))
+        if keep == 1.0:
+            store4(sending, m + x, load4(to, x))
+        else:
+            store4(sending, m + x, multiply4(load4(sent, m + x), load4(moves, x)))
 
 
 @cache
@@ -206,6 +223,12 @@ def linear_sweep(constant: int, powered: bool) -> Callable[..., None]:
         cu, cv = stack_memory(_ROOM), stack_memory(_ROOM)
         to_u, to_v, mask = stack_memory(_ROOM), stack_memory(_ROOM), stack_memory(_ROOM)
         fill_mask(states, width, mask)
+        if powered:
+            padded = (2 * width + 15) // 16 * 16
+            ratios, logs = stack_memory(_BOTH), stack_memory(_BOTH)
+            powers, moves = stack_memory(_BOTH), stack_memory(_BOTH)
+            for x in range(padded):
+                put(ratios, x, 1.0)
         tables, beliefs, own_tables = address(pairs.psi), address(product), at.size == 0
         sent, sending = address(messages), address(fresh)
         ahead = max(1, AHEAD // (states * states)) * stride
@@ -225,8 +248,13 @@ def linear_sweep(constant: int, powered: bool) -> Callable[..., None]:
                 root_step(width, keep == 0.5, cu, to_u, sent, sending, mu, beliefs, pu)
                 root_step(width, keep == 0.5, cv, to_v, sent, sending, mv, beliefs, pv)
             else:
-                power_step(width, rho[e], keep, to_u, sent, sending, mu, beliefs, pu)
-                power_step(width, rho[e], keep, to_v, sent, sending, mv, beliefs, pv)
+                for x in range(0, width, 4):
+                    store4(ratios, x, divide4(load4(to_u, x), load4(sent, mu + x)))
+                    store4(ratios, width + x, divide4(load4(to_v, x), load4(sent, mv + x)))
+                logs_and_powers(padded, rho[e], keep, ratios, logs, powers, moves)
+                power_step(width, keep, powers, moves, to_u, sent, sending, mu, beliefs, pu)
+                of_v, moves_v = onward(powers, width), onward(moves, width)
+                power_step(width, keep, of_v, moves_v, to_v, sent, sending, mv, beliefs, pv)
 
     return sweep
 

@@ -54,37 +54,6 @@ BLOCK = 128
 _ROOM = LARGEST_STATES + 40
 
 
-@linear_kernel
-def variable_value(width: int, product: Floats, rest: Floats, root: Floats, mass: Floats) -> Any:
-    """Write ``mass[i] = Z_i``; return the sums of ``rest * log Z``, ``root * log Z`` and ``root * |log Z|``.
-
-    A binary row is a ratio r that stands for (1, r). ``rest`` is 1 minus the counting numbers around a variable, both
-    are zero for observed ones; ``root`` may be empty.
-    """
-    for v in range(mass.size):
-        if width == 1:
-            mass[v] = 1.0 + product[v]
-            continue
-        total = fill4(0.0)
-        for x in range(v * width, (v + 1) * width, 4):  # the padding is zero
-            total = add4(total, load4(product, x))
-        mass[v] = total4(total)
-    energy, bound, size = 0.0, 0.0, 0.0
-    for begin in range(0, mass.size, BLOCK):
-        part_energy, part_bound, part_size = 0.0, 0.0, 0.0
-        for v in range(begin, min(begin + BLOCK, mass.size)):
-            part_energy += rest[v] * fast_log(mass[v])
-        if root.size > 0:
-            for v in range(begin, min(begin + BLOCK, mass.size)):
-                term = root[v] * fast_log(mass[v])
-                part_bound += term
-                part_size += abs(term)
-        energy += part_energy
-        bound += part_bound
-        size += part_size
-    return energy, bound, size
-
-
 @inlined_kernel
 def weighted_logs(n: int, weights: Any, begin: int, stride: int, values: Any) -> tuple[float, float]:
     """Return the sum of ``weights[begin + k * stride] * log(values[k])`` for ``k < n``, with and without signs."""
@@ -94,6 +63,37 @@ def weighted_logs(n: int, weights: Any, begin: int, stride: int, values: Any) ->
         total += term
         size += abs(term)
     return total, size
+
+
+@linear_kernel
+def variable_value(width: int, product: Floats, rest: Floats, root: Floats, share: Floats) -> Any:
+    """Write ``share[i] = 1 / Z_i``; return the sums of ``rest * log Z``, ``root * log Z`` and ``root * |log Z|``.
+
+    A binary row is a ratio r that stands for (1, r). ``rest`` is 1 minus the counting numbers around a variable, both
+    are zero for observed ones; ``root`` may be empty.
+    """
+    mass = stack_memory(BLOCK)
+    energy, bound, size = 0.0, 0.0, 0.0
+    for begin in range(0, share.size, BLOCK):
+        n = min(BLOCK, share.size - begin)
+        for i in range(n):
+            v = begin + i
+            if width == 1:
+                put(mass, i, 1.0 + product[v])
+            else:
+                total = fill4(0.0)
+                for x in range(v * width, (v + 1) * width, 4):  # the padding is zero
+                    total = add4(total, load4(product, x))
+                put(mass, i, total4(total))
+            share[v] = 1.0 / get(mass, i)
+        part_energy, _ = weighted_logs(n, rest, begin, 1, mass)
+        part_bound, part_size = 0.0, 0.0
+        if root.size > 0:
+            part_bound, part_size = weighted_logs(n, root, begin, 1, mass)
+        energy += part_energy
+        bound += part_bound
+        size += part_size
+    return energy, bound, size
 
 
 @inlined_kernel
@@ -110,7 +110,7 @@ def add_block(n: int, rho: Any, parent: Any, begin: int, totals: Any, best_u: An
 
 @linear_kernel
 def binary_edge_value(
-    pairs: PairTables, rho: Floats, parent: Floats, ratio: Floats, mass: Floats, messages: Floats, out: Floats
+    pairs: PairTables, rho: Floats, parent: Floats, ratio: Floats, share: Floats, messages: Floats, out: Floats
 ) -> None:
     """Write the sums over edges, and the largest disagreement, to ``out (4,)``, for two states.
 
@@ -131,18 +131,20 @@ def binary_edge_value(
             u0, u1, v0, v1 = 1.0 + b * rv, c + d * rv, 1.0 + c * ru, b + d * ru
             total = u0 + ru * u1
             put(totals, i, total)
-            put(best_u, i, max(u0, u1 / mu))
-            put(best_v, i, max(v0, v1 / mv))
-            apart = max(apart, abs(ru * u1 / total - pu / mass[u[e]]))
-            apart = max(apart, abs(rv * v1 / total - pv / mass[v[e]]))
+            over = 1.0 / total
+            apart = max(apart, abs(ru * u1 * over - pu * share[u[e]]))
+            apart = max(apart, abs(rv * v1 * over - pv * share[v[e]]))
+            if parent.size > 0:
+                put(best_u, i, max(u0, u1 / mu))
+                put(best_v, i, max(v0, v1 / mv))
         add_block(n, rho, parent, begin, totals, best_u, best_v, out)
     out[AGREEMENT] = apart
 
 
 @inlined_kernel
-def disagreement(width: int, c: Any, n: Any, total: float, p: Any, at: int, mass: float, worst: Any) -> Any:
-    """Return ``worst``, or ``|c n / total - p / mass|`` of one row where that is larger, in each of four places."""
-    of_edge, of_variable = fill4(1.0 / total), fill4(1.0 / mass)
+def disagreement(width: int, c: Any, n: Any, over: float, p: Any, at: int, share: float, worst: Any) -> Any:
+    """Return ``worst``, or ``|c n over - p share|`` of one row where that is larger, in each of four places."""
+    of_edge, of_variable = fill4(over), fill4(share)
     for x in range(0, width, 4):
         here = multiply4(multiply4(load4(c, x), load4(n, x)), of_edge)
         there = multiply4(load4(p, at + x), of_variable)
@@ -165,7 +167,7 @@ def edge_value(constant: int) -> Callable[..., None]:
 
     @linear_kernel
     def value(
-        pairs: PairTables, rho: Floats, parent: Floats, product: Floats, mass: Floats, messages: Floats, out: Floats
+        pairs: PairTables, rho: Floats, parent: Floats, product: Floats, share: Floats, messages: Floats, out: Floats
     ) -> None:
         """Do what :func:`binary_edge_value` does for any number of states. Cost: 4 K^2 flops an edge."""
         states, u, v, at = pairs.states, pairs.u, pairs.v, pairs.at
@@ -194,8 +196,9 @@ def edge_value(constant: int) -> Callable[..., None]:
                     summed = multiply_add4(load4(cu, x), load4(to_u, x), summed)
                 total = total4(summed)
                 put(totals, i, total)
-                worst = disagreement(width, cu, to_u, total, beliefs, pu, mass[u[e]], worst)
-                worst = disagreement(width, cv, to_v, total, beliefs, pv, mass[v[e]], worst)
+                over = 1.0 / total
+                worst = disagreement(width, cu, to_u, over, beliefs, pu, share[u[e]], worst)
+                worst = disagreement(width, cv, to_v, over, beliefs, pv, share[v[e]], worst)
                 if parent.size > 0:
                     put(best_u, i, best_ratio(width, mask, to_u, sent, mu))
                     put(best_v, i, best_ratio(width, mask, to_v, sent, mv))
