@@ -10,7 +10,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-SUITES ?= exact messages calls bounds boltzmann.ais learning.calls learning.truncated learning.image_pass learning.chunking learning.margin learning.margin
+SUITES ?= exact messages calls bounds boltzmann.ais boltzmann.matrix_bp learning.calls learning.truncated learning.image_pass learning.chunking learning.margin learning.margin
 
 # The lower bounds have packages for this Python.
 OLDEST := .venv-oldest

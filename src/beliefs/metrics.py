@@ -49,16 +49,35 @@ Arrays: TypeAlias = ArrayLike | Sequence[ArrayLike] | Iterable[ArrayLike]
 _FLOOR = 1e-300  # marginals are taken for at least this in logs, so that a wrong certainty costs 690 nats, not inf
 
 
-def error_rate(labels: Arrays, predictions: Arrays) -> float:
+def error_rate(labels: Arrays, predictions: Arrays, where: ArrayLike | None = None) -> float:
     """Return the share of labelled variables that are predicted wrongly.
+
+    ``where``, for labels in one array, is a mask of those that count: with ``where=X != V`` the error on bits that were
+    changed.
 
     Examples
     --------
     >>> error_rate([[0, 1, -1], [2]], [[0, 0, 1], [2]])
     0.3333333333333333
+    >>> error_rate(np.array([0, 1, 1]), np.array([0, 0, 1]), where=[False, True, True])
+    0.5
     """
+    if where is not None:
+        labels, predictions = _masked(labels, predictions, where)
     truth, found = _labels_and(*_numbered(labels, predictions), "predictions")
     return float(np.mean(truth != found))
+
+
+def _masked(labels: Arrays, predictions: Arrays, where: ArrayLike) -> tuple[Arrays, Arrays]:
+    """Return the entries of two arrays that count."""
+    truth, found, mask = np.asarray(labels), np.asarray(predictions), np.asarray(where)
+    if mask.dtype.kind != "b" or mask.shape != truth.shape:
+        raise ModelError(f"where must be a mask of shape {truth.shape}, found {mask.dtype} of shape {mask.shape}")
+    if found.shape != truth.shape:
+        raise ModelError(f"predictions have shape {found.shape}, labels have {truth.shape}")
+    if not mask.any():
+        raise ModelError("where leaves nothing to compare")
+    return truth[mask], found[mask]
 
 
 def accuracy(labels: Arrays, predictions: Arrays) -> float:

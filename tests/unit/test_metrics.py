@@ -126,3 +126,18 @@ def test_distances_between_two_answers() -> None:
         metrics.marginal_error(rough, bl.infer(seen))
     with pytest.raises(bl.ModelError, match="finite"):
         metrics.log_z_error(rough, -np.inf)
+
+
+class TestWhere:
+    def test_errors_on_what_was_changed(self) -> None:
+        truth, seen, found = np.array([[0, 1, 1, 0]]), np.array([[1, 1, 0, 0]]), np.array([[0, 0, 0, 0]])
+        assert metrics.error_rate(truth, found, where=seen != truth) == 0.5
+        assert metrics.error_rate(truth, found) == 0.5
+
+    @pytest.mark.parametrize(
+        ("where", "message"),
+        [([[True]], "mask of shape"), ([[1, 0, 0, 1]], "mask of shape"), ([[False] * 4], "leaves nothing")],
+    )
+    def test_bad_masks(self, where: Any, message: str) -> None:
+        with pytest.raises(bl.ModelError, match=message):
+            metrics.error_rate(np.zeros((1, 4), int), np.zeros((1, 4)), where=where)

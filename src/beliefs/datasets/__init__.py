@@ -1,5 +1,6 @@
 """Models to try things on: random generators (``make_*``), networks by name (``load_bn``), data that lies elsewhere."""
 
+from beliefs.datasets.corruption import flip_pixels, occlude
 from beliefs.datasets.denoising import black_and_white, load_pictures, make_noisy
 from beliefs.datasets.edges import chain_edges, complete_edges, delaunay_edges, grid_edges
 from beliefs.datasets.grids import make_distance_grid, make_grid, make_ising_grid, make_potts_grid
@@ -21,6 +22,7 @@ __all__ = [
     "complete_edges",
     "data_home",
     "delaunay_edges",
+    "flip_pixels",
     "grid_edges",
     "k_tree_edges",
     "load_bn",
@@ -45,6 +47,7 @@ __all__ = [
     "make_star",
     "make_traffic",
     "make_tree",
+    "occlude",
     "partial_k_tree_edges",
     "tree_edges",
     "uai_instances",
