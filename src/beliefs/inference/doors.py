@@ -123,7 +123,7 @@ def infer(
     pruned, kept_cells, wanted = np.zeros(known.n_vars, np.bool_), None, None
     if targets is not None:
         graph = as_factor_graph(model)
-        wanted = np.array(sorted({*_listed(graph, targets, "targets").tolist()}), np.int64)
+        wanted = np.array(sorted(set(_listed(graph, targets, "targets"))), np.int64)
         if known is graph:
             asked, pruned, kept_cells = prune_barren(graph, wanted)
     done = _ask(_posed(asked, Task.INFER, options, targets=wanted), method, options, known, pruned)
@@ -375,16 +375,16 @@ def _checked(model: Model) -> FactorGraph | BoltzmannMachine:
     return known
 
 
-def _listed(graph: FactorGraph, variables: Sequence[VariableRef], what: str) -> Ints:
+def _listed(graph: FactorGraph, variables: Sequence[VariableRef], what: str) -> list[int]:
     """Resolve a list of variables to indices."""
     if isinstance(variables, str) or not isinstance(variables, Iterable):
         raise ModelError(f"{what} must be a list of variables, found {variables!r}")
-    return np.array([graph.index(v) for v in variables], np.int64)
+    return [graph.index(v) for v in variables]
 
 
 def checked_query(graph: FactorGraph, query: Sequence[VariableRef]) -> Ints:
     """Return the indices of a marginal-MAP query; repeated and observed variables are refused."""
-    asked = _listed(graph, query, "query")
+    asked = np.array(_listed(graph, query, "query"), np.int64)
     if len(set(asked)) < len(asked):
         raise ModelError("the query names a variable twice")
     for v in asked:

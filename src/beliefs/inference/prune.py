@@ -36,7 +36,8 @@ def prune_barren(graph: FactorGraph, targets: Ints) -> tuple[FactorGraph, Bools,
     """
     if graph.children is None:
         return graph, np.zeros(graph.n_vars, np.bool_), None
-    rest = graph.layout.plan(_rest, graph.children, graph.normalised, targets)
+    normalised = (graph.without_evidence or graph).normalised
+    rest = graph.layout.plan(_rest, graph.children, normalised, targets)
     if rest is None:
         return graph, np.zeros(graph.n_vars, np.bool_), None
     theta = graph.theta[rest.theta_cells]
