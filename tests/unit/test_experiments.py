@@ -309,3 +309,10 @@ def test_points_of_growing_machines_are_jobs(module: ModuleType, tmp_path: Path)
     assert low <= bl.log_likelihood(best, bits.test).mean <= high
     assert all(claim.ours for claim in module.judged("MNIST", whole, setting))
     assert not list((tmp_path / "machines").glob("*checkpoint*"))
+
+
+@of("triplets")
+def test_ten_triplets_are_better_than_none_and_than_all(module: ModuleType) -> None:
+    found = {n: np.array([module.errors(0.5, "lexicographic", n, seed) for seed in range(2)]) for n in (0, 10, 20)}
+    assert all((trials[:, 2] == 1.0).all() for trials in found.values())
+    assert found[10][:, 0].mean() < found[0][:, 0].mean() < found[20][:, 0].mean()

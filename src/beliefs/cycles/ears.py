@@ -25,6 +25,7 @@ from beliefs.cycles.predicates import not_peeled
 from beliefs.errors import ModelError, UnsupportedError
 from beliefs.kernels.orders.paths import Incidence, Walk, nearest_target
 from beliefs.model.graph import Model
+from beliefs.model.layout import frozen_ints
 from beliefs.options import check_integer, check_option
 from beliefs.typing import Ints, VariableRef
 
@@ -188,7 +189,7 @@ def _shuffled(pairs: PairGraph, rng: np.random.Generator) -> Incidence:
     ptr, neighbour, edge = pairs.incident
     owner = np.repeat(np.arange(pairs.n_vars), np.diff(ptr))
     order = np.lexsort((rng.random(owner.size), owner))
-    return Incidence(ptr, neighbour[order], edge[order])
+    return Incidence(ptr, frozen_ints(neighbour[order], "edges"), frozen_ints(edge[order], "edges"))
 
 
 def _bridges(pairs: PairGraph) -> Ints:

@@ -118,7 +118,7 @@ class ConvexGBP(Method):
         if isinstance(self.counting, str):
             check_outer(problem, plan, self.name)
             return np.maximum(plan.regions.counting, 0.0)
-        given = np.asarray(self.counting, np.float64)
+        given = np.array(self.counting, np.float64)
         n = plan.regions.n_regions
         if given.shape != (n,) or not np.isfinite(given).all():
             raise ModelError(f"counting must be {n} finite numbers, one a region, found shape {given.shape}")
