@@ -11,7 +11,7 @@ from beliefs.learning.instances import Instance
 from beliefs.learning.losses.error_counts import count_errors
 from beliefs.learning.losses.max_margin import MaxMargin
 from families import family
-from losses_reference import TEMPLATE, annealed, cost_table, labelled, possible, slack
+from losses_reference import TEMPLATE, annealed, cost_table, expected_statistics, labelled, possible, slack
 
 SLACK = MaxMargin(template=TEMPLATE, rescaling="slack")
 FORESTS = [
@@ -38,6 +38,27 @@ def test_slack_rescaling_equals_enumeration(name: str) -> None:
             finite = model.theta > -np.inf
             plane = found.delta + float(model.theta[finite] @ found.grad_theta[finite])
             assert plane == pytest.approx(found.value, abs=1e-10)
+
+
+@pytest.mark.parametrize("name", ["chain", "tree", "star", "higher_order_tree", "hard_zeros_tree"])
+def test_what_is_hidden_is_maximised_in_both_scores(name: str) -> None:
+    graph, loss = family(name), MaxMargin(template=TEMPLATE, rescaling="slack", eps_h=0.0)
+    for seed in range(4):
+        instance = Instance(graph.layout, None, possible(graph, seed))
+        instance.labels[seed % 2 :: 3] = -1
+        loss.check(instance)
+        found = loss.part(np.array(graph.theta), instance)
+        delta, joint = cost_table(graph, instance.labels, "hamming"), reference.joint_table(graph)
+        truth = int(np.where(delta == 0, joint, -np.inf).argmax())
+        with np.errstate(invalid="ignore"):
+            values = np.where(delta > 0, delta * (1.0 + joint - joint.flat[truth]), 0.0)
+        at = int(values.argmax())
+        assert found.value == pytest.approx(values.flat[at], abs=1e-10) and not found.minorant
+        worst = np.zeros(joint.shape)
+        worst.flat[at] += 1.0
+        worst.flat[truth] -= 1.0
+        expected = delta.flat[at] * expected_statistics(graph, worst)
+        np.testing.assert_allclose(found.grad_theta, expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("most", [None, 1, 2])

@@ -68,6 +68,10 @@ class ErrorCounts:
 
     def labelling(self, errors: int) -> Ints:
         """Return a labelling of the best score with so many errors, ``(n_vars,)``; hidden variables have -1."""
+        return np.where(self.labels < 0, -1, self.states(errors))
+
+    def states(self, errors: int) -> Ints:
+        """Return the same with the states of what is maximised though hidden, which all is at ``eps_h`` = 0."""
         state, left = np.zeros(self.labels.size, np.int64), dict[int, int]()
         self._divide(self.roots, errors, state, left)
         for bucket in reversed(self.buckets):
@@ -77,7 +81,7 @@ class ErrorCounts:
             if self.labels[v] >= 0:
                 e = self._errors_below(bucket, state, e)
             self._divide(bucket.operands, e, state, left)
-        return np.where(self.labels < 0, -1, state)
+        return state
 
     def _errors_below(self, bucket: _Bucket, state: Ints, errors: int) -> int:
         """Return the errors of what was multiplied in a bucket, without that of its own variable."""

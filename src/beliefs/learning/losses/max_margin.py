@@ -161,7 +161,7 @@ class MaxMargin(DifferenceLoss):
             )
         costs = costs_of(self.delta, instance)
         if self.rescaling == "slack":
-            check_slack(instance, costs)
+            check_slack(instance, costs, float(self.eps_h))
         if self._approximate is not None and instance.n_labelled < instance.labels.size:
             check_answers(self._approximate, self.eps_y, self.eps_h, hidden=True, certified=self.certified)
 
