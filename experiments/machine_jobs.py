@@ -75,15 +75,22 @@ class Jobs:
         end = time.perf_counter() + 60 * self.setting.minutes
         return lambda now: time.perf_counter() > end
 
+    def _random(self, size: int, seed: int) -> bl.RBM:
+        """Return small random weights, with the bias that fits the rows alone: from none, units saturate."""
+        rates = np.clip(self.bits.train.mean(axis=0), 1e-3, 1 - 1e-3)
+        weights = np.random.default_rng([seed, size]).normal(0.0, 0.01, (rates.size, size))
+        return bl.RBM(weights.astype(np.float32), np.log(rates / (1 - rates)).astype(np.float32))
+
     # -- fits -------------------------------------------------------------------------------------------------------
     def cd(self, name: str, size: int, rate: float, batch: int, epochs: int, seed: int = 0, init: Any = None) -> Any:
         """Fit by contrastive divergence with ten sweeps; return the seconds."""
 
         def compute() -> dict[str, float]:
+            begin = self._random(size, seed) if init is None else init
             path = self._path(name).with_suffix(".checkpoint.npz")
             rbm = bl.BernoulliRBM(
                 n_components=size, learning_rate=rate, batch_size=batch, n_iter=epochs, random_state=seed,
-                loss="contrastive_divergence(sweeps=10)", init=init, checkpoint=path, callback=self._stops(),
+                loss="contrastive_divergence(sweeps=10)", init=begin, checkpoint=path, callback=self._stops(),
             )  # fmt: skip
             rbm.fit(self.bits.train)
             if rbm.result_.n_iters < epochs:
