@@ -20,6 +20,7 @@ from beliefs.report.alarm import DIAGNOSES, EVIDENCE, alarm_section
 from beliefs.report.bounds import BOUNDED, WIDE_SIDE, bounds_section
 from beliefs.report.bounds import METHODS as BOUNDED_BY
 from beliefs.report.cost import measure
+from beliefs.report.digits import LEARNERS
 from beliefs.report.grid import COUPLINGS, SIDE, compare, grid_section
 from beliefs.report.learning import EXPONENT, MODELS
 from beliefs.report.page import Markup, drawing_style, number, picture, seconds, significant, table
@@ -280,3 +281,12 @@ def test_the_learned_model_cleans_up_the_picture(tree: ET.Element) -> None:
     assert abs(errors["independent"] - (1 - 2 ** (-1 / EXPONENT))) < 0.01
     assert errors["clique logistic"] < 0.08
     assert errors["clique logistic"] < errors["truncated likelihood"] + 0.01 < errors["pseudo-likelihood"]
+
+
+# -- digits -------------------------------------------------------------------------------------------------------
+def test_covered_digits_are_completed_through_the_hidden_layer(tree: ET.Element) -> None:
+    rows = rows_of(tree, "pictures-completed-through-a-hidden-layer")[1:]
+    assert [row[0] for row in rows] == list(LEARNERS)
+    wrong = {row[0]: (float(row[1]), float(row[2])) for row in rows}
+    assert wrong["belief propagation"][0] < wrong["logistic regression"][0]
+    assert wrong["belief propagation"][1] < wrong["logistic regression"][1] - 0.05

@@ -16,6 +16,7 @@ from beliefs.plot.canvas import require_matplotlib
 from beliefs.report.alarm import alarm_section
 from beliefs.report.bounds import bounds_section
 from beliefs.report.cost import cost_section
+from beliefs.report.digits import digits_section
 from beliefs.report.grid import grid_section
 from beliefs.report.learning import learning_section
 from beliefs.report.methods import methods_section
@@ -29,6 +30,7 @@ SECTIONS: tuple[Callable[[], Section], ...] = (
     grid_section,
     bounds_section,
     learning_section,
+    digits_section,
     cost_section,
     methods_section,
 )

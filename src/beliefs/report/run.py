@@ -14,6 +14,7 @@ from beliefs.datasets import load_bn, make_ising_grid
 from beliefs.inference.budget import available_bytes, readable_bytes
 from beliefs.inference.doors import infer, marginal_map, maximize
 from beliefs.report.bounds import METHODS
+from beliefs.report.digits import compile_digits
 from beliefs.report.learning import compile_learning
 from beliefs.report.page import Markup, Section, paragraph, seconds, table
 
@@ -31,6 +32,7 @@ def warm_up() -> float:
     for method in METHODS:  # on a grid that is wider than the i-bounds among them
         infer(make_ising_grid(11, coupling=0.1), method, trace_every=1)
     compile_learning()
+    compile_digits()
     return time.perf_counter() - started
 
 
