@@ -40,6 +40,7 @@ def learning_jobs(states: tuple[int, ...]) -> Iterator[Job]:
     yield "block steps over graphs", _block_steps
     yield "chains", _chains
     yield "chains of named attributes", _attributes
+    yield "networks from rows", _rows
 
 
 def _reversible() -> tuple[str, ...]:
@@ -143,6 +144,20 @@ def _attributes() -> None:
     crf = ChainCRF(max_iters=2, n_jobs=2).fit(X, Y)
     crf.predict(X)
     ChainSVM(max_iters=2, optimizer="bcfw").fit(X, Y)
+
+
+def _rows() -> None:
+    """Count rows, complete and with holes, and score them; of one byte and of two bytes a cell."""
+    from beliefs.learning.estimators.bayes_net import BNLearner
+
+    for top in (2, 300):
+        rows = np.arange(24).reshape(8, 3) % 2
+        rows[0, 0] = top
+        for holes in (False, True):
+            rows[1, 1] = -1 if holes else 0
+            learner = BNLearner([("x0", "x1"), ("x1", "x2")], max_iters=1).fit(rows)
+            learner.score(rows)
+            learner.predict(rows)
 
 
 def _loop(states: int, tied: bool) -> FactorGraph:

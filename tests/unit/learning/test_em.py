@@ -173,6 +173,14 @@ def test_an_impossible_start_names_the_row():
         bl.BNLearner(start, start="model").fit([[1, -1], [0, 1]])
 
 
+def test_rows_without_weight_do_not_count_even_if_impossible():
+    a, b = bl.Variable("a", 2), bl.Variable("b", 2)
+    start = bl.BayesianNetwork.from_cpts([a, b], {"a": ([], [1.0, 0.0]), "b": (["a"], [[0.5, 0.5]] * 2)})
+    rows, weights = [[1, -1], [0, 1], [-1, 0]], [0.0, 1.0, 1.0]
+    learner = bl.BNLearner(start, "k2", start="model", max_iters=1).fit(rows, weights)
+    assert np.isfinite(learner.result_.log_likelihood) and learner.counts_["a"].sum() == pytest.approx(2.0)
+
+
 def test_chunks_keep_only_incomplete_rows():
     rows = holed_rows(200)
     given = bl.BNLearner(ARCS).fit(rows[:2]).model_

@@ -14,6 +14,9 @@ from beliefs.model.rows.reading import read_rows
 NAMING = Naming.of(["rain", "grass"], [["no", "yes"], ["dry", "wet", "mud"]], np.array([2, 3]))
 
 
+NAMING_OF_CODES = Naming.of(["x0", "x1"], [["0", "1"], ["0", "1", "2"]], np.array([2, 3]))
+
+
 def labels(table):
     return {name: column.tolist() for name, column in zip(table.names, table.labelled(), strict=True)}
 
@@ -30,6 +33,12 @@ def test_floats_and_lists_give_the_same_table():
     assert (read_rows(np.array([[0.0, 2.0], [1.0, np.nan]])).codes == expected).all()
     assert (read_rows([[0, 2], [1, -1]]).codes == expected).all()
     assert (read_rows([[0, 2], [1, float("nan")]]).codes == expected).all()
+
+
+def test_tables_keep_their_weights():
+    table = read_rows([[0, 1], [1, 2]], weights=[2.0, 3.0])
+    assert read_rows(table).weights is not None and read_rows(table, NAMING_OF_CODES).weights.tolist() == [2.0, 3.0]
+    assert (read_rows(table, NAMING_OF_CODES).codes == table.codes).all()
 
 
 def test_many_states_take_two_bytes():

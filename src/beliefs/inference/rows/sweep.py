@@ -120,6 +120,13 @@ class RowSweep:
         """Return the scores of the rows' observed factors with the log-sums of their groups added."""
         return scores + np.bincount(self.row, swept.log_z, self.table.n_rows)
 
+    def total_log_z(self, swept: Swept) -> float:
+        """Return the weighted sum of all log-sums; rows without weight do not count, whatever they are."""
+        if self.table.weights is None:
+            return float(swept.log_z.sum())
+        counting = self._weights > 0.0
+        return float(self._weights[counting] @ swept.log_z[counting])
+
     def _scratch(self) -> SweepScratch:
         cells = max((plan.total_cells for plan in self.plans), default=0)
         columns = max((int(plan.n_columns.sum()) for plan in self.plans), default=0)

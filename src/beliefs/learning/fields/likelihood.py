@@ -91,9 +91,7 @@ class FieldLikelihood:
         for f in range(layout.n_factors):
             shift[layout.cells(f)] = tops[f]
         swept = data.sweep.run(np.exp(theta - shift))
-        weights = data.sweep.table.weights
-        groups = swept.log_z if weights is None else weights[data.sweep.row] * swept.log_z
-        score += float(groups.sum()) / data.total
+        score += data.sweep.total_log_z(swept) / data.total
         score += float(swept.cells @ shift) / data.total  # each swept cell carries its factor's scale
         return score, data.frequencies + swept.cells / data.total
 

@@ -17,6 +17,7 @@ Cost: an E-step is linear in the rows with missing cells. Failure: a row that is
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -81,9 +82,7 @@ class NetworkLikelihood:
         seen = data.counts > 0
         with np.errstate(divide="ignore"):
             complete = float(data.counts[seen] @ np.log(tables[seen]))
-        weights = data.rows.weights
-        groups = swept.log_z if weights is None else weights[data.sweep.row] * swept.log_z
-        return complete + float(groups.sum()), data.counts + swept.cells
+        return complete + data.sweep.total_log_z(swept), data.counts + swept.cells
 
     def evaluate(self, tables: Floats, data: MissingRows) -> Evaluation:
         """Return the negative objective per row, and minus the expected counts per row."""
@@ -121,8 +120,10 @@ class _Rounds:
         self.objective, self.watch, self.fresh = objective, watch, resumed is None
         start = objective.start if resumed is None else resumed.weights
         self.found = objective.evaluate(start)
-        if not math.isfinite(self.found.value):
-            raise impossible(objective.data, start)  # type: ignore[arg-type]
+        if not math.isfinite(self.found.value):  # or only the prior excludes zeros, and the first M-step has none
+            data: MissingRows = objective.data  # type: ignore[assignment]
+            if not math.isfinite(objective.loss.log_likelihood(start, data)[0]):
+                raise impossible(data, start)
         self.point = resumed or self._point(0, start, math.inf)
 
     def _point(self, iteration: int, tables: Floats, change: float) -> Point:
@@ -143,6 +144,8 @@ class _Rounds:
         self.found = self.objective.evaluate(tables)
         self.point = self._point(self.point.iteration + 1, tables, change)
         self.watch.iterate(self.point)
+        if not math.isfinite(before):
+            return sys.float_info.max
         return max(before - self.found.value, 0.0) / max(abs(before), 1e-300)
 
 

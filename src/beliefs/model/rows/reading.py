@@ -62,7 +62,8 @@ def read_rows(
         for chunk in data if are_chunks(data) else (data,):
             reader.add(chunk)
         table = reader.finish()
-    found = row_weights(weights, table.n_rows)
+    kept = data.weights if isinstance(data, RowTable) else None
+    found = row_weights(kept if weights is None else weights, table.n_rows)
     return table if found is None else RowTable(table.names, table.labels, table.codes, found)
 
 
