@@ -10,7 +10,7 @@ from beliefs.errors import ModelError
 from beliefs.inference.base import Problem
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.clusters.region_sets import top_down
-from beliefs.inference.regions.plan import RegionPlan, check_budget
+from beliefs.inference.regions.plan import RegionPlan, check_plan, region_plan
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.options import check_option
@@ -46,8 +46,9 @@ def chosen_plan(problem: Problem, regions: str | RegionGraph, method: str) -> Re
         chosen = regions
     else:
         chosen = layout.keep((chosen_plan, regions), lambda: _made(problem.graph, regions))
-    check_budget(problem, chosen, method)
-    return layout.keep((chosen_plan, id(chosen)), lambda: RegionPlan.of(chosen))
+    plan = layout.keep((chosen_plan, id(chosen)), lambda: region_plan(problem, chosen, method))
+    check_plan(problem, plan, method)
+    return plan
 
 
 def _made(graph: FactorGraph, word: str) -> RegionGraph:

@@ -30,11 +30,12 @@ import numpy as np
 from beliefs.driver import Value
 from beliefs.inference.base import Bound, Decoding, Guarantee, Marginals, Method, Problem, Task, check_possible, claimed
 from beliefs.inference.buckets.bucket_tree import default_ibound
+from beliefs.inference.budget import over_budget
 from beliefs.inference.clusters.junction_graph import JunctionGraph
 from beliefs.inference.clusters.partition import MiniBuckets, check_ibound, partition
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.orders.chosen import check_order, chosen_order
-from beliefs.inference.regions.plan import RegionPlan, check_budget
+from beliefs.inference.regions.plan import RegionPlan, region_plan
 from beliefs.inference.regions.state import RegionState, RegionWarmStart, impossible_beliefs, region_joint
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.model.layout import Layout
@@ -111,13 +112,10 @@ class IJGP(Method):
         ibound = default_ibound(problem, order, _CELLS) if self.ibound is None else self.ibound
         buckets = partition(layout, order, ibound)
         if buckets.n_cells > 2.0**40:
-            from beliefs.inference.budget import over_budget
-
             advice = "Lower ibound, raise max_bytes or observe more variables"
             raise over_budget(f"ijgp with ibound={ibound} needs", 48 * buckets.n_cells, problem.max_bytes, advice)
         regions = join_regions(layout, buckets)
-        check_budget(problem, regions, f"ijgp with ibound={ibound}")
-        return JoinGraphState(problem, buckets, RegionPlan.of(regions), warm)
+        return JoinGraphState(problem, buckets, region_plan(problem, regions, f"ijgp with ibound={ibound}"), warm)
 
     def step(self, state: JoinGraphState) -> float:
         """Send all messages along the order and back; the residual is how far clusters and separators are apart."""

@@ -23,14 +23,16 @@ from beliefs.kernels.regions.structure import Messages, RegionTables
 from beliefs.model.layout import Layout, frozen_ints
 from beliefs.typing import Ints
 
-__all__ = ["RegionPlan", "check_budget"]
+__all__ = ["RegionPlan", "check_plan", "region_plan"]
 
 _MOST_CELLS = 2.0**40
+_TRIFLE = 1e6  # bytes that are always there
+_A_REGION, _A_MESSAGE = 500.0, 700.0  # bytes of tuples, sets and lists while a plan is made, measured
 
 
 @dataclass(frozen=True, eq=False)
 class RegionPlan:
-    """The arrays of a region graph; made by :func:`RegionPlan.of`.
+    """The arrays of a region graph; made by :func:`region_plan`.
 
     Attributes
     ----------
@@ -44,6 +46,8 @@ class RegionPlan:
         Cells of the smallest table of each variable, and the state in ``mu_var`` that each belongs to.
     n_room : int
         Numbers that kernels need to work.
+    n_bytes : float
+        Memory of the plan and of one run on it.
     """
 
     regions: RegionGraph
@@ -54,11 +58,7 @@ class RegionPlan:
     state_cell: Ints
     state_to: Ints
     n_room: int
-
-    @classmethod
-    def of(cls, regions: RegionGraph) -> RegionPlan:
-        """Lay a region graph out."""
-        return _Builder(regions).built()
+    n_bytes: float
 
     @property
     def n_cells(self) -> int:
@@ -132,11 +132,28 @@ def predicted_cells(regions: RegionGraph) -> float:
     return total
 
 
-def check_budget(problem: Problem, regions: RegionGraph, method: str) -> None:
-    """Raise a BudgetError where tables, beliefs and what they are made from do not fit."""
+def region_plan(problem: Problem, regions: RegionGraph, method: str) -> RegionPlan:
+    """Lay a region graph out, if that fits.
+
+    Raises
+    ------
+    BudgetError
+        Where tables, maps and what belongs to them do not fit ``max_bytes``, before any of them is allocated.
+    """
     cells = predicted_cells(regions)
-    needed = 48.0 * cells + 64.0 * len(regions.edges)
-    if needed > max(problem.max_bytes, 1e6) or cells > _MOST_CELLS:
+    _check(problem, regions, method, 24.0 * cells if cells < _MOST_CELLS else math.inf)
+    builder = _Builder(regions)
+    _check(problem, regions, method, builder.n_bytes)
+    return builder.built()
+
+
+def check_plan(problem: Problem, plan: RegionPlan, method: str) -> None:
+    """Raise a BudgetError where a plan that was made for an earlier question does not fit this one's."""
+    _check(problem, plan.regions, method, plan.n_bytes)
+
+
+def _check(problem: Problem, regions: RegionGraph, method: str, needed: float) -> None:
+    if needed > max(problem.max_bytes, _TRIFLE):
         advice = "Choose smaller regions, raise max_bytes or observe more variables"
         raise over_budget(f"{method} on {regions.n_regions} regions needs", needed, problem.max_bytes, advice)
 
@@ -146,7 +163,7 @@ class _Builder:
     """The lists that a plan is made of."""
 
     regions: RegionGraph
-    maps: list[Ints] = field(default_factory=list)
+    keys: list[tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=list)
     known: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -165,8 +182,8 @@ class _Builder:
         axes = self.axes[q]
         key = self.card[q], tuple(axes.index(v) for v in narrow)
         if key not in self.known:
-            self.known[key] = len(self.maps)
-            self.maps.append(narrow_cells(*key))
+            self.known[key] = len(self.keys)
+            self.keys.append(key)
         return self.known[key]
 
     def several(self, scope: Sequence[int]) -> Region:
@@ -236,36 +253,61 @@ class _Builder:
             found.append(home)
         return found
 
-    def built(self) -> RegionPlan:
-        """Put everything together."""
+    @cached_property
+    def edges(self) -> Messages:
+        """The messages; made once."""
+        return self.messages()
+
+    @cached_property
+    def factor_pairs(self) -> list[tuple[int, int, int]]:
+        """Of each factor its home, the map to it, and where its cells begin."""
         layout = self.layout
-        edges = self.messages()
-        pairs: list[tuple[int, int, int]] = []  # table, map, where the narrow cells begin
-        for f, q in enumerate(self.homes()):
-            if q >= 0:
-                pairs.append((q, self.map_to(q, self.several(layout.scope(f).tolist())), int(layout.table_ptr[f])))
+        homes = [(f, q) for f, q in enumerate(self.homes()) if q >= 0]
+        scopes = [self.several(layout.scope(f).tolist()) for f, _ in homes]
+        return [
+            (q, self.map_to(q, scope), int(layout.table_ptr[f])) for (f, q), scope in zip(homes, scopes, strict=True)
+        ]
+
+    @cached_property
+    def state_pairs(self) -> list[tuple[int, int, int]]:
+        """Of each variable its smallest table, the map to it, and where its states begin."""
         smallest: dict[int, int] = {}
         for q, axes in enumerate(self.axes):
             for v in axes:
                 if v not in smallest or self.sizes[q] < self.sizes[smallest[v]]:
                     smallest[v] = q
-        seen = [v for v in sorted(smallest) if layout.card[v] > 1]
-        states = [(smallest[v], self.map_to(smallest[v], (v,)), int(layout.state_ptr[v])) for v in seen]
-        rows = [
+        seen = [v for v in sorted(smallest) if self.layout.card[v] > 1]
+        return [(smallest[v], self.map_to(smallest[v], (v,)), int(self.layout.state_ptr[v])) for v in seen]
+
+    @cached_property
+    def rows(self) -> list[int]:
+        """Rows of each table of a loop, 0 of others."""
+        return [
             shape[0] if self.regions.is_loop[r] else 0
             for r in range(self.regions.n_regions)
             for shape in self.card[self.first[r] : self.first[r + 1]]
         ]
-        lengths = [m.size for m in self.maps]
-        map_ptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+    @cached_property
+    def n_bytes(self) -> float:
+        """Memory of tables, beliefs and potentials, of maps, and of what leads from cells to factors and variables."""
+        pairs = [*self.factor_pairs, *self.state_pairs]
+        n_messages = sum(array.size for array in self.edges)
+        of_cells = 24.0 * float(self.cell_ptr[-1]) + 16.0 * sum(self.sizes[q] for q, _, _ in pairs)
+        of_maps = 8.0 * sum(math.prod(card) for card, _ in self.keys)
+        python = _A_REGION * self.regions.n_regions + _A_MESSAGE * len(self.regions.edges)
+        return float(of_cells + of_maps + 8.0 * (n_messages + self._room()) + python)
+
+    def built(self) -> RegionPlan:
+        """Put everything together."""
+        needed = self.n_bytes  # all maps are known then
+        self.maps = [narrow_cells(*key) for key in self.keys]
+        map_ptr = np.concatenate([[0], np.cumsum([m.size for m in self.maps], dtype=np.int64)])
         maps = np.concatenate([*self.maps, np.zeros(0, np.int64)])
-        tables = RegionTables(
-            *(
-                frozen_ints(np.array(a, np.int64), "tables")
-                for a in (self.table_ptr, self.cell_ptr, rows, map_ptr, maps)
-            )
-        )
-        return RegionPlan(self.regions, tables, edges, *self._cells(pairs), *self._cells(states), self._room(rows))
+        arrays = (self.table_ptr, self.cell_ptr, self.rows, map_ptr, maps)
+        tables = RegionTables(*(frozen_ints(np.array(a, np.int64), "tables") for a in arrays))
+        found = (*self._cells(self.factor_pairs), *self._cells(self.state_pairs))
+        return RegionPlan(self.regions, tables, self.edges, *found, self._room(), needed)
 
     def _cells(self, pairs: list[tuple[int, int, int]]) -> tuple[Ints, Ints]:
         """Return the cells of wide tables, and the narrow cell that each belongs to."""
@@ -274,10 +316,10 @@ class _Builder:
         narrow = [begin + self.maps[m] for _, m, begin in pairs]
         return np.concatenate(wide + none), np.concatenate(narrow + none)
 
-    def _room(self, rows: list[int]) -> int:
+    def _room(self) -> int:
         """Return how many numbers a loop's products take, or two messages."""
         most = 2 * max(self.sizes, default=1)
         for r in np.flatnonzero(self.regions.is_loop).tolist():
-            own = rows[self.first[r] : self.first[r + 1]]
+            own = self.rows[self.first[r] : self.first[r + 1]]
             most = max(most, (3 * len(own) + 3) * max(own) ** 2)
         return most
