@@ -63,7 +63,7 @@ def tour() -> None:
         bl.infer(network.condition({"Cloudy": 0}), cls(), targets=["Rain"])
     for machine in (MACHINES[name]() for name in ("rbm", "no_hidden", "fractional")):  # of one type
         for text in MACHINE_METHODS:
-            if isinstance(machine, bl.RBM) or not text.startswith("mean_field"):
+            if isinstance(machine, bl.RBM) or not text.startswith(("bp", "mean_field")):
                 bl.log_likelihood(machine, np.eye(machine.n_visible, dtype=bool), text, gradient=True, max_iters=2)
         bl.sample(machine, 3, "gibbs(burn_in=2)")
 

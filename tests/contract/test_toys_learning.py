@@ -233,7 +233,7 @@ def test_an_estimator_is_found_by_the_command_line(tmp_path: Path, monkeypatch: 
     np.savez("data.npz", X=data.rows, Y=data.labels)
     run = CliRunner()
     shown = run.invoke(group.commands, ["fit", "--help"], terminal_width=200).output
-    assert "[grid|chain|graph|grid_svm|chain_svm|graph_svm|rbm|infinite_rbm|softmax]" in shown
+    assert "[grid|chain|graph|grid_svm|chain_svm|graph_svm|rbm|crbm|infinite_rbm|softmax" in shown
     words = ["fit", "data.npz", "--model", "softmax", "-o", "model.npz", "--l2", "0.01"]
     fitted = run.invoke(group.commands, words)
     assert (fitted.exit_code, fitted.stderr) == (0, "") and "Softmax" in fitted.output
@@ -258,7 +258,7 @@ def test_every_estimator_fits_its_tiny_data(row: estimators.EstimatorRow) -> Non
     if not cls.labelled:
         assert len(cls(**cls._tiny).fit(X).transform(X)) == len(X)
         return
-    model = cls(max_iters=5).fit(X, Y)
+    model = cls(**getattr(cls, "_tiny", {"max_iters": 5})).fit(X, Y)
     assert [labels.shape for labels in model.predict(X)] == [y.shape for y in Y]
 
 

@@ -111,7 +111,7 @@ class SampledRowLoss(RowLoss):
         """Return an estimate of the negative log pseudo-likelihood a row, from products of every sixteenth."""
         n = self.shape.n_visible
         units = (int(self.key(0)) % n + _STRIDE * np.arange(len(x))) % n
-        seen = visible[::_MONITORED]
+        seen, x = np.ascontiguousarray(visible[::_MONITORED]), np.ascontiguousarray(x)  # of one type
         v, odds = seen[np.arange(len(x)), units], layers.visible_bias[units]
         unit_log_odds(x, seen, layers.weights, units, layers.hidden_bias, odds)
         value = float((np.logaddexp(0.0, odds) - v * odds).mean())
