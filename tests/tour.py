@@ -90,10 +90,13 @@ def plain(signature: object) -> str:
 
 
 def repeated() -> dict[str, list[str]]:
-    """The kernels with several signatures, and these."""
-    found = {
-        f"{k.py_func.__module__}.{k.py_func.__name__}": sorted({plain(s) for s in k.signatures}) for k in kernels()
-    }
+    """The kernels with several signatures, and these; the layers of machines are of two types, single and double."""
+    found = {}
+    for k in kernels():
+        name, texts = f"{k.py_func.__module__}.{k.py_func.__name__}", [plain(s) for s in k.signatures]
+        if ".boltzmann." in name:
+            texts = [text.replace("float32", "float64") for text in texts]
+        found[name] = sorted(set(texts))
     return {name: signatures for name, signatures in found.items() if len(signatures) > 1}
 
 
