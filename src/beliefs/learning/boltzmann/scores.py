@@ -27,11 +27,11 @@ _ROWS = 32  # of a piece of work on pseudo-likelihoods
 def free_energies(machine: BoltzmannMachine, rows: BitRows) -> Floats:
     """Return the free energy of each row, ``(N,)``."""
     weights, visible_bias, hidden_bias = _doubles(machine)
-    out = np.zeros(len(rows))
+    out, counts = np.zeros(len(rows)), machine.counts.copy()
     for where, piece in rows.pieces(np.float64):
         here = out[where]
         here += piece @ visible_bias
-        softplus_sums(piece @ weights, hidden_bias, machine.counts, 1.0, here)
+        softplus_sums(piece @ weights, hidden_bias, counts, 1.0, here)
     return -out
 
 
