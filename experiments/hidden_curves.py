@@ -1,20 +1,18 @@
-"""Convergence, sample size and likelihood of learners with hidden variables (Figures 4.2 to 4.4 of [ping2016]).
+"""Convergence and likelihood of learners with hidden variables (Figures 4.2 and 4.4 of [ping2016]).
 
     python experiments/hidden_curves.py [--quick] [--output FOLDER]
 
-Figure 4.2: training error by iteration of sub-gradient descent. Figure 4.3: test error against the number of examples,
-by CCCP on a chain of 20. Figure 4.4: log-likelihood of test outputs by iteration of sub-gradient descent. The models
-are those of hidden_chain.py; the figures print no values, so that shapes are what can be compared.
+Figure 4.2: training error by iteration of sub-gradient descent. Figure 4.4: log-likelihood of test outputs, likewise.
+The models are those of hidden_chain.py; the figures print no values, so that shapes are what can be compared.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from functools import partial
 
 import numpy as np
-from hidden_learners import THREE, accuracy, fitted, loss_of, sgd_text
+from hidden_learners import accuracy, loss_of, sgd_text
 from hidden_models import Shape, chain, simulated
 from matplotlib.figure import Figure
 from paper import HERE, Claim, command_line, legend_below, report, save, tidy
@@ -23,8 +21,7 @@ from trials import Kept, mean_and_error, paired, shown
 from beliefs.learning import fit, losses
 from beliefs.learning.result import FitProgress
 
-TRIALS_SGD, TRIALS_SIZE = 5, 3
-SIZES = (4, 16, 64, 256, 1024)
+TRIALS = 5
 ITERATIONS = 300
 RUNS = {
     "MSSVM": ("MSSVM", 0.02),
@@ -36,10 +33,8 @@ COLOURS = {"MSSVM": "#174a6e", "LSSVM": "#c4541c", "HCRF": "#2e8b57", "LSSVM, ra
 
 DIFFERENCES = [
     "Models, readings and starts as in hidden_chain.py; exact inference throughout.",
-    f"Figures 4.2 and 4.4 show the first of {TRIALS_SGD} trials; what is said of them is the mean over all.",
+    f"Figures 4.2 and 4.4 show means of {TRIALS} trials.",
     "Log-likelihood is that of the outputs given the inputs, hidden variables summed out, whatever the learner.",
-    f"Figure 4.3 has {TRIALS_SIZE} trials and every second size, where the thesis has 5 and all powers of 2.",
-    "Examples of a smaller training set are the first of the larger ones; the test examples are the same 500.",
 ]
 
 
@@ -62,33 +57,15 @@ def descent(shape: Shape, seed: int, run: str, iterations: int, sizes: tuple[int
     return {"error": errors, "likelihood": likelihood}
 
 
-def by_size(shape: Shape, seed: int, n_train: int, n_test: int, most: int, name: str) -> float:
-    """Return the test error after learning from the first examples."""
-    trial = simulated(shape, seed, most, n_test).first(n_train)
-    started = time.perf_counter()
-    error = 1 - accuracy(name, trial, fitted(name, trial, "cccp"))
-    print(f"  {n_train} examples, trial {seed}: {name} {error:.3f} ({time.perf_counter() - started:.1f} s)", flush=True)
-    return error
-
-
-def study(quick: bool, kept: Kept) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, np.ndarray]]:
-    """Return curves (trial, iteration) by run, and errors (size, trial) by learner."""
-    long, short = (chain(8), chain(6)) if quick else (chain(40), chain(20))
-    iterations, sizes = (6, (5, 20)) if quick else (ITERATIONS, (20, 100))
+def study(quick: bool, kept: Kept) -> dict[str, dict[str, np.ndarray]]:
+    """Return curves (trial, iteration) by run."""
+    shape, iterations, sizes = (chain(8), 6, (5, 20)) if quick else (chain(40), ITERATIONS, (20, 100))
     curves = {}
     for run in RUNS:
-        rows = [kept.of(f"sgd/{seed}/{run}", partial(descent, long, seed, run, iterations, sizes))
-                for seed in range(1 if quick else TRIALS_SGD)]  # fmt: skip
+        rows = [kept.of(f"sgd/{seed}/{run}", partial(descent, shape, seed, run, iterations, sizes))
+                for seed in range(1 if quick else TRIALS)]  # fmt: skip
         curves[run] = {key: np.array([row[key] for row in rows]) for key in ("error", "likelihood")}
-    trained, n_test = (SIZES[:2], 20) if quick else (SIZES, 500)
-    seeds = range(1 if quick else TRIALS_SIZE)
-    errors = {name: np.empty((len(trained), len(seeds))) for name in THREE}
-    for seed in seeds:
-        for k, n in enumerate(trained):
-            for name in THREE:
-                computed = partial(by_size, short, seed, n, n_test, trained[-1], name)
-                errors[name][k, seed] = kept.of(f"size/{n}/{seed}/{name}", computed)
-    return curves, errors
+    return curves
 
 
 def roughness(curve: np.ndarray) -> float:
@@ -103,15 +80,11 @@ def settled(curve: np.ndarray) -> float:
     return float((np.argmax(curve <= ends + 0.01, axis=1) + 1).mean())
 
 
-def judged(curves: dict[str, dict[str, np.ndarray]], errors: dict[str, np.ndarray]) -> list[Claim]:
+def judged(curves: dict[str, dict[str, np.ndarray]]) -> list[Claim]:
     rough = {run: roughness(found["error"]) for run, found in curves.items()}
     soon = {run: settled(found["error"]) for run, found in curves.items()}
     at_end = {run: found["likelihood"][:, -1] for run, found in curves.items()}
     best = min(paired(at_end["HCRF"], at_end[run])[0] for run in ("MSSVM", "LSSVM"))
-    marginal, latent, hcrf = (100 * errors[name] for name in THREE)
-    few, many = slice(0, 2), slice(len(marginal) - 2, None)
-    early, late = (paired(hcrf[part].mean(axis=0), latent[part].mean(axis=0)) for part in (few, many))
-    first = sum(marginal.mean(axis=1) <= np.minimum(latent.mean(axis=1), hcrf.mean(axis=1)))
     return [
         Claim("Figure 4.2: MSSVM converges within 50 iterations, LSSVM (rate 0.001) after 250; HCRF soonest.",
               "Iterations to within a point of the last error: "
@@ -121,36 +94,28 @@ def judged(curves: dict[str, dict[str, np.ndarray]], errors: dict[str, np.ndarra
               "Mean change of the error between late iterations, points: "
               + ", ".join(f"{run} {value:.2f}" for run, value in rough.items()) + ".",
               rough["HCRF"] <= rough["MSSVM"] < rough["LSSVM, rate 0.02"]),
-        Claim("Figure 4.3: HCRF is worse than LSSVM for few examples, and better for many.",
-              f"Error of HCRF minus LSSVM: {shown(early)} points for the two smallest sets, {shown(late)} for the "
-              "two largest.", early[0] > 0 > late[0]),
-        Claim("Figure 4.3: MSSVM is the best at every size.", f"At {first} of {len(marginal)} sizes.",
-              first == len(marginal)),
         Claim("Figure 4.4: HCRF has the highest test likelihood.",
               "At the last iteration, per example: "
               + ", ".join(f"{run} {shown(mean_and_error(v), 2)}" for run, v in at_end.items()) + ".", best > 0),
     ]  # fmt: skip
 
 
-def draw(curves: dict[str, dict[str, np.ndarray]], errors: dict[str, np.ndarray]) -> Figure:
-    figure = Figure(figsize=(10.4, 3.6), layout="constrained")
-    a, b, c = figure.subplots(1, 3)
-    for run, found in curves.items():
+def draw(means: dict[str, dict[str, np.ndarray]]) -> Figure:
+    """Draw curves, means over trials, by run."""
+    figure = Figure(figsize=(9.6, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for run, found in means.items():
         wide = {"lw": 1.0, "zorder": 1} if "," in run else {"lw": 1.5, "zorder": 3}
-        a.plot(100 * found["error"][0], color=COLOURS[run], label=run, **wide)
-        c.plot(found["likelihood"][0], color=COLOURS[run], **wide)
-    for name, values in errors.items():
-        stats = [mean_and_error(100 * row) for row in values]
-        b.errorbar(SIZES[: len(stats)], [s[0] for s in stats], [s[1] for s in stats], fmt="o-", ms=3.5, lw=1.5,
-                   color=COLOURS[name])  # fmt: skip
-    a.set(xlabel="iteration of sub-gradient descent", ylabel="training error, %", title="Figure 4.2")
-    b.set(xlabel="training examples", ylabel="test error, %", title="Figure 4.3", xscale="log")
-    c.set(xlabel="iteration of sub-gradient descent", ylabel="test log-likelihood an example", title="Figure 4.4")
-    last = max(found["likelihood"][0].max() for found in curves.values())
-    c.set_ylim(max(c.get_ylim()[0], 2.5 * last), None)
-    for ax in (a, b, c):
+        left.plot(100 * found["error"], color=COLOURS[run], label=run, **wide)
+        right.plot(found["likelihood"], color=COLOURS[run], **wide)
+    left.set(ylabel="training error, %", title="Figure 4.2")
+    right.set(ylabel="test log-likelihood an example", title="Figure 4.4")
+    last = max(found["likelihood"].max() for found in means.values())
+    right.set_ylim(max(right.get_ylim()[0], 2.5 * last), None)
+    for ax in (left, right):
+        ax.set_xlabel("iteration of sub-gradient descent")
         tidy(ax)
-    legend_below(figure, a, 4)
+    legend_below(figure, left, 4)
     return figure
 
 
@@ -158,15 +123,11 @@ def main() -> int:
     options = command_line(__doc__, needs_data=False)
     assert options is not None
     kept = Kept(None if options.quick else HERE / "local" / "hidden_curves.trials.json")
-    curves, errors = study(options.quick, kept)
-    claims = judged(curves, errors)
-    report("Figures 4.2 to 4.4: convergence, sample size, likelihood", claims, DIFFERENCES)
-    numbers = {
-        "sizes": SIZES[: len(errors["MSSVM"])],
-        "test error": errors,
-        "mean over trials": {run: {k: v.mean(axis=0) for k, v in found.items()} for run, found in curves.items()},
-    }
-    save(options.output, "hidden_curves", {"hidden_curves": draw(curves, errors)}, numbers, claims)
+    curves = study(options.quick, kept)
+    claims = judged(curves)
+    report("Figures 4.2 and 4.4: convergence and likelihood", claims, DIFFERENCES)
+    means = {run: {k: v.mean(axis=0) for k, v in found.items()} for run, found in curves.items()}
+    save(options.output, "hidden_curves", {"hidden_curves": draw(means)}, {"mean over trials": means}, claims)
     return 0
 
 

@@ -20,11 +20,24 @@ from beliefs.learning import fit, losses
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses import Loss
 
-__all__ = ["CCCP", "LEARNERS", "SGD", "THREE", "accuracy", "fitted", "loss_of", "predicted", "sgd_text"]
+__all__ = [
+    "BATCH",
+    "CCCP",
+    "LEARNERS",
+    "SGD",
+    "THREE",
+    "UPDATES",
+    "accuracy",
+    "fitted",
+    "loss_of",
+    "predicted",
+    "sgd_text",
+]
 
 LEARNERS = ("MSSVM", "LSSVM", "HCRF", "M3E", "ModLat")
 THREE = LEARNERS[:3]
 SGD = {"MSSVM": (0.02, 100), "LSSVM": (0.001, 400), "HCRF": (0.02, 100), "M3E": (0.005, 150)}  # rate, iterations
+UPDATES, BATCH = 500, 32  # of mini-batches
 CCCP = "cccp(inner_iters=30)"  # thirty planes a round; until a round gains less than 0.1 %
 _CORNERS = {"MSSVM": {"eps_y": 0.0, "eps_h": 1.0}, "LSSVM": {"eps_y": 0.0, "eps_h": 0.0}}
 
@@ -45,11 +58,16 @@ def sgd_text(trial: Trial, rate: float) -> str:
 
 
 def fitted(name: str, trial: Trial, optimizer: str, *, iterations: int | None = None) -> np.ndarray:
-    """Return the weights of a learner by ``"sgd"`` or ``"cccp"``, from a random start."""
+    """Return the weights of a learner by ``"sgd"``, ``"cccp"`` or ``"adam"`` (mini-batches), from a random start."""
     start = trial.shape.start(trial.seed)
     if name == "ModLat":
         return modlat(trial, start, _by_planes, ROUNDS if iterations is None else 1).w
     loss = loss_of(name, trial)
+    if optimizer == "adam":
+        size = min(BATCH, len(trial.train))
+        text = f"adam(step=0.05, t0=100, batch_size={size}, average=True)"
+        passes = iterations or -(-UPDATES * size // len(trial.train))
+        return fit(loss, trial.train, start, optimizer=text, max_iters=passes).weights
     if optimizer == "sgd" or name == "M3E":
         rate, most = SGD[name]
         text = sgd_text(trial, rate)

@@ -115,14 +115,16 @@ class Trial:
         return 0.5 / sum(instance.n_labelled for instance in self.train)
 
 
-def simulated(shape: Shape, seed: int, n_train: int = 20, n_test: int = 100, *, sigma_h: float = 0.1) -> Trial:
-    """Draw a model and examples of it, exactly."""
+def simulated(
+    shape: Shape, seed: int, n_train: int = 20, n_test: int = 100, *, sigma_h: float = 0.1, draw: int = 0
+) -> Trial:
+    """Draw a model and examples of it, exactly; another ``draw`` has other examples of the same model."""
     sigma_xy = 2.0 if len(shape.inputs) == shape.n else 0.0
     sigmas = {"sigma_h": sigma_h, "sigma_xy": sigma_xy, "seed": seed}
     model = bl.datasets.make_hidden_chain(shape.n, **sigmas) if shape.rows == 1 else (
         bl.datasets.make_hidden_grid(shape.rows, **sigmas)
     )  # fmt: skip
-    drawn = bl.sample(model, n_train + n_test, "junction_tree", seed=1000 * seed + 1).samples
+    drawn = bl.sample(model, n_train + n_test, "junction_tree", seed=1000 * seed + 1 + draw).samples
     x, v = drawn[:, : shape.n], drawn[:, shape.n :]
     one = shape.layout(1)
     train = [shape.instance(x[i : i + 1], v[i : i + 1], one) for i in range(n_train)]

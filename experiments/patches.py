@@ -9,6 +9,7 @@ in the patch's middle.
 from __future__ import annotations
 
 import io
+import itertools
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,22 +19,27 @@ from PIL import Image
 
 from beliefs.learning.instances import HIDDEN
 
-__all__ = ["ARCHIVE", "CLASSES", "Scene", "encoded", "scenes"]
+__all__ = ["ARCHIVE", "CLASSES", "Scene", "encoded", "scenes", "shots"]
 
 ARCHIVE = "images/camvid_subset.tar"
 CLASSES = ("sky", "building", "pole", "road", "pavement", "tree", "sign", "fence", "car", "pedestrian", "cyclist")
 SIZE, STEP, CELL, ORIENTATIONS, BINS = (240, 320), 10, 5, 8, 16
+SHOT = 150  # pictures; five seconds
 _N_LABELS = len(CLASSES) + 1  # and void
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A picture by patches: descriptors ``(R, C, 128)``, histograms ``(R, C, 48)`` and classes ``(R, C)``."""
+    """A picture by patches: descriptors ``(R, C, 128)``, histograms ``(R, C, 48)`` and classes ``(R, C)``.
+
+    ``frame`` is the drive, and the picture's number in it, 30 a second.
+    """
 
     picture: np.ndarray
     texture: np.ndarray
     colour: np.ndarray
     classes: np.ndarray
+    frame: tuple[str, int]
 
     def labels(self, kept: list[int]) -> np.ndarray:
         """Return labels 0, 1, ... of the classes kept; all else is hidden."""
@@ -46,7 +52,22 @@ def scenes(archive: Path, limit: int | None = None) -> list[Scene]:
     """Return the scenes of the archive, all parts together, in the order of their names."""
     with tarfile.open(archive) as tar:
         names = sorted(n for n in tar.getnames() if n.endswith(".png") and "annot" not in n)[:limit]
-        return [_scene(_image(tar, name), _image(tar, _annotation(name))) for name in names]
+        return [_scene(_image(tar, name), _image(tar, _annotation(name)), _frame(name)) for name in names]
+
+
+def shots(found: list[Scene]) -> np.ndarray:
+    """Return the number of the shot that each scene belongs to: pictures of a drive seconds apart are one shot."""
+    order = sorted(range(len(found)), key=lambda i: found[i].frame)
+    shot_of = np.zeros(len(found), np.int64)
+    for before, now in itertools.pairwise(order):
+        (drive, at), (drive_now, at_now) = found[before].frame, found[now].frame
+        shot_of[now] = shot_of[before] + (drive != drive_now or at_now - at > SHOT)
+    return shot_of
+
+
+def _frame(name: str) -> tuple[str, int]:
+    drive, number = name.rsplit("/", 1)[1].removesuffix(".png").split("_")
+    return drive, int(number.removeprefix("f"))
 
 
 def _annotation(name: str) -> str:
@@ -60,10 +81,10 @@ def _image(tar: tarfile.TarFile, name: str) -> Image.Image:
     return Image.open(io.BytesIO(file.read()))
 
 
-def _scene(picture: Image.Image, annotation: Image.Image) -> Scene:
+def _scene(picture: Image.Image, annotation: Image.Image, frame: tuple[str, int]) -> Scene:
     small = np.asarray(picture.convert("RGB").resize(SIZE[::-1], Image.Resampling.BOX))
     classes = np.minimum(np.asarray(annotation.resize(SIZE[::-1], Image.Resampling.NEAREST)), _N_LABELS - 1)
-    return Scene(small, _texture(small.mean(axis=2)), _colour(small), _middles(classes))
+    return Scene(small, _texture(small.mean(axis=2)), _colour(small), _middles(classes), frame)
 
 
 def _blocks(values: np.ndarray, side: int) -> np.ndarray:

@@ -227,6 +227,12 @@ def test_the_curves_of_hidden_chains(module: ModuleType, monkeypatch: pytest.Mon
     assert module.roughness(np.array([[0.9, 0.9, 0.1, 0.2, 0.1]])) == pytest.approx(10)
 
 
+@of("hidden_sizes")
+def test_errors_by_sample_size(module: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = in_process(module, monkeypatch, tmp_path)
+    assert all(np.shape(errors) == (2, 1) and 0 < np.min(errors) for errors in found["test error"].values())
+
+
 @of("missing_labels")
 def test_missing_labels(module: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert np.unique(module.truth()).tolist() == [0, 1, 2, 3, 4] and module.truth().shape == (20, 40)
@@ -269,8 +275,11 @@ def test_patches_of_a_plain_picture(module: ModuleType) -> None:
     classes = np.zeros(module.SIZE, np.int64)
     classes[:, :30] = 3
     assert module._middles(classes)[0, :4].tolist() == [3, 3, 0, 0]
-    scene = module.Scene(picture, texture, colour, module._middles(classes))
-    assert scene.labels([3])[0, :3].tolist() == [0, 0, -1]
+    frames = [("b", 90), ("a", 900), ("a", 30), ("a", 1000), ("b", 950)]
+    found = [module.Scene(picture, texture, colour, module._middles(classes), frame) for frame in frames]
+    assert found[0].labels([3])[0, :3].tolist() == [0, 0, -1]
+    assert module.shots(found).tolist() == [2, 1, 0, 1, 3]  # two pictures of "a" are three seconds apart
+    assert module._frame("CamVid/test/Seq05VD_f00450.png") == ("Seq05VD", 450)
 
 
 @of("trials")
