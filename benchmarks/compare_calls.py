@@ -144,7 +144,13 @@ def rows() -> dict[str, Callable[[Library], Call]]:
     for text, large in (("bp", 100), ("trw", 100), ("fractional_bp", 100), ("mean_field", 100)):
         found[f"{text}, 5x5, small"] = ask("infer", grid(5), text)
         found[f"{text}, {large}x{large}"] = ask("infer", grid(large), text)
-    for text, options, large in (("wmb", ITERATED, 20), ("gdd", ITERATED, 40), ("mini_bucket", {}, 30)):
+    regions = (
+        ("ijgp", ITERATED, 20),
+        ("gbp", ITERATED, 20),
+        ("double_loop", ITERATED, 10),
+        ("convex_gbp", ITERATED, 20),
+    )
+    for text, options, large in (("wmb", ITERATED, 20), ("gdd", ITERATED, 40), ("mini_bucket", {}, 30), *regions):
         found[f"{text}, 5x5, small"] = ask("infer", grid(5), text, **options)
         found[f"{text}, {large}x{large}"] = ask("infer", grid(large), text, **options)
     found |= {

@@ -59,7 +59,7 @@ def of_machines() -> Numbers:
     found: Numbers = {}
     for name, make in MACHINES.items():
         for text in MACHINE_METHODS:
-            if name != "fractional" or not text.startswith("mean_field"):
+            if name != "fractional" or not text.startswith(("bp", "mean_field")):
                 result = bl.infer(make(), text, max_iters=2)
                 found[f"{text} {name}"] = [result.log_z, *result.mu_var, *result.pairs.ravel()]
         found[f"sample {name}"] = plain(bl.sample(make(), 3, "gibbs(burn_in=2)"))

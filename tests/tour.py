@@ -86,16 +86,23 @@ def plain(signature: object) -> str:
     """A signature without literal types, and with one spelling of each array type."""
     text = re.sub(r"Literal\[int\]\(-?\d+\)", "int64", str(signature))
     text = re.sub(r"Literal\[bool\]\(\w+\)", "bool", text)
-    return re.sub(r"Array\((\w+), (\d), '(\w)', False, aligned=True\)", r"array(\1, \2d, \3)", text)
+    text = re.sub(r"Array\((\w+), (\d), '(\w)', False, aligned=True\)", r"array(\1, \2d, \3)", text)
+    several = r"((?:readonly )?array\([^)]*\)) x (\d+)"  # fields of a structure that are all alike
+    return re.sub(several, lambda found: ", ".join([found[1]] * int(found[2])), text)
 
 
 def repeated() -> dict[str, list[str]]:
-    """The kernels with several signatures, and these; the layers of machines are of two types, single and double."""
+    """The kernels with several signatures, and these.
+
+    Layers of machines are of two types, single and double, and so are tables of rows, with one byte a cell and two.
+    """
     found = {}
     for k in kernels():
         name, texts = f"{k.py_func.__module__}.{k.py_func.__name__}", [plain(s) for s in k.signatures]
         if ".boltzmann." in name:
             texts = [text.replace("float32", "float64") for text in texts]
+        if ".rows." in name:
+            texts = [text.replace("uint16", "uint8") for text in texts]
         found[name] = sorted(set(texts))
     return {name: signatures for name, signatures in found.items() if len(signatures) > 1}
 

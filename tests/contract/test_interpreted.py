@@ -27,4 +27,5 @@ def test_every_method_and_loss_answers_alike_without_the_compiler() -> None:
     interpreted, compiled = json.loads(done.stdout), answers()
     assert interpreted.keys() == compiled.keys()
     for question, numbers in compiled.items():
-        np.testing.assert_allclose(interpreted[question], numbers, rtol=1e-9, atol=1e-9, err_msg=question)
+        tol = 1e-5 if question == "bp wide_rbm" else 1e-9  # whose messages are of single precision
+        np.testing.assert_allclose(interpreted[question], numbers, rtol=tol, atol=tol, err_msg=question)

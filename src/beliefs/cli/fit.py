@@ -102,12 +102,13 @@ def fit_command(
     data: str, model: str, output: str, more: tuple[str, ...], threads: int, progress: bool | None, as_json: bool,
     **options: Any,
 ) -> None:  # fmt: skip
-    """Fit a random field, a machine with a margin, or a Boltzmann machine to instances, or a joint model to rows.
+    """Fit a field, a machine or a joint model to data.
 
-    DATA.npz has arrays X and Y with a first axis of instances, or X_0, Y_0, X_1, Y_1, ...; labels are integers from 0,
-    -1 where hidden. Graphs also have edges and edge_features, and a mask of hidden vertices; Boltzmann machines take
-    rows of bits, and no labels. Networks (bn) and fields (mrf) take a table of rows, DATA.csv or DATA.parquet, and are
-    written as models.
+    For random fields, machines with a margin and Boltzmann machines DATA.npz has arrays X and Y with a first axis of
+    instances, or X_0, Y_0, X_1, Y_1, ...; labels are integers from 0, -1 where hidden. Graphs also have edges and
+    edge_features, and a mask of hidden vertices. Boltzmann machines take rows of bits, and no labels; conditional ones
+    (crbm) rows of inputs X and of bits Y. Networks (bn) and fields (mrf) take a table of rows, DATA.csv or
+    DATA.parquet, and are written as models.
     """
     if model in JOINT:
         _fit_joint(data, model, output, more, threads, progress, as_json, options)

@@ -93,7 +93,7 @@ class LayerMessages:
 
     def couplings(self, visible_bias: np.ndarray, hidden_bias: np.ndarray) -> Couplings:
         """Return the weights beside the biases of machines, ``(N, units)``."""
-        biases = (np.ascontiguousarray(b, np.float64) for b in (visible_bias, hidden_bias))
+        biases = (np.array(b, np.float64, order="C") for b in (visible_bias, hidden_bias))  # of one kind for kernels
         return Couplings(self.between, *biases)
 
     def rule(self, max_iters: int, tol: float, maximise: bool = False) -> Rule:

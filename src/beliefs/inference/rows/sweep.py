@@ -91,7 +91,7 @@ class RowSweep:
     def run(self, values: Floats, soft: Floats | None = None, *, backward: bool = True) -> Swept:
         """Sweep all entries with these tables ``(n_cells,)``, not logs, and soft evidence ``(n_rows, n_states)``."""
         n_cells = self.layout.n_cells
-        joint = values if soft is None else np.concatenate([values, soft.ravel()])
+        joint = np.concatenate([values, np.zeros(0) if soft is None else soft.ravel()])  # of one kind for the kernel
         log_z = np.empty(self.n_entries)
         cuts = in_chunks(self.n_entries, max(1, min(_PIECES, self.n_entries // _LEAST)))
         outs = [np.zeros(joint.size if backward else 0) for _ in range(cuts.size - 1)]

@@ -3,7 +3,7 @@
 >>> rows = [[0, 0, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 0]]
 >>> learner = MRFLearner([("x0", "x1"), ("x1", "x2")]).fit(rows)
 >>> learner.method_, learner.result_.bound.name, round(learner.score(rows), 6)
-('closed_form', 'EXACT', -1.966161)
+('closed_form', 'EXACT', -1.966176)
 """
 
 from __future__ import annotations

@@ -141,9 +141,9 @@ def structure_score(
     --------
     >>> rows = [[0, 0], [0, 0], [1, 1], [1, 0]]
     >>> round(structure_score([("x0", "x1")], rows, "bdeu(ess=1)"), 6)
-    -6.238325
+    -7.113793
     >>> round(structure_score([("x1", "x0")], rows, "bdeu(ess=1)"), 6)
-    -6.238325
+    -7.113793
     """
     chosen = score if isinstance(score, FamilyScore) else parse(str(score), SCORES, "score")
     network = given_network(structure)
