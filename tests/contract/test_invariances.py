@@ -52,8 +52,8 @@ class Promise:
     exact : bool
         Whether the answer is exact on these graphs; then it must say so.
     max_iters, run_tol
-        Options of the run, so that a method that iterates is at its end; None: the method's own. With a ``run_tol`` of 0
-        it need not be: where the end takes long, answers after as many iterations must agree.
+        Options of the run, so that a method that iterates is at its end; None: the method's own. With a ``run_tol`` of
+        0 it need not be: where the end takes long, answers after as many iterations must agree.
     """
 
     method: str
