@@ -115,10 +115,9 @@ class InfiniteRBM(MachineEstimator):
         Of these steps.
     tol : float
         Nats that a unit (of a fixed or learned alpha, the best measure) must promise to add.
-
-    Other parameters are those of every estimator of machines: ``dtype``, ``binarize`` (``"sample"`` draws once here),
-    ``validation``, ``patience``, ``max_gap``, ``checkpoint``, ``max_bytes``, ``n_jobs``, ``callback``, ``progress``,
-    ``random_state``. With ``expectations="exact"`` all is float64.
+    dtype, binarize, validation, patience, max_gap, checkpoint, max_bytes, n_jobs, callback, progress, random_state
+        As for every estimator of machines, :class:`~beliefs.learning.estimators.machine.MachineEstimator`;
+        ``binarize="sample"`` draws once here, and with ``expectations="exact"`` all is float64.
 
     Attributes
     ----------

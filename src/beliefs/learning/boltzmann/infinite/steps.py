@@ -1,11 +1,12 @@
 r"""The moves of Frank-Wolfe: a unit appended, mass moved towards an atom, mass moved away from one.
 
 =================================  =================================================================================
-appended (``alpha="units"``)       :math:`q_t = (1 - \tfrac1t) q_{t-1} + \tfrac1t \delta(w^*)`, :math:`\alpha_t = t`: a
-                                   column more, the others untouched ([ping2016] Algorithm 5.1)
-towards                            :math:`q + s\,(\delta(w^*) - q)`, :math:`0 \le s \le 1` by line search
-away [guelat1986]                  :math:`q + s\,(q - \delta(a))`, :math:`0 \le s \le q_a / (1 - q_a)`: at the end
-                                   of the line the unit is gone
+appended (``alpha="units"``)       to :math:`q_t = (1 - \tfrac1t) q_{t-1} + \tfrac1t \delta(w^*)` with
+                                   :math:`\alpha_t = t`, a column more, the others untouched ([ping2016] Algorithm
+                                   5.1)
+towards                            to :math:`q + s\,(\delta(w^*) - q)`, :math:`0 \le s \le 1` by line search
+away [guelat1986]                  to :math:`q + s\,(q - \delta(a))`, :math:`0 \le s \le q_a / (1 - q_a)`, at the end
+                                   of which line the unit is gone
 removed (``alpha="units"``)        the away step to its end, where the penalised likelihood does not fall by it
 =================================  =================================================================================
 
