@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
-from beliefs.model.frozen import FrozenArrays
-from beliefs.model.machine import bias_of, finite_numbers
+from beliefs.model.frozen import TwoLayers
+from beliefs.model.machine import bias_of, finite_numbers, weight_table
 from beliefs.model.rbm import RBM
 from beliefs.model.rbm_batch import RBMBatch
 from beliefs.typing import Floats
@@ -26,7 +26,7 @@ __all__ = ["CRBM", "checked_inputs"]
 _ROWS = 4096  # that are looked at together
 
 
-class CRBM(FrozenArrays):
+class CRBM(TwoLayers):
     """A conditional restricted Boltzmann machine. It does not change.
 
     Parameters
@@ -63,9 +63,7 @@ class CRBM(FrozenArrays):
         visible_bias: ArrayLike | None = None,
         hidden_bias: ArrayLike | None = None,
     ) -> None:
-        table = finite_numbers(weights, "weights")
-        if table.ndim != 2 or table.shape[0] < 1:
-            raise ModelError(f"weights must have shape (n_visible, n_hidden) with n_visible > 0, found {table.shape}")
+        table = weight_table(weights)
         n, m = table.shape
         inputs = {"visible_input": finite_numbers(visible_input, "visible_input")}
         inputs["hidden_input"] = finite_numbers(hidden_input, "hidden_input")
@@ -81,16 +79,6 @@ class CRBM(FrozenArrays):
             self._keep(name, np.array(array, dtype=dtype, order="C"))
 
     @property
-    def n_visible(self) -> int:
-        """Number of visible units."""
-        return int(self.weights.shape[0])
-
-    @property
-    def n_hidden(self) -> int:
-        """Number of hidden units."""
-        return int(self.weights.shape[1])
-
-    @property
     def n_inputs(self) -> int:
         """Number of inputs."""
         return int(self.visible_input.shape[1])
@@ -100,11 +88,6 @@ class CRBM(FrozenArrays):
         """Number of weights and biases."""
         arrays = (self.weights, self.visible_input, self.hidden_input, self.visible_bias, self.hidden_bias)
         return sum(array.size for array in arrays)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the parameters."""
-        return self.weights.dtype
 
     def given(self, inputs: Any) -> Any:
         """Return the machine given an input ``(n_inputs,)``, or the machines given rows of them ``(N, n_inputs)``.

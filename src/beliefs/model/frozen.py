@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["FrozenArrays"]
+__all__ = ["FrozenArrays", "TwoLayers"]
 
 
 class FrozenArrays:
@@ -25,3 +25,24 @@ class FrozenArrays:
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, array in state.items():
             self._keep(name, array)
+
+
+class TwoLayers(FrozenArrays):
+    """Arrays of which one is the weights between two layers, ``(n_visible, n_hidden)``."""
+
+    weights: np.ndarray
+
+    @property
+    def n_visible(self) -> int:
+        """Number of visible units."""
+        return int(self.weights.shape[0])
+
+    @property
+    def n_hidden(self) -> int:
+        """Number of hidden units."""
+        return int(self.weights.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the parameters."""
+        return self.weights.dtype

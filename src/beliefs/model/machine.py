@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,20 +24,20 @@ from numpy.typing import ArrayLike
 from beliefs.errors import ModelError
 from beliefs.kernels.boltzmann.layers import probabilities, softplus_sums
 from beliefs.model.factor import LARGEST_LOG
-from beliefs.model.frozen import FrozenArrays
+from beliefs.model.frozen import TwoLayers
 from beliefs.model.graph import FactorGraph
 from beliefs.model.views import Variables
 from beliefs.options import shown
 from beliefs.typing import Evidence, Floats
 
-__all__ = ["BoltzmannMachine", "bias_of", "bit_rows", "checked_bits", "finite_numbers", "given_layer"]
+__all__ = ["BoltzmannMachine", "bias_of", "bit_rows", "checked_bits", "finite_numbers", "given_layer", "weight_table"]
 
 _PIECE = 2**21  # cells of a piece of rows
 _ROWS = 4096  # of a piece, where rows are short
 _NARROW = 1e30  # the largest number of a float32 machine: sums over all units of a layer stay finite
 
 
-class BoltzmannMachine(FrozenArrays, ABC):
+class BoltzmannMachine(TwoLayers, ABC):
     """Two layers of binary units; see :class:`beliefs.RBM` and :class:`beliefs.FractionalRBM`.
 
     Attributes
@@ -58,9 +57,7 @@ class BoltzmannMachine(FrozenArrays, ABC):
 
     def _set(self, weights: ArrayLike, visible_bias: ArrayLike | None, hidden_bias: ArrayLike | None) -> None:
         """Check the parameters and keep copies that nobody can change."""
-        table = finite_numbers(weights, "weights")
-        if table.ndim != 2 or table.shape[0] < 1:
-            raise ModelError(f"weights must have shape (n_visible, n_hidden) with n_visible > 0, found {table.shape}")
+        table = weight_table(weights)
         n_visible, n_hidden = table.shape
         kept = {
             "weights": table,
@@ -72,24 +69,9 @@ class BoltzmannMachine(FrozenArrays, ABC):
             self._keep(name, np.array(array, dtype=dtype, order="C"))
 
     @property
-    def n_visible(self) -> int:
-        """Number of visible units."""
-        return int(self.weights.shape[0])
-
-    @property
-    def n_hidden(self) -> int:
-        """Number of hidden units."""
-        return int(self.weights.shape[1])
-
-    @property
     def n_vars(self) -> int:
         """Number of units."""
         return self.n_visible + self.n_hidden
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the parameters."""
-        return self.weights.dtype
 
     def free_energy(self, visible: ArrayLike) -> Floats:
         """Return F of each row of visible bits, ``(N, n_visible)`` in and ``(N,)`` out: log p(v) = -F(v) - log Z."""
@@ -186,6 +168,14 @@ def finite_numbers(values: ArrayLike, what: str) -> np.ndarray:
     if not fine.all():
         raise ModelError(f"{what} must be finite (up to {most:g}), found {array[~fine].flat[0]}")
     return array
+
+
+def weight_table(weights: ArrayLike) -> np.ndarray:
+    """Return weights between two layers, of which the first has units."""
+    table = finite_numbers(weights, "weights")
+    if table.ndim != 2 or table.shape[0] < 1:
+        raise ModelError(f"weights must have shape (n_visible, n_hidden) with n_visible > 0, found {table.shape}")
+    return table
 
 
 def bias_of(values: ArrayLike | None, what: str, length: int) -> np.ndarray:

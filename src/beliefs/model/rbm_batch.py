@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
 from beliefs.kernels.boltzmann.layers import softplus_sums
-from beliefs.model.frozen import FrozenArrays
-from beliefs.model.machine import bit_rows, finite_numbers
+from beliefs.model.frozen import TwoLayers
+from beliefs.model.machine import bit_rows, finite_numbers, weight_table
 from beliefs.model.rbm import RBM
 from beliefs.typing import Floats
 
 __all__ = ["RBMBatch"]
 
 
-class RBMBatch(FrozenArrays):
+class RBMBatch(TwoLayers):
     """Machines that share their weights; ``batch[k]`` is one of them.
 
     Parameters
@@ -41,9 +41,7 @@ class RBMBatch(FrozenArrays):
     hidden_bias: np.ndarray
 
     def __init__(self, weights: ArrayLike, visible_bias: ArrayLike, hidden_bias: ArrayLike) -> None:
-        table = finite_numbers(weights, "weights")
-        if table.ndim != 2 or table.shape[0] < 1:
-            raise ModelError(f"weights must have shape (n_visible, n_hidden) with n_visible > 0, found {table.shape}")
+        table = weight_table(weights)
         kept = {"weights": table}
         for name, values, width in (
             ("visible_bias", visible_bias, table.shape[0]),
@@ -58,21 +56,6 @@ class RBMBatch(FrozenArrays):
             raise ModelError(f"there are {n_visible} rows of visible biases and {n_hidden} of hidden ones")
         for name, array in kept.items():
             self._keep(name, np.array(array, dtype=table.dtype, order="C"))
-
-    @property
-    def n_visible(self) -> int:
-        """Number of visible units."""
-        return int(self.weights.shape[0])
-
-    @property
-    def n_hidden(self) -> int:
-        """Number of hidden units."""
-        return int(self.weights.shape[1])
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Type of the parameters."""
-        return self.weights.dtype
 
     def __len__(self) -> int:
         return len(self.visible_bias)
