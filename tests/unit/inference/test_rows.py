@@ -7,7 +7,8 @@ import pytest
 
 import beliefs as bl
 from beliefs.errors import BudgetError, ModelError
-from beliefs.inference.rows.sweep import RowSweep, scored_rows
+from beliefs.inference.rows.sweep import RowSweep, scored_rows, single_variables
+from beliefs.model.layout import Layout
 from beliefs.model.rows.reading import read_rows
 
 
@@ -41,7 +42,7 @@ def asia():
 def test_sweep_is_enumeration_row_by_row(asia, share):
     layout, rows = asia.graph.layout, holes(asia, 40, share)
     table = read_rows(rows, asia.graph.naming)
-    sweep = RowSweep(layout, table, soft=True)
+    sweep = RowSweep(layout, table, soft=single_variables(layout))
     swept = sweep.run(asia.probabilities, np.ones((len(rows), layout.n_states)))
     scores = sweep.added_to(scored_rows(layout, asia.graph.theta, table), swept)
     log_z, cells, marginals = asked_one_by_one(asia.graph, rows)
@@ -55,6 +56,29 @@ def test_sweep_is_enumeration_row_by_row(asia, share):
             if (states >= 0).all():
                 whole[layout.cells(v)][np.ravel_multi_index(states, layout.shape(v))] += 1
     assert whole + swept.cells == pytest.approx(cells, abs=1e-9)
+
+
+def test_soft_evidence_of_two_variables_is_a_factor_of_the_row(asia):
+    rng, layout, naming = np.random.default_rng(5), asia.graph.layout, asia.graph.naming
+    pairs = [(0, 3), (2, 4)]
+    soft = Layout.build(layout.card, [0, 2, 4], np.ravel(pairs))
+    rows, tables = holes(asia, 30, 0.4), rng.random((30, 8))
+    tables[3] *= 1e-200  # underflows
+    sweep = RowSweep(layout, read_rows(rows, naming), soft=soft)
+    swept = sweep.run(asia.probabilities, tables)
+    scores = sweep.added_to(scored_rows(layout, asia.graph.theta, sweep.table), swept)
+    assert swept.soft is not None
+    for row, given, score, posterior in zip(rows, tables.reshape(30, 2, 2, 2), scores, swept.soft, strict=True):
+        own = [(pair, table) for pair, table in zip(pairs, given, strict=True)]
+        joint = [(layout.scope(v), asia.cpt(v)) for v in range(asia.n_vars)]
+        graph = bl.FactorGraph.from_tables(layout.card, [*joint, *own])
+        found = bl.infer(graph.condition({v: int(x) for v, x in enumerate(row) if x >= 0}), "enumeration")
+        seen = [(row[list(pair)] >= 0).all() for pair in pairs]
+        known = sum(np.log(t[tuple(row[list(p)])]) for (p, t), whole in zip(own, seen, strict=True) if whole)
+        assert score + known == pytest.approx(found.log_z, abs=1e-9)
+        for k, whole in enumerate(seen):
+            expected = 0.0 if whole else found.marginal(list(pairs[k])).ravel()
+            assert posterior.reshape(2, 4)[k] == pytest.approx(expected, abs=1e-12)
 
 
 def test_threads_and_weights():

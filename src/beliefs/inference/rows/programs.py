@@ -16,10 +16,10 @@ from beliefs.inference.budget import over_budget
 from beliefs.inference.clusters.cluster_tree import eliminate
 from beliefs.inference.clusters.operands import Clusters
 from beliefs.inference.orders.orders import plan_order
-from beliefs.kernels.rows.sweep import LANES, Programs
+from beliefs.kernels.rows.sweep import LANES, Programs, Tables
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Ints
 
 __all__ = ["GroupPlan", "group_graph", "joined", "plan_group"]
 
@@ -30,7 +30,7 @@ _SMALL = 64  # joint states up to which a group is one cluster
 class GroupPlan:
     """The arrays of one group, as in :class:`Programs`, numbered from 0.
 
-    ``soft`` has the variables of the group whose soft evidence is a factor, after the ordinary ones.
+    ``soft`` has the factors of soft evidence, after the ordinary ones.
     """
 
     variables: Ints
@@ -47,18 +47,16 @@ class GroupPlan:
         return int(self.n_cells.sum())
 
 
-def plan_group(layout: Layout, group: Ints, soft: bool, max_bytes: float) -> GroupPlan:
-    """Plan one group; ``soft``: each of its variables also has a factor of its own, another one for every row.
+def plan_group(layout: Layout, group: Ints, soft: Layout | None, max_bytes: float) -> GroupPlan:
+    """Plan one group; ``soft`` has factors over the same variables whose tables are others for every row.
 
     BudgetError before anything is laid out, where the tables of LANES rows would not fit.
     """
     inside = {int(v): k for k, v in enumerate(group)}
-    factors = np.unique(
-        np.concatenate([layout.edge_factor[layout.var_edges[layout.var_ptr[v] : layout.var_ptr[v + 1]]] for v in group])
-    )
-    scopes = [[(inside[int(v)], int(s)) for v, s in _edges(layout, int(f)) if int(v) in inside] for f in factors]
-    if soft:
-        scopes += [[(k, 1)] for k in range(group.size)]
+    factors = _touching(layout, group)
+    own = np.zeros(0, np.int64) if soft is None else _touching(soft, group)
+    scopes = [_inside(layout, f, inside) for f in factors]
+    scopes += [] if soft is None else [_inside(soft, f, inside) for f in own]
     card = layout.card[group]
     axes, parents, n_eliminated, host = _clusters(card, scopes, max_bytes)
     ops: list[list[tuple[int, Ints]]] = [[] for _ in axes]
@@ -74,10 +72,20 @@ def plan_group(layout: Layout, group: Ints, soft: bool, max_bytes: float) -> Gro
             where = _map(axes[parents[c]], card, dict(zip(separator, strides, strict=True)))
             ops[parents[c]].append((-1 - c, where))
     n_cells = np.array([int(np.prod(card[members])) for members in axes], np.int64)
-    own = group if soft else np.zeros(0, np.int64)
     return GroupPlan(
         group, factors, own, n_cells, np.array(n_columns, np.int64), tuple(map(tuple, ops)), tuple(columns)
     )
+
+
+def _touching(layout: Layout, group: Ints) -> Ints:
+    """Return the factors with a variable of the group, ascending."""
+    edges = [layout.var_edges[layout.var_ptr[v] : layout.var_ptr[v + 1]] for v in group]
+    return np.unique(layout.edge_factor[np.concatenate(edges)])
+
+
+def _inside(layout: Layout, f: int, inside: dict[int, int]) -> list[tuple[int, int]]:
+    """Return the variables of a factor that are in a group, by their numbers there, and their strides."""
+    return [(inside[int(v)], int(s)) for v, s in _edges(layout, int(f)) if int(v) in inside]
 
 
 def _edges(layout: Layout, f: int) -> zip[tuple[int, int]]:
@@ -119,28 +127,35 @@ def _map(axes: Sequence[int], card: Ints, stride: dict[int, int]) -> Ints:
     return found
 
 
-def group_graph(layout: Layout, plan: GroupPlan, places: Ints, logs: Floats) -> tuple[FactorGraph, Ints]:
-    """Return a group at one row's states as a graph, and where each cell of its tables comes from."""
+def group_graph(
+    layout: Layout, soft: Layout | None, plan: GroupPlan, places: Ints, values: Tables
+) -> tuple[FactorGraph, list[Ints]]:
+    """Return a group at one row's states as a graph, and the places of each factor's cells."""
     inside = {int(v): k for k, v in enumerate(plan.variables)}
-    scopes = [[(inside[int(v)], int(s)) for v, s in _edges(layout, int(f)) if int(v) in inside] for f in plan.factors]
-    scopes += [[(inside[int(v)], 1)] for v in plan.soft]
-    card = layout.card[plan.variables]
+    scopes = [_inside(layout, f, inside) for f in plan.factors]
+    scopes += [] if soft is None else [_inside(soft, f, inside) for f in plan.soft]
+    card, n_shared = layout.card[plan.variables], values.shared.size
     cells, tables = [], []
     for place, scope in zip(places, scopes, strict=True):
         axes = [v for v, _ in scope]
-        cells.append(place + _map(axes, card, dict(scope)))
-        tables.append((axes, logs[cells[-1]].reshape(card[axes])))
-    return FactorGraph.from_tables(card, tables, log=True), np.concatenate(cells)
+        at = place + _map(axes, card, dict(scope))
+        numbers = values.shared[at] if place < n_shared else values.own[at - n_shared]
+        cells.append(at)
+        tables.append((axes, numbers.reshape(card[axes])))
+    return FactorGraph.from_tables(card, tables), cells
 
 
-def joined(layout: Layout, plans: Sequence[GroupPlan], soft_start: int, soft_width: int) -> Programs:
-    """Lay plans end to end; soft evidence of ``v`` begins at ``soft_start + state_ptr[v]`` in the first row."""
+def joined(layout: Layout, plans: Sequence[GroupPlan], soft: Layout | None) -> Programs:
+    """Lay plans end to end; the tables of ``soft`` begin where the shared ones end, in the first row."""
     starts, steps, scopes = [], [], []
     for plan in plans:
         starts += [int(layout.cell_ptr[f]) for f in plan.factors]
-        starts += [soft_start + int(layout.state_ptr[v]) for v in plan.soft]
-        steps += [0] * plan.factors.size + [soft_width] * plan.soft.size
-        scopes += [list(_edges(layout, int(f))) for f in plan.factors] + [[] for _ in plan.soft]
+        steps += [0] * plan.factors.size
+        scopes += [list(_edges(layout, int(f))) for f in plan.factors]
+        if soft is not None:
+            starts += [layout.n_cells + int(soft.cell_ptr[f]) for f in plan.soft]
+            steps += [soft.n_cells] * plan.soft.size
+            scopes += [list(_edges(soft, int(f))) for f in plan.soft]
     ops = [op for plan in plans for cluster in plan.ops for op in cluster]
     columns = [where for plan in plans for where in plan.columns]
     maps = [*columns, *(where for _, where in ops)]

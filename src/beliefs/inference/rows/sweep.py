@@ -7,8 +7,9 @@ The unobserved variables of a row fall into connected groups, and a row's weight
 Factors that are observed whole are looked up. Rows with the same group share its plan
 (:mod:`beliefs.inference.rows.programs`) and are swept together, sixteen a time, one set of kernels for all; so the cost
 of a row is that of its holes and not of the model. The sweep gives each group's log-sum and, on the way back, the
-posterior of every cell it touches: added up over rows these are the expected counts of EM. A table of ones for every
-unobserved variable of every row, read as soft evidence, collects posteriors row by row.
+posterior of every cell it touches: added up over rows these are the expected counts of EM. *Soft evidence* are factors
+whose tables differ from row to row; their posteriors are kept row by row, so that a table of ones for every variable
+collects the posteriors of single variables.
 
 Guarantee: exact to rounding. Sums so small that products may have underflowed are done again in the log domain.
 Cost: two passes over the clusters of a row's groups. Failure: BudgetError where a group's tables do not fit.
@@ -29,12 +30,12 @@ from beliefs.inference.rows.programs import GroupPlan, group_graph, joined, plan
 from beliefs.inference.run import answer
 from beliefs.kernels.rows.counts import BLOCK, score_rows
 from beliefs.kernels.rows.groups import Found, missing_groups
-from beliefs.kernels.rows.sweep import LANES, SweepScratch, Work, sweep_rows
+from beliefs.kernels.rows.sweep import LANES, SweepScratch, Tables, Work, sweep_rows
 from beliefs.model.layout import Layout
 from beliefs.model.rows.table import RowTable
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["RowSweep", "Swept", "partial_factors", "scored_rows"]
+__all__ = ["RowSweep", "Swept", "partial_factors", "scored_rows", "single_variables"]
 
 _PIECES, _LEAST = 16, 256  # pieces of work, whatever the threads, and entries of one
 _KEPT_PLANS = 20000
@@ -44,7 +45,8 @@ _KEPT_PLANS = 20000
 class Swept:
     """What a sweep found: ``log_z (n_entries,)`` of each group of each row, and ``cells``: expected counts.
 
-    ``soft`` has the posteriors of the soft evidence, ``(n_rows, n_states)``, where there is some.
+    ``soft`` has the posteriors of the soft evidence, ``(n_rows, soft.n_cells)`` times the rows' weights, where there is
+    some; zeros in factors that a row observes whole.
     """
 
     log_z: Floats
@@ -60,16 +62,17 @@ class RowSweep:
     layout : Layout
     table : RowTable
         Columns are the layout's variables; complete rows are skipped.
-    soft : bool
-        Whether every missing cell of every row has a factor of its own.
+    soft : Layout, optional
+        Factors over the same variables of which every row has tables of its own; :func:`single_variables` are one.
     """
 
     def __init__(
-        self, layout: Layout, table: RowTable, *, soft: bool = False, max_bytes: float | None = None, threads: int = 1
-    ) -> None:
+        self, layout: Layout, table: RowTable, *, soft: Layout | None = None, max_bytes: float | None = None,
+        threads: int = 1,
+    ) -> None:  # fmt: skip
         self.layout, self.table, self.soft, self.threads = layout, table, soft, threads
         self.max_bytes = default_budget() if max_bytes is None else max_bytes
-        rows, ptr, variables = _groups(layout, table)
+        rows, ptr, variables = _groups(layout, table, soft)
         self.n_entries = rows.size
         number, kinds = _numbered(ptr, variables)
         kept = layout.plan(_kept_groups, soft)
@@ -81,7 +84,7 @@ class RowSweep:
         self.plans = [kept[kind.tobytes()] for kind in kinds]
         by_group = np.argsort(number, kind="stable")
         self.group, self.row = number[by_group], rows[by_group]
-        self.programs = joined(layout, self.plans, layout.n_cells, layout.n_states if soft else 0)
+        self.programs = joined(layout, self.plans, soft)
 
     @cached_property
     def _weights(self) -> Floats:
@@ -89,12 +92,12 @@ class RowSweep:
         return np.ones(self.n_entries) if weights is None else weights[self.row]
 
     def run(self, values: Floats, soft: Floats | None = None, *, backward: bool = True) -> Swept:
-        """Sweep all entries with these tables ``(n_cells,)``, not logs, and soft evidence ``(n_rows, n_states)``."""
-        n_cells = self.layout.n_cells
-        joint = np.concatenate([values, np.zeros(0) if soft is None else soft.ravel()])  # of one kind for the kernel
+        """Sweep with these tables ``(n_cells,)``, not logs, and soft evidence ``(n_rows, soft.n_cells)``."""
+        own = np.zeros(0) if soft is None else np.ascontiguousarray(soft).ravel()
+        tables, posterior = Tables(np.array(values), own), np.zeros(own.size if backward else 0)
         log_z = np.empty(self.n_entries)
         cuts = in_chunks(self.n_entries, max(1, min(_PIECES, self.n_entries // _LEAST)))
-        outs = [np.zeros(joint.size if backward else 0) for _ in range(cuts.size - 1)]
+        outs = [Tables(np.zeros(values.size if backward else 0), posterior) for _ in range(cuts.size - 1)]
         work = Work(self.group, self.row, self._weights)
 
         def task(begin: int, end: int) -> int:
@@ -102,19 +105,20 @@ class RowSweep:
             for k in range(begin, end):
                 bounds = np.array([cuts[k], cuts[k + 1], 0], np.int64)
                 sweep_rows(
-                    self.programs, work, self.table.codes, self.table.missing, joint, bounds, backward, scratch,
+                    self.programs, work, self.table.codes, self.table.missing, tables, bounds, backward, scratch,
                     log_z, outs[k],
                 )  # fmt: skip
             return 0
 
         if self.n_entries:
             parallel_chunks(task, np.arange(cuts.size), self.threads)
-        total = np.zeros(joint.size)
+        total = Tables(np.zeros(values.size), posterior)
         for out in outs if backward else ():
-            total += out
+            total.shared[:] += out.shared
         for entry in np.flatnonzero(log_z == -np.inf):
-            log_z[entry] = self._in_logs(int(entry), joint, total if backward else None)
-        return Swept(log_z, total[:n_cells], None if soft is None else total[n_cells:].reshape(soft.shape))
+            log_z[entry] = self._in_logs(int(entry), tables, total if backward else None)
+        found = posterior.reshape(soft.shape) if soft is not None and backward else None
+        return Swept(log_z, total.shared, found)
 
     def added_to(self, scores: Floats, swept: Swept) -> Floats:
         """Return the scores of the rows' observed factors with the log-sums of their groups added."""
@@ -135,18 +139,22 @@ class RowSweep:
         sizes = [LANES * n for n in (cells, columns, columns, clusters)]
         return SweepScratch(np.empty(LANES * factors, np.int64), *(np.empty(n) for n in sizes))
 
-    def _in_logs(self, entry: int, values: Floats, out: Floats | None) -> float:
+    def _in_logs(self, entry: int, values: Tables, out: Tables | None) -> float:
         """Ask one entry again where products underflow; -inf if it is impossible."""
         plan, row = self.plans[self.group[entry]], int(self.row[entry])
         places = self._places(int(self.group[entry]), row)
-        with np.errstate(divide="ignore"):
-            graph, cells = group_graph(self.layout, plan, places, np.log(values))
+        graph, cells = group_graph(self.layout, self.soft, plan, places, values)
         try:
             found = answer(graph, JunctionTree())
         except ZeroProbabilityError:
             return -np.inf
-        if out is not None:
-            np.add.at(out, cells, self._weights[entry] * found.mu_factor)
+        for f, at in enumerate(cells if out is not None else ()):
+            assert out is not None
+            mine = self._weights[entry] * found.mu_factor[graph.layout.cells(f)]
+            if at[0] < out.shared.size:
+                np.add.at(out.shared, at, mine)
+            else:
+                np.add.at(out.own, at - out.shared.size, mine)
         return found.log_z
 
     def _places(self, g: int, row: int) -> Ints:
@@ -181,29 +189,39 @@ def scored_rows(layout: Layout, logs: Floats, table: RowTable, threads: int = 1)
     return out
 
 
-def _groups(layout: Layout, table: RowTable) -> tuple[Ints, Ints, Ints]:
+def single_variables(layout: Layout, further: Layout | None = None) -> Layout:
+    """Return one factor of each single variable, then further ones: soft evidence that collects posteriors."""
+    n = layout.n_vars
+    ptr, scope = np.arange(n + 1), np.arange(n)
+    if further is not None:
+        ptr, scope = np.concatenate([ptr, n + further.scope_ptr[1:]]), np.concatenate([scope, further.scope_vars])
+    return Layout.build(layout.card, ptr, scope)
+
+
+def _groups(layout: Layout, table: RowTable, soft: Layout | None) -> tuple[Ints, Ints, Ints]:
     """Return rows, offsets and variables of all connected groups of missing cells."""
     rows = np.flatnonzero(table.incomplete())
     room = int(table.n_missing.sum())
     found = Found(np.empty(room, np.int64), np.zeros(room + 1, np.int64), np.empty(room, np.int64))
-    ptr, neighbours = layout.plan(_moral_graph)
+    ptr, neighbours = layout.plan(_moral_graph, soft)
     mark = np.full(layout.n_vars, -1, np.int64)
     n = int(missing_groups(table.codes, table.missing, rows, ptr, neighbours, mark, found))
     return found.row[:n], found.ptr[: n + 1], found.variables
 
 
-def _kept_groups(layout: Layout, soft: bool) -> dict[bytes, GroupPlan]:
+def _kept_groups(layout: Layout, soft: Layout | None) -> dict[bytes, GroupPlan]:
     """Return where plans of groups are kept."""
     return {}
 
 
-def _moral_graph(layout: Layout) -> tuple[Ints, Ints]:
+def _moral_graph(layout: Layout, soft: Layout | None) -> tuple[Ints, Ints]:
     """Return the variables that share a factor with each, as a CSR."""
     pairs = [np.zeros((0, 2), np.int64)]
-    for arity in np.unique(layout.arity[layout.arity > 1]):
-        scopes = layout.scope_vars[layout.scope_ptr[:-1][layout.arity == arity][:, None] + np.arange(arity)]
-        i, j = np.nonzero(~np.eye(arity, dtype=np.bool_))
-        pairs.append(np.stack([scopes[:, i].ravel(), scopes[:, j].ravel()], axis=1))
+    for part in (layout,) if soft is None else (layout, soft):
+        for arity in np.unique(part.arity[part.arity > 1]):
+            scopes = part.scope_vars[part.scope_ptr[:-1][part.arity == arity][:, None] + np.arange(arity)]
+            i, j = np.nonzero(~np.eye(arity, dtype=np.bool_))
+            pairs.append(np.stack([scopes[:, i].ravel(), scopes[:, j].ravel()], axis=1))
     edges = np.unique(np.concatenate(pairs), axis=0)
     ptr = np.searchsorted(edges[:, 0], np.arange(layout.n_vars + 1)).astype(np.int64)
     return ptr, np.ascontiguousarray(edges[:, 1])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from beliefs.kernels._jit import kernel
 from beliefs.typing import Floats, Ints
 
-__all__ = ["LANES", "Programs", "SweepScratch", "Work", "sweep_rows"]
+__all__ = ["LANES", "Programs", "SweepScratch", "Tables", "Work", "sweep_rows"]
 
 LANES = 16  # rows that go through a tree together
 _TINY = 1e-250  # a sum below it may have lost what counts; such rows are asked of slower arithmetic
@@ -20,7 +20,7 @@ class Programs(NamedTuple):
     cluster_ptr: Ints  # (n_groups+1,) clusters of each group, children first
     factor_ptr: Ints  # (n_groups+1,) factors of each group
     factor_start: Ints  # (n_local,) where the factor's table begins
-    factor_step: Ints  # (n_local,) by how much it moves from one row to the next: 0, or the width of soft evidence
+    factor_step: Ints  # (n_local,) by how much it moves from one row to the next: 0, or the cells of a row's own tables
     scope_ptr: Ints  # (n_local+1,) the variables of the factor's scope ...
     scope_vars: Ints
     scope_stride: Ints  # ... and the cells between two of their states
@@ -33,6 +33,16 @@ class Programs(NamedTuple):
     op_source: Ints  # (n_ops,) the number of a factor of the group, or -1 - c for the message of cluster c of it
     op_map: Ints  # (n_ops,) where in ``maps`` the cell of the operand that each cell reads is said
     maps: Any  # uint32
+
+
+class Tables(NamedTuple):
+    """Numbers of all factors: ``shared (n_cells,)`` by the rows, and ``own`` of each row, row by row.
+
+    Places count on: those of at least ``n_cells`` are among a row's own.
+    """
+
+    shared: Floats
+    own: Floats
 
 
 class Work(NamedTuple):
@@ -55,15 +65,15 @@ class SweepScratch(NamedTuple):
 
 @kernel
 def sweep_rows(
-    programs: Programs, work: Work, codes: Any, missing: int, values: Floats, bounds: Ints, backward: bool,
-    scratch: SweepScratch, log_z: Floats, out: Floats,
+    programs: Programs, work: Work, codes: Any, missing: int, values: Tables, bounds: Ints, backward: bool,
+    scratch: SweepScratch, log_z: Floats, out: Tables,
 ) -> None:  # fmt: skip
     """Sum out the missing variables of entries ``bounds[0]:bounds[1]``, and add posteriors of cells to ``out``.
 
     Equivalent to, entry by entry, ``log_z[e] = log(sum of prod values[cells])`` over the states of the group's
-    variables given the row's codes, and ``out[cells] += weight * posterior``; soft evidence of row number ``bounds[2]``
-    begins at its factor's start. Entries whose sum is below 1e-250 get ``-inf`` and add nothing.
-    Shapes: ``values`` and ``out`` have the cells of all tables, then soft evidence row by row.
+    variables given the row's codes, and ``out[cells] += weight * posterior``; the own tables of row number
+    ``bounds[2]`` come first. Entries whose sum is below 1e-250 get ``-inf`` and add nothing.
+    Shapes: ``values`` and ``out`` alike; no two entries share cells of a row's own.
     Cost: two passes over the clusters' cells an entry. Numerics: messages sum to one, their logs are added up.
     """
     begin = bounds[0]
@@ -105,19 +115,22 @@ def find_places(
 
 
 @kernel
-def collect(programs: Programs, c: int, first: int, values: Floats, scratch: SweepScratch) -> None:
+def collect(programs: Programs, c: int, first: int, values: Tables, scratch: SweepScratch) -> None:
     """Write the product of a cluster's operands, and its sums as the message."""
-    n_cells, start = programs.n_cells[c], programs.cell_ptr[c] * LANES
-    table = scratch.tables[start : start + n_cells * LANES]
+    n_cells, begin = programs.n_cells[c], programs.cell_ptr[c] * LANES
+    table = scratch.tables[begin : begin + n_cells * LANES]
     for i in range(table.size):
         table[i] = 1.0
     for op in range(programs.op_ptr[c], programs.op_ptr[c + 1]):
         source, where = programs.op_source[op], programs.maps[programs.op_map[op] : programs.op_map[op] + n_cells]
         if source >= 0:
-            place = scratch.place[source * LANES : (source + 1) * LANES]
+            place, start = scratch.place[source * LANES : (source + 1) * LANES], 0
+            operand = values.shared
+            if place[0] >= operand.size:
+                start, operand = operand.size, values.own
             for i in range(n_cells):
                 for b in range(LANES):
-                    table[i * LANES + b] *= values[place[b] + where[i]]
+                    table[i * LANES + b] *= operand[place[b] - start + where[i]]
         else:
             message = scratch.messages[programs.column_ptr[first - 1 - source] * LANES :]
             for i in range(n_cells):
@@ -151,10 +164,10 @@ def normalise(programs: Programs, c: int, number: int, n_rows: int, scratch: Swe
 
 
 @kernel
-def distribute(programs: Programs, c: int, first: int, weight: Floats, scratch: SweepScratch, out: Floats) -> None:
+def distribute(programs: Programs, c: int, first: int, weight: Floats, scratch: SweepScratch, out: Tables) -> None:
     """Turn a cluster's table into posteriors and add them to its operands' beliefs."""
-    n_cells, start, column = programs.n_cells[c], programs.cell_ptr[c] * LANES, programs.column_ptr[c] * LANES
-    table = scratch.tables[start : start + n_cells * LANES]
+    n_cells, begin, column = programs.n_cells[c], programs.cell_ptr[c] * LANES, programs.column_ptr[c] * LANES
+    table = scratch.tables[begin : begin + n_cells * LANES]
     own = programs.maps[programs.column_map[c] : programs.column_map[c] + n_cells]
     message, belief = scratch.messages[column:], scratch.beliefs[column:]
     if programs.n_columns[c] == 1:
@@ -171,10 +184,13 @@ def distribute(programs: Programs, c: int, first: int, weight: Floats, scratch: 
     for op in range(programs.op_ptr[c], programs.op_ptr[c + 1]):
         source, where = programs.op_source[op], programs.maps[programs.op_map[op] : programs.op_map[op] + n_cells]
         if source >= 0:
-            place = scratch.place[source * LANES : (source + 1) * LANES]
+            place, start = scratch.place[source * LANES : (source + 1) * LANES], 0
+            operand = out.shared
+            if place[0] >= operand.size:
+                start, operand = operand.size, out.own
             for i in range(n_cells):
                 for b in range(LANES):
-                    out[place[b] + where[i]] += table[i * LANES + b]
+                    operand[place[b] - start + where[i]] += table[i * LANES + b]
         else:
             below = scratch.beliefs[programs.column_ptr[first - 1 - source] * LANES :]
             for i in range(n_cells):
