@@ -15,6 +15,7 @@ from beliefs.errors import ModelError
 from beliefs.io import read, read_evidence, read_query
 from beliefs.io.files import plain_name
 from beliefs.io.formats import suffixes
+from beliefs.model.crbm import CRBM
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.variable import suggestion
 
@@ -28,7 +29,10 @@ _ESCAPED = re.compile(r"\\([,=\\])")
 def load_model(text: str) -> Model:
     """Return the model of a file, or a network that comes with the package where no file has that name."""
     if os.path.exists(text) or plain_name(text).endswith(suffixes()):
-        return read(text)
+        model = read(text)
+        if isinstance(model, CRBM):
+            raise ModelError(f"{text}: a CRBM answers for rows of inputs; fit and predict are for these")
+        return model
     known = bn_names()
     if text not in known:
         hint = suggestion(text, known)

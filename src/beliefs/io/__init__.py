@@ -12,11 +12,11 @@ from functools import partial
 from beliefs.io import uai
 from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
 from beliefs.io.formats import FORMATS, format_of, suffixes
+from beliefs.io.machines import Machine
 from beliefs.io.rg import read_regions, write_regions
 from beliefs.io.scanner import check_beginning
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.graph import FactorGraph, Model
-from beliefs.model.machine import BoltzmannMachine
 
 __all__ = [
     "FORMATS",
@@ -34,7 +34,7 @@ SUFFIXES: tuple[str, ...] = suffixes()
 """Known suffixes, in lower case; each may be followed by ``.gz``, ``.xz`` or ``.bz2``."""
 
 
-def read(path: StrPath) -> FactorGraph | BayesianNetwork | BoltzmannMachine:
+def read(path: StrPath) -> FactorGraph | BayesianNetwork | Machine:
     """Read a model: a BayesianNetwork from ``.bif`` and ``.xmlbif``, what was written from ``.npz``, else a graph.
 
     The suffix says which format, in any case, plain or followed by ``.gz``, ``.xz``, ``.bz2``; see
@@ -50,7 +50,7 @@ def read(path: StrPath) -> FactorGraph | BayesianNetwork | BoltzmannMachine:
         return form.loads(read_bytes(path, form.check_beginning))
 
 
-def write(model: Model, path: StrPath) -> None:
+def write(model: Model | Machine, path: StrPath) -> None:
     """Write a model, in the format of the suffix; the file appears whole or not at all.
 
     Raises

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from beliefs.errors import FormatError
 from beliefs.io import archive, bif, erg, fg, npz, uai, wcsp, xmlbif
 from beliefs.io.files import StrPath, plain_name
+from beliefs.io.machines import Machine
 from beliefs.io.scanner import check_beginning
 from beliefs.model.bayes_net import BayesianNetwork
-from beliefs.model.graph import FactorGraph, Model
-from beliefs.model.machine import BoltzmannMachine
+from beliefs.model.graph import FactorGraph
 
 __all__ = ["FORMATS", "Format", "format_of", "formats_table", "suffixes"]
 
@@ -41,8 +42,8 @@ class Format:
 
     title: str
     suffixes: tuple[str, ...]
-    loads: Callable[[bytes], FactorGraph | BayesianNetwork | BoltzmannMachine]
-    dumps: Callable[[Model], str | bytes] | None = None
+    loads: Callable[[bytes], FactorGraph | BayesianNetwork | Machine]
+    dumps: Callable[[Any], str | bytes] | None = None
     reads_as: str = "`FactorGraph`"
     writes: str = "-"
     begins: Callable[[bytes], None] | None = None

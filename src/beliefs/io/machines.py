@@ -1,65 +1,72 @@
 """Boltzmann machines in our own format (``.npz``): what the header says, and which arrays there are.
 
-``weights`` row by row, ``visible_bias``, ``hidden_bias``, all of the header's ``dtype`` (float32 or float64), and for
-fractional machines ``counts``, float64. See :mod:`beliefs.io.npz`.
+Every array has the header's ``dtype`` (float32 or float64) and is written row by row, but for ``counts`` of fractional
+machines, float64. See :mod:`beliefs.io.npz`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from beliefs.errors import FormatError
+from beliefs.model.crbm import CRBM
 from beliefs.model.fractional_rbm import FractionalRBM
-from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
 
-__all__ = ["MODELS", "NAMES", "OPTIONAL", "TYPES", "arrays", "check_header", "header", "model"]
+__all__ = ["MODELS", "NAMES", "TYPES", "Machine", "arrays", "check_header", "header", "model", "needed"]
 
-MODELS: dict[Any, type[BoltzmannMachine]] = {"RBM": RBM, "FractionalRBM": FractionalRBM}
-NAMES = {"weights", "visible_bias", "hidden_bias", "counts"}
-OPTIONAL = {"counts"}
+Machine = RBM | FractionalRBM | CRBM
+MODELS: dict[Any, type[Machine]] = {"RBM": RBM, "FractionalRBM": FractionalRBM, "CRBM": CRBM}
 TYPES = ("<f4", "<f8")
 _DTYPES = {"float32": np.float32, "float64": np.float64}
+_RBM = {"weights": ("n_visible", "n_hidden"), "visible_bias": ("n_visible",), "hidden_bias": ("n_hidden",)}
+_SHAPES: dict[type[Machine], dict[str, tuple[str, ...]]] = {
+    RBM: _RBM,
+    FractionalRBM: {**_RBM, "counts": ("n_hidden",)},
+    CRBM: {**_RBM, "visible_input": ("n_visible", "n_inputs"), "hidden_input": ("n_hidden", "n_inputs")},
+}
+NAMES = {name for shapes in _SHAPES.values() for name in shapes}
 
 
-def header(machine: BoltzmannMachine) -> dict[str, Any]:
+def _sizes(kind: type[Machine]) -> list[str]:
+    """Return the names of the sizes in a machine's header."""
+    return list(dict.fromkeys(size for shape in _SHAPES[kind].values() for size in shape))
+
+
+def needed(name: str) -> set[str]:
+    """Return the names of the arrays of a machine, by its name in the header."""
+    return set(_SHAPES[MODELS[name]])
+
+
+def header(machine: Machine) -> dict[str, Any]:
     """Return the fields of the header that are a machine's own."""
-    return {
-        "model": type(machine).__name__,
-        "dtype": machine.dtype.name,
-        "n_visible": machine.n_visible,
-        "n_hidden": machine.n_hidden,
-    }
+    sizes = {size: getattr(machine, size) for size in _sizes(type(machine))}
+    return {"model": type(machine).__name__, "dtype": machine.dtype.name, **sizes}
 
 
-def arrays(machine: BoltzmannMachine) -> dict[str, np.ndarray]:
+def arrays(machine: Machine) -> dict[str, np.ndarray]:
     """Return the arrays to write, each of one dimension."""
-    found = {name: getattr(machine, name) for name in ("weights", "visible_bias", "hidden_bias")}
-    if isinstance(machine, FractionalRBM):
-        found["counts"] = machine.counts
-    return {name: array.ravel() for name, array in found.items()}
+    return {name: getattr(machine, name).ravel() for name in _SHAPES[type(machine)]}
 
 
 def check_header(fields: Mapping[str, Any]) -> None:
     """Raise a FormatError unless the fields are those of a machine."""
-    sizes = [fields.get("n_visible"), fields.get("n_hidden")]
+    sizes = [fields.get(size) for size in _sizes(MODELS[fields["model"]])]
     whole = all(isinstance(size, int) and not isinstance(size, bool) and size >= 0 for size in sizes)
     if not whole or not isinstance(fields.get("dtype"), str) or fields["dtype"] not in _DTYPES:
         raise FormatError("the header has a field of a wrong type")
 
 
-def model(fields: Mapping[str, Any], found: Mapping[str, np.ndarray]) -> BoltzmannMachine:
+def model(fields: Mapping[str, Any], found: Mapping[str, np.ndarray]) -> Machine:
     """Return the machine of a checked header and its arrays."""
-    n, m, dtype = fields["n_visible"], fields["n_hidden"], _DTYPES[fields["dtype"]]
-    for name, length in (("weights", n * m), ("visible_bias", n), ("hidden_bias", m)):
-        if found[name].size != length or found[name].dtype != dtype:
-            raise FormatError(f"the array {name!r} should have {length} entries of {fields['dtype']}")
-    numbers = (found["weights"].reshape(n, m), found["visible_bias"], found["hidden_bias"])
-    if fields["model"] == "RBM":
-        return RBM(*numbers)
-    if "counts" not in found or found["counts"].dtype != np.float64:
-        raise FormatError("a FractionalRBM needs the array 'counts' of float64")
-    return FractionalRBM(*numbers, found["counts"])
+    kind, numbers = MODELS[fields["model"]], {}
+    for name, sizes in _SHAPES[kind].items():
+        shape, dtype = tuple(fields[size] for size in sizes), "float64" if name == "counts" else fields["dtype"]
+        if found[name].size != math.prod(shape) or found[name].dtype != _DTYPES[dtype]:
+            raise FormatError(f"the array {name!r} should have {math.prod(shape)} entries of {dtype}")
+        numbers[name] = found[name].reshape(shape)
+    return kind(**numbers)

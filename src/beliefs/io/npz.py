@@ -3,7 +3,7 @@
 A NumPy archive without pickles. ``header`` is UTF-8 JSON as bytes: ``format`` ("beliefs"), ``version``, ``model``
 ("FactorGraph" or "BayesianNetwork"), ``kind``, ``names``, ``labels``, ``properties``. The other members are the arrays
 ``card``, ``scope_ptr``, ``scope_vars``, ``cell_ptr``, ``theta``, ``evidence_states`` and, where there are any,
-``children``, ``parent_cells``, ``probabilities``. Boltzmann machines ("RBM", "FractionalRBM") have a header of
+``children``, ``parent_cells``, ``probabilities``. Boltzmann machines ("RBM", "FractionalRBM", "CRBM") have a header of
 ``format``, ``version``, ``model``, ``dtype``, ``n_visible`` and ``n_hidden``, and the arrays of
 :mod:`beliefs.io.machines`. Members are stored uncompressed in a fixed order without time stamps:
 the same model gives the same bytes. Compress by name: ``model.npz.xz``.
@@ -28,7 +28,6 @@ from beliefs.io.limits import MAX_CARD
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.layout import Layout
-from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.naming import Naming
 
 __all__ = ["VERSION", "dumps", "loads"]
@@ -58,9 +57,9 @@ _OPTIONAL = {"children", "parent_cells", "probabilities"}
 Arrays = dict[str, np.ndarray]
 
 
-def dumps(model: Model) -> bytes:
+def dumps(model: Model | machines.Machine) -> bytes:
     """Return the bytes of a model."""
-    if isinstance(model, BoltzmannMachine):
+    if isinstance(model, machines.Machine):
         return _archive({"format": "beliefs", "version": VERSION, **machines.header(model)}, machines.arrays(model))
     graph = as_factor_graph(model)
     network = model if isinstance(model, BayesianNetwork) else None
@@ -102,14 +101,14 @@ def _member(array: np.ndarray) -> bytes:
     return file.getvalue()
 
 
-def loads(data: bytes | str) -> FactorGraph | BayesianNetwork | BoltzmannMachine:
+def loads(data: bytes | str) -> FactorGraph | BayesianNetwork | machines.Machine:
     """Return the model of such bytes."""
     if isinstance(data, str):
         raise FormatError("expected the bytes of an .npz file, found text")
     arrays = _arrays(bytes(data))
     header = _header(arrays.pop("header", None))
     is_machine = header["model"] in machines.MODELS
-    needed = machines.NAMES - machines.OPTIONAL if is_machine else _DTYPES.keys() - _OPTIONAL - {"header"}
+    needed = machines.needed(header["model"]) if is_machine else _DTYPES.keys() - _OPTIONAL - {"header"}
     missing = needed - arrays.keys()
     if missing:
         raise FormatError(f"the array {sorted(missing)[0]!r} is missing")

@@ -49,7 +49,8 @@ def as_factor_graph(model: Model) -> FactorGraph:
         graph: object = made()
         if isinstance(graph, FactorGraph):
             return graph
-    raise ModelError(f"expected a model (FactorGraph, BayesianNetwork, ...), found {type(model).__name__}")
+    hint = "; ask the machine given(x), or a fitted estimator" if hasattr(model, "given") else ""
+    raise ModelError(f"expected a model (FactorGraph, BayesianNetwork, ...), found {type(model).__name__}{hint}")
 
 
 @dataclass(frozen=True, eq=False)

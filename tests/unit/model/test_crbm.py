@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from scipy import sparse
 
 import beliefs as bl
+from beliefs.cli.names import load_model
 
 
 def crbm(n: int = 3, m: int = 2, d: int = 4, seed: int = 0, dtype: Any = np.float64) -> bl.CRBM:
@@ -107,3 +109,23 @@ def test_it_does_not_change() -> None:
         crbm().weights = np.zeros((3, 2))
     with pytest.raises(ValueError, match="read-only"):
         crbm().weights[0, 0] = 1.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_files_keep_every_bit(dtype: Any, tmp_path: Path) -> None:
+    model = crbm(dtype=dtype)
+    bl.write(model, tmp_path / "crbm.npz")
+    again = bl.read(tmp_path / "crbm.npz")
+    assert isinstance(again, bl.CRBM)
+    for name in ("weights", "visible_input", "hidden_input", "visible_bias", "hidden_bias"):
+        kept, read = getattr(model, name), getattr(again, name)
+        assert kept.dtype == read.dtype and np.array_equal(kept, read), name
+
+
+def test_doors_ask_for_inputs(tmp_path: Path) -> None:
+    model: Any = crbm()
+    with pytest.raises(bl.ModelError, match=r"found CRBM; ask the machine given\(x\)"):
+        bl.infer(model)
+    bl.write(model, tmp_path / "crbm.npz")
+    with pytest.raises(bl.ModelError, match="a CRBM answers for rows of inputs"):
+        load_model(str(tmp_path / "crbm.npz"))

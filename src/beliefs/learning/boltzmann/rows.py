@@ -25,7 +25,7 @@ from scipy.sparse import issparse
 from beliefs.errors import ModelError
 from beliefs.learning.data import Data, read_once
 from beliefs.options import check_option, is_number, is_word, shown
-from beliefs.typing import Ints
+from beliefs.typing import Floats, Ints
 
 __all__ = ["BitRows", "RowStream", "bit_rows", "check_binarize", "joined"]
 
@@ -117,6 +117,14 @@ class BitRows(Data):
         else:
             np.greater(values, self.binarize, out=out, casting="unsafe")
         return out
+
+    def log_odds(self) -> Floats:
+        """Return the log odds of 1 of every unit, of one row of each kind more than there are: finite."""
+        ones = np.zeros(self.width)
+        for _, piece in self.pieces(np.float32):
+            ones += piece.sum(axis=0)
+        odds: Floats = np.log((ones + 1.0) / (len(self) - ones + 1.0))
+        return odds
 
     def pieces(self, dtype: Any, size: int = _PIECE) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield all rows a piece at a time, each with its place; the memory is used again for the next."""

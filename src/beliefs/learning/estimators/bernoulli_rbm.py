@@ -69,7 +69,8 @@ class BernoulliRBM(MachineEstimator):
     inference : str
         For ``surrogate_likelihood``: ``"mean_field"``, ``"mean_field(order=2)"``, ``"gibbs"``, ...
     init : RBM, optional
-        Where to start; None: small random weights.
+        Where to start; None: small random weights, and visible biases at the log odds of the rows, or at 0 where
+        rows come one after the other (streams, ``partial_fit``).
     dtype, binarize, validation, patience, max_gap, checkpoint, max_bytes, n_jobs, callback, progress
         As for every estimator of machines, :class:`~beliefs.learning.estimators.machine.MachineEstimator`.
 
@@ -135,7 +136,7 @@ class BernoulliRBM(MachineEstimator):
             optimizer, loss = self._optimizer(self.batch_size), self._made_loss(shape, seed)
             data, held = self._split(rows, seed)
             gap = None if held is None else self._gap(data, held)
-            self._learn(loss, data, self._start(shape, seed), optimizer, seed, gap)
+            self._learn(loss, data, self._start(shape, seed, data), optimizer, seed, gap)
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -152,7 +153,7 @@ class BernoulliRBM(MachineEstimator):
             loss = self._made_loss(shape, seed)
             if known and self._memory:
                 loss.recall({name: array.copy() for name, array in self._memory.items()})
-            start = MachineShape.vector(self.model_, self.dtype) if known else self._start(shape, seed)
+            start = MachineShape.vector(self.model_, self.dtype) if known else self._start(shape, seed, None)
             self._learn(loss, rows, start, self._optimizer(len(rows)), seed, None, once=True)
         return self
 
@@ -208,13 +209,15 @@ class BernoulliRBM(MachineEstimator):
             )
         return shape
 
-    def _start(self, shape: MachineShape, seed: int) -> Floats:
-        """Return the weights to start from."""
+    def _start(self, shape: MachineShape, seed: int, data: Any) -> Floats:
+        """Return the weights to start from; visible units begin with the rates of the data [hinton2012]."""
         if self.init is not None:
             return MachineShape.vector(self.init, self.dtype)
         start = np.zeros(shape.n_weights, self.dtype)
         drawn = np.random.default_rng([seed, shape.n_hidden]).normal(0.0, _SPREAD, shape.n_couplings)
         start[: shape.n_couplings] = drawn
+        if isinstance(data, BitRows):
+            shape.parts(start).visible_bias[:] = data.log_odds()
         return start
 
     def _optimizer(self, batch_size: int) -> Optimizer:

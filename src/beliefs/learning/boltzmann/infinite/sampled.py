@@ -48,7 +48,7 @@ class Sampling:
 class SampledExpectations(Expectations):
     """Persistent chains."""
 
-    tol = 1e-4
+    tol = 1e-5
     least_share = 0.1
 
     def __init__(self, start: Measure, plain: bool, options: Sampling, data: RowAverages, seed: int) -> None:
