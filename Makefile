@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format hooks bench experiments docs check-long check-oldest check-wheel clean distclean
+.PHONY: help demo test lint format hooks torch bench experiments docs check-long check-oldest check-wheel clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -69,11 +69,13 @@ docs: $(VENV)/installed-docs  ## build the documentation: site/index.html
 	$(BIN)/sphinx-build -W --keep-going -q -b html -d site/.doctrees docs site
 	@echo "The documentation is $(abspath site/index.html)"
 
+torch: $(VENV)/installed-torch  ## PyTorch for the CPU, for beliefs.torch and its tests
+
 hooks: $(VENV)/installed-dev  ## let git run lint and types before each commit (asks for pre-commit)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pre-commit
 	$(BIN)/pre-commit install
 
-check-long: docs check-wheel check-oldest  ## what takes minutes: long tests, docs, the wheel, the oldest dependencies
+check-long: docs torch check-wheel check-oldest  ## what takes minutes: long tests, docs, the wheel, the oldest dependencies
 	$(BIN)/python -m pytest -n $(WORKERS) -m long
 
 # Kernels, questions, files, fits, pictures and the command with the lower bounds of pyproject.toml; deprecations that old
@@ -111,6 +113,11 @@ $(OLDEST)/installed: pyproject.toml $(VENV)/installed-dev
 
 $(VENV)/installed-docs: $(VENV)/installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+# A build for the CPU; without a version one may be chosen that brings several GB for graphics processors.
+$(VENV)/installed-torch: $(VENV)/installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'torch==2.13.0'
 	@touch $@
 
 # The benchmark leaves out, with a note, a peer that cannot be installed here.

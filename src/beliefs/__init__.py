@@ -135,7 +135,7 @@ _HOMES = {
         "CRBM", "RBM", "BayesianNetwork", "Factor", "FactorGraph", "FractionalRBM", "Layout", "RBMBatch", "Variable",
     ),
 }  # fmt: skip
-_MODULES = ("cycles", "datasets", "driver", "errors", "inference", "io", "learning", "metrics", "model")
+_MODULES = ("cycles", "datasets", "driver", "errors", "inference", "io", "learning", "metrics", "model", "torch")
 _HOME = {name: f"beliefs.{module}" for module, names in _HOMES.items() for name in names}
 
 __all__ = [

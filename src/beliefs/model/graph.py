@@ -324,6 +324,15 @@ class FactorGraph:
         graph = FactorGraph.build(self.layout, theta, self.naming, kind="MARKOV")
         return FactorGraph(self.layout, graph.theta, self.naming, self.evidence_states, self.parent_cells)
 
+    def lent(self, theta: Floats) -> FactorGraph:
+        """Return what :meth:`with_theta` returns without a copy: C-ordered float64, not to change while it is used."""
+        if theta.shape != (self.layout.n_cells,) or theta.dtype != np.float64 or not theta.flags.c_contiguous:
+            return self.with_theta(theta)  # with a copy, or the reason why not
+        check_logs(theta, "theta")
+        values = theta.view()
+        values.setflags(write=False)
+        return FactorGraph(self.layout, values, self.naming, self.evidence_states, self.parent_cells)
+
     def log_score(self, assignment: ArrayLike | Mapping[Any, Any]) -> float:
         r"""Return :math:`\sum_f \theta_f(x_f)` of one complete assignment, ``-inf`` where it contradicts evidence.
 

@@ -93,11 +93,15 @@ class ForestBeliefs(ExactBeliefs):
     @cached_property
     def log_z(self) -> float:  # type: ignore[override]
         """Expected score plus entropy, which on a forest is that of tables less that of variables they share."""
-        lay, theta = self.layout, self.graph.theta
-        mu = self.mu_factor
-        score = np.where(mu > 0, theta[lay.table_cells()], 0.0) @ mu
-        degree = np.repeat(lay.degree, lay.card)
-        return float(score + entropy(mu).sum() + ((1 - degree) * entropy(self.mu_var)).sum())
+        return float(self.log_zs(1)[0])
+
+    def log_zs(self, n_parts: int) -> Floats:
+        """Return the log Z of each part, where the forest is so many copies of one, side by side."""
+        lay, mu = self.layout, self.mu_factor
+        of_tables = np.where(mu > 0, self.graph.theta[lay.table_cells()], 0.0) * mu + entropy(mu)
+        of_vars = (1 - np.repeat(lay.degree, lay.card)) * entropy(self.mu_var)
+        found: Floats = of_tables.reshape(n_parts, -1).sum(1) + of_vars.reshape(n_parts, -1).sum(1)
+        return found
 
     def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:
         return self.inner._pulled(bar_var, bar_factor)  # factors of one variable are already in bar_var

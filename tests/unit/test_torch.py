@@ -1,0 +1,173 @@
+"""The layer for PyTorch: values against enumeration, gradients against differences, batches against single rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import beliefs as bl
+from beliefs.learning.copies import beliefs_of_rows
+from beliefs.learning.gradients import Exact, Truncated
+
+torch = pytest.importorskip("torch", reason="torch is not installed: make torch")
+pytestmark = pytest.mark.long
+
+
+def layer():
+    import beliefs.torch
+
+    return beliefs.torch
+
+
+def tied_chain() -> bl.FactorGraph:
+    return bl.FactorGraph.pairwise(np.zeros((4, 3)), [(0, 1), (1, 2), (2, 3)], np.zeros((3, 3)))
+
+
+def mixed_loop() -> bl.FactorGraph:
+    scopes = [((0, 1), (2, 3)), ((1, 2), (3, 2)), ((0, 2), (2, 2)), ((1,), (3,)), ((), ())]
+    return bl.FactorGraph.from_tables([2, 3, 2, 2], [(scope, np.ones(shape)) for scope, shape in scopes])
+
+
+GRAPHS = {"tied chain": tied_chain, "mixed loop": mixed_loop}
+
+
+def potentials(graph, *shape, seed=0):
+    theta = np.random.default_rng(seed).normal(size=(*shape, graph.layout.n_cells))
+    return torch.tensor(theta, requires_grad=True)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_exact_values_are_those_of_enumeration(name: str) -> None:
+    graph = GRAPHS[name]()
+    theta = potentials(graph, 2, 3)
+    log_z = layer().log_partition(theta, graph.layout)
+    found = layer().marginals(theta, graph.layout)
+    assert log_z.shape == (2, 3) and found.mu.shape == theta.shape
+    for at in np.ndindex(2, 3):
+        truth = bl.infer(graph.with_theta(theta[at].detach().numpy()), "enumeration")
+        assert log_z[at].item() == pytest.approx(truth.log_z, abs=1e-12)
+        np.testing.assert_allclose(found.mu_var[at].detach().numpy(), truth.mu_var, atol=1e-12)
+        np.testing.assert_allclose(found.mu[at].detach().numpy(), truth.mu, atol=1e-12)
+    one = layer().log_partition(theta[0, 1], graph)  # a graph says its layout, a vector is one row
+    assert one.shape == () and one.item() == pytest.approx(log_z[0, 1].item(), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_log_partitions_have_two_derivatives(name: str) -> None:
+    graph = GRAPHS[name]()
+    theta = potentials(graph, 2)
+
+    def log_z(t):
+        return layer().log_partition(t, graph.layout, threads=1)
+
+    assert torch.autograd.gradcheck(log_z, (theta,))
+    assert torch.autograd.gradgradcheck(log_z, (theta,))
+
+
+@pytest.mark.parametrize(
+    ("method", "n_sweeps"), [("exact", None), ("bp", 2), ("trw", 2), ("mean_field", 2), ("trw", None)]
+)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_marginals_have_a_gradient(name: str, method: str, n_sweeps: int | None) -> None:
+    graph = GRAPHS[name]()
+    theta = potentials(graph, 2, seed=1)
+    assert torch.autograd.gradcheck(
+        lambda t: tuple(layer().marginals(t, graph.layout, method, n_sweeps=n_sweeps, threads=1)), (theta,)
+    )
+
+
+def test_surrogate_values_have_their_beliefs_as_gradient() -> None:
+    graph = mixed_loop()
+    theta = potentials(graph, 2)
+    assert torch.autograd.gradcheck(lambda t: layer().log_partition(t, graph, "trw", tol=1e-11), (theta,), atol=1e-5)
+    (grad,) = torch.autograd.grad(layer().log_partition(theta, graph, "trw").sum(), theta, create_graph=True)
+    with pytest.raises(bl.UnsupportedError, match="no second derivative"):
+        grad.sum().backward()
+
+
+@pytest.mark.parametrize("method", [Exact(), Truncated(method=bl.TRW(), n_sweeps=3)], ids=lambda way: way.name)
+def test_a_batch_is_its_rows_on_any_number_of_threads(method) -> None:
+    graph = bl.datasets.make_ising_grid(3, seed=0) if method.name == "truncated" else tied_chain()
+    theta = potentials(graph, 40)
+    bar = torch.tensor(np.random.default_rng(2).normal(size=(40, graph.layout.n_states)))
+
+    def run(rows, bars, threads):
+        found = layer().marginals(rows, graph, method, threads=threads)
+        (grad,) = torch.autograd.grad(found.mu_var, rows, bars)
+        return [part.detach().numpy() for part in (found.mu_var, found.mu, grad)]
+
+    together, on_threads = run(theta, bar, 1), run(theta, bar, 2)
+    for one, other in zip(together, on_threads):
+        assert one.tobytes() == other.tobytes()
+    for k in (0, 17, 39):
+        for one, other in zip(together, run(theta[k], bar[k], 1)):
+            np.testing.assert_allclose(one[k], other, rtol=1e-12, atol=1e-14)
+
+
+def test_double_tensors_are_not_copied(monkeypatch) -> None:
+    graph, seen = mixed_loop(), []
+
+    def spy(g, theta, *rest):
+        seen.append(theta)
+        return beliefs_of_rows(g, theta, *rest)
+
+    monkeypatch.setattr("beliefs.torch.beliefs_of_rows", spy)
+    theta = potentials(graph, 3)
+    layer().log_partition(theta, graph)
+    assert np.shares_memory(seen[0], theta.detach().numpy())
+    assert np.shares_memory(graph.lent(seen[0][0]).theta, seen[0])
+    single = layer().log_partition(theta.detach().float().requires_grad_(), graph)
+    assert single.dtype == torch.float32
+    np.testing.assert_allclose(single.detach(), layer().log_partition(theta, graph).detach(), rtol=1e-5)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        value = layer().log_partition(theta, graph).sum()
+        with torch.no_grad():
+            theta.add_(1.0)
+        value.backward()
+
+
+def test_evidence_and_zeros_are_respected() -> None:
+    graph = tied_chain()
+    seen = graph.condition({0: 1})
+    theta = potentials(graph, 2)
+    given = layer().marginals(theta[:, seen.parent_cells.copy()], seen).mu_var.detach().numpy()
+    for k in range(2):
+        truth = bl.infer(graph.with_theta(theta[k].detach().numpy()).condition({0: 1}))
+        np.testing.assert_allclose(given[k], truth.mu_var, atol=1e-12)
+    with torch.no_grad():
+        theta[1, :2] = -np.inf
+    log_z = layer().log_partition(theta, graph)
+    log_z.sum().backward()
+    assert torch.isfinite(log_z).all() and (theta.grad[1, :2] == 0).all() and torch.isfinite(theta.grad).all()
+    with torch.no_grad():
+        theta[1, :3] = -np.inf
+    with pytest.raises(bl.ZeroProbabilityError, match="row 1 of theta"):
+        layer().log_partition(theta, graph)
+
+
+def test_the_likelihood_is_log_partition_less_score() -> None:
+    graph = mixed_loop()
+    theta, labels = potentials(graph, 2), torch.tensor([[1, 2, 0, 1], [0, 1, 1, 0]])
+    score = layer().log_score(theta, graph, labels)
+    for k in range(2):
+        assert score[k].item() == pytest.approx(
+            graph.with_theta(theta[k].detach().numpy()).log_score(labels[k].numpy()), abs=1e-12
+        )
+    assert torch.autograd.gradcheck(lambda t: layer().log_score(t, graph, labels), (theta,))
+
+
+def test_what_cannot_be_is_refused_in_one_line() -> None:
+    graph = tied_chain()
+    theta = potentials(graph, 2)
+    with pytest.raises(bl.ModelError, match="21 log potentials"):
+        layer().log_partition(theta[:, :5], graph)
+    with pytest.raises(bl.ModelError, match="must be a tensor"):
+        layer().log_partition(theta.detach().numpy(), graph)
+    with pytest.raises(bl.ModelError, match="give the conditioned graph itself"):
+        layer().log_partition(theta, graph.condition({0: 1}).layout)
+    with pytest.raises(bl.ModelError, match="labels of variable 'x0' must be 0..2"):
+        layer().log_score(theta, graph, torch.full((2, 4), 3))
+    found = layer().marginals(theta, graph)
+    (grad,) = torch.autograd.grad(found.mu_var.square().sum(), theta, create_graph=True)
+    with pytest.raises(bl.UnsupportedError, match="differentiated once"):
+        grad.sum().backward()
