@@ -199,6 +199,7 @@ GRID = random_model([2] * 9, unary(9) + grid_pairs(3, 3), seed=1)
         (lambda: bl.RegionGraph.cvm(GRID, [3]), "a region is a tuple"),
         (lambda: bl.RegionGraph.build(GRID, [tuple(range(9))], [1, 0]), "counting must be 1 finite numbers"),
         (lambda: bl.RegionGraph.build(GRID, [tuple(range(9))], [np.nan]), "counting must be 1 finite"),
+        (lambda: bl.RegionGraph.build(GRID, [tuple(range(9))], "one"), "counting must be 1 finite numbers.*'one'"),
         (lambda: bl.RegionGraph.build(GRID, [(0, 1)], [1]), "no region has the variable x2"),
         (
             lambda: bl.RegionGraph.build(GRID, [(v,) for v in range(9)], [1] * 9),

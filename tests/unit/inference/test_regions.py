@@ -243,6 +243,44 @@ def test_given_counting_numbers() -> None:
     assert repr(bl.ConvexGBP(regions=regions)) == "convex_gbp(regions=<RegionGraph of 10 regions>)"
 
 
+def test_negative_counting_numbers_need_one_optimum() -> None:
+    tree = spins(5, [(0, 1), (1, 2), (2, 3), (1, 4)], 0.3, 0.8, 0)
+    bethe = bl.RegionGraph.bethe(tree)
+    found = bl.infer(tree, bl.ConvexGBP(regions=bethe, counting=bethe.counting), tol=1e-10)
+    exact = bl.infer(tree, "junction_tree")
+    assert found.bound is bl.Bound.ESTIMATE and found.log_z == pytest.approx(exact.log_z, abs=1e-9)
+    np.testing.assert_allclose(found.mu_var, exact.mu_var, rtol=0, atol=1e-8)
+    loopy = bl.RegionGraph.bethe(complete(4))
+    with pytest.raises(bl.ModelError, match="one optimum.*use double_loop"):
+        bl.infer(complete(4), bl.ConvexGBP(regions=loopy, counting=loopy.counting))
+
+
+@pytest.mark.parametrize("regions", ["loops", "bethe"])
+def test_covering_numbers_bound_more_tightly(regions: str) -> None:
+    graph = random_model([2, 3, 2, 2, 3, 2], unary(6) + grid_pairs(2, 3) + [(0, 4)], seed=2, scale=0.8)
+    truth = bl.infer(graph, "junction_tree").log_z
+    found = bl.infer(graph, f"convex_gbp(regions={regions}, counting=covering)", trace_every=1)
+    assert found.bound is bl.Bound.UPPER and (found.trace.upper >= truth).all()
+    assert (np.diff(found.trace.upper) <= 0).all()
+    loose = bl.infer(graph, f"convex_gbp(regions={regions})").log_z
+    assert found.log_z - truth < 0.5 * (loose - truth)
+
+
+def test_joint_marginals_inside_a_loop() -> None:
+    """One loop is the whole model, so its joints are exact; any order of variables, with a hard zero."""
+    graph = random_model([2, 3, 2, 4, 2], unary(5) + [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)], seed=4)
+    theta = graph.theta.copy()
+    theta[graph.layout.cell_ptr[5] + 1] = -np.inf
+    graph = graph.with_theta(theta)
+    table = np.exp(reference.joint_table(graph))
+    for method in ("gbp", "double_loop", "convex_gbp"):
+        found = bl.infer(graph, method)
+        for scope in ((0, 2), (3, 1), (4, 2, 0), (2, 0, 3, 1, 4)):
+            rest = tuple(v for v in range(5) if v not in scope)
+            wanted = table.sum(axis=rest).transpose(np.argsort(np.argsort(scope))) / table.sum()
+            np.testing.assert_allclose(found.marginal(list(scope)), wanted, rtol=0, atol=1e-9)
+
+
 def test_joint_marginals_of_regions() -> None:
     graph = spins(9, grid_pairs(3, 3), 0.3, 0.8, 1)
     found = bl.infer(graph, "ijgp(ibound=3)")
@@ -286,8 +324,9 @@ def test_maximize() -> None:
             "positive counting numbers",
         ),
         (lambda: bl.infer(complete(3), bl.ConvexGBP(counting=[1, 2])), bl.ModelError, "counting must be 1 finite"),
-        (lambda: bl.infer(complete(3), bl.ConvexGBP(counting=[-1])), bl.ModelError, "at least 0"),
-        (lambda: bl.ConvexGBP(counting=3), bl.ModelError, "counting must be 'positive'"),
+        (lambda: bl.infer(complete(3), bl.ConvexGBP(counting=[-1])), bl.ModelError, "positive counting numbers"),
+        (lambda: bl.infer(complete(3), bl.ConvexGBP(counting=["a"])), bl.ModelError, r"1 finite numbers.*\['a'\]"),
+        (lambda: bl.ConvexGBP(counting=3), bl.ModelError, "counting must be one of positive"),
         (lambda: bl.infer(family("complete"), "ijgp(ibound=5)", max_bytes=10), None, ""),
         (
             lambda: bl.infer(bl.datasets.make_ising_grid(40, seed=0), "ijgp(ibound=30)", max_bytes=10**7),

@@ -28,7 +28,8 @@ import numpy as np
 
 from beliefs.cycles.pairs import Edge, PairGraph, edge_set
 from beliefs.cycles.predicates import not_peeled, tree_robust, unique_edges
-from beliefs.inference.clusters.region_sets import Region, closed, top_down
+from beliefs.inference.clusters.concave_entropy import is_concave
+from beliefs.inference.clusters.region_sets import Region, closed
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
 
@@ -36,7 +37,6 @@ __all__ = ["Criteria", "criteria"]
 
 _CLOSE = 1e-9  # counting numbers that are given may be sums of fractions
 _MOST_SETS = 20_000  # intersections that are looked at
-_MOST_PAIRS = 200_000  # variables of the linear program
 
 
 class Criteria(Mapping[str, bool | None]):
@@ -176,7 +176,7 @@ class _Judge:
     def concave(self) -> bool:
         """Whether positive counting numbers can pay for negative ones below them."""
         if not hasattr(self, "_concave"):
-            self._concave = _pays(self.counting, self.children)
+            self._concave = is_concave(self.counting, self.children)
         return self._concave
 
     def two_states(self) -> Region | None:
@@ -219,26 +219,3 @@ def _spanning_tree(pairs: PairGraph, first: list[Edge]) -> tuple[Edge, ...]:
             joined[root(u)] = root(v)
             tree.append((u, v))
     return tuple(sorted(tree))
-
-
-def _pays(counting: Floats, children: list[list[int]]) -> bool:
-    """Whether every negative counting number is paid for by positive ones above it: a transport problem."""
-    debtors = np.flatnonzero(counting < 0)
-    if not debtors.size:
-        return True
-    above: list[set[int]] = [set() for _ in children]
-    for r in top_down(len(children), children):
-        for child in children[r]:
-            above[child] |= above[r] | {r}
-    pairs = [(p, int(r)) for r in debtors for p in above[r] if counting[p] > 0]
-    if not pairs or len(pairs) > _MOST_PAIRS or {r for _, r in pairs} != set(debtors.tolist()):
-        return False
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array
-
-    payer, payee = np.array(pairs).T
-    at, ones = np.arange(payer.size), np.ones(payer.size)
-    most = coo_array((ones, (payer, at)), shape=(counting.size, payer.size)).tocsr()
-    least = coo_array((ones, (payee, at)), shape=(counting.size, payer.size)).tocsr()[debtors]
-    done = linprog(np.zeros(payer.size), A_ub=most, b_ub=np.maximum(counting, 0.0), A_eq=least, b_eq=-counting[debtors])
-    return bool(done.status == 0)

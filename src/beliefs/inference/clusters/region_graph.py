@@ -43,7 +43,7 @@ from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.layout import Layout, frozen_ints
 from beliefs.typing import Bools, Floats, Ints, VariableRef
 
-__all__ = ["RegionGraph"]
+__all__ = ["RegionGraph", "counting_array"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -171,10 +171,7 @@ class RegionGraph:
         """
         whole = as_factor_graph(graph)
         given = list(regions)
-        numbers = np.asarray(counting, np.float64)
-        if numbers.shape != (len(given),) or not np.isfinite(numbers).all():
-            found = f"shape {numbers.shape}" if numbers.shape != (len(given),) else "one that is not"
-            raise ModelError(f"counting must be {len(given)} finite numbers, one a region, found {found}")
+        numbers = counting_array(counting, len(given))
         kept = _regions(whole, given)
         scopes = [region for region, _ in kept]
         covered = {v for scope in scopes for v in scope}
@@ -245,6 +242,18 @@ class RegionGraph:
 
     def __repr__(self) -> str:
         return f"<RegionGraph of {self.n_regions} regions>"
+
+
+def counting_array(counting: ArrayLike, n_regions: int) -> Floats:
+    """Return given counting numbers as an array, refused where they are not one finite number a region."""
+    try:
+        numbers = np.array(counting, np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"counting must be {n_regions} finite numbers, one a region, found {counting!r}") from None
+    if numbers.shape != (n_regions,) or not np.isfinite(numbers).all():
+        found = f"shape {numbers.shape}" if numbers.shape != (n_regions,) else "one that is not finite"
+        raise ModelError(f"counting must be {n_regions} finite numbers, one a region, found {found}")
+    return numbers
 
 
 def _regions(graph: FactorGraph, given: Iterable[Sequence[VariableRef]]) -> list[tuple[Region, int]]:

@@ -36,10 +36,10 @@ class ConcaveState(RegionState):
     """Log tables divided by the weights of outer regions, multipliers, and beliefs of inner regions."""
 
     def __init__(
-        self, problem: Problem, plan: RegionPlan, weight: Floats, warm: ConcaveWarmStart | None = None
+        self, problem: Problem, plan: RegionPlan, counting: Floats, warm: ConcaveWarmStart | None = None
     ) -> None:
         super().__init__(problem, plan)
-        self.weight, self.begun = weight, False
+        self.counting, self.weight, self.begun = counting, np.maximum(counting, 0.0), False
         self.pairs, self.cell_of = agreements(plan)
         self.multipliers = np.zeros(self.cell_of.size)
         widest = int(np.diff(plan.tables.cell_ptr).max(initial=1))
@@ -113,7 +113,7 @@ class ConcaveState(RegionState):
         n = self.plan.regions.n_outer
         p = self.inner_beliefs
         coupled = float((p * np.where(p > 0, self.sums(), 0.0)).sum())
-        entropies = float(self.plan.regions.counting[n:] @ self.inner_entropies()[n:])
+        entropies = float(self.counting[n:] @ self.inner_entropies()[n:])
         return float(self.weight[:n] @ self.log_norm[:n]) - coupled + entropies + self.constant
 
     def dual(self) -> tuple[float, float]:
@@ -176,11 +176,11 @@ def agreements(plan: RegionPlan) -> tuple[Agreements, Ints]:
     return Agreements(*(frozen_ints(np.array(a, np.int64), "agreements") for a in arrays)), np.concatenate(cells)
 
 
-def check_outer(problem: Problem, plan: RegionPlan, method: str) -> None:
-    """Refuse outer regions that do not count."""
+def check_outer(problem: Problem, plan: RegionPlan, counting: Floats, method: str) -> None:
+    """Refuse counting numbers by which outer regions do not count."""
     regions = plan.regions
-    bad = np.flatnonzero(regions.counting[: regions.n_outer] <= 0)
+    bad = np.flatnonzero(counting[: regions.n_outer] <= 0)
     if bad.size:
         names = ", ".join(problem.graph.naming.name(v) for v in regions.scopes[int(bad[0])][:8])
-        found = f"{regions.counting[bad[0]]:g} for ({names})"
+        found = f"{counting[bad[0]]:g} for ({names})"
         raise ModelError(f"{method} needs positive counting numbers of regions without parents, found {found}")

@@ -16,18 +16,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
+from beliefs.deadline import check_time
 from beliefs.driver import Value
 from beliefs.inference.base import Bound, Guarantee, Marginals, Method, Problem, Task, check_possible
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.regions.choice import check_regions, chosen_plan
 from beliefs.inference.regions.concave import ConcaveState, ConcaveWarmStart, check_outer
 from beliefs.inference.regions.plan import RegionPlan
-from beliefs.inference.regions.state import impossible_beliefs, region_joint
+from beliefs.inference.regions.state import impossible_beliefs
 from beliefs.typing import Floats
 
 __all__ = ["DoubleLoop", "DoubleLoopState"]
@@ -40,10 +40,10 @@ _LEAST, _MOST, _WARM = 1e-13, 1e-6, 1e-11  # its limits, and where an earlier ru
 class DoubleLoopState(ConcaveState):
     """Beliefs, what counts negatively, and how closely the inner loop was solved."""
 
-    def __init__(self, problem: Problem, plan: RegionPlan, warm: ConcaveWarmStart | None = None) -> None:
-        counting, n = plan.regions.counting, plan.regions.n_outer
-        weight = np.where(np.arange(counting.size) < n, counting, np.maximum(counting, 0.0))
-        super().__init__(problem, plan, weight, warm)
+    def __init__(
+        self, problem: Problem, plan: RegionPlan, counting: Floats, warm: ConcaveWarmStart | None = None
+    ) -> None:
+        super().__init__(problem, plan, counting, warm)
         self.debt = np.where(self.outer, 0.0, np.maximum(-counting, 0.0)[plan.region_of_cell])
         self.inner_tol, self.met = (_MOST if warm is None else _WARM), True
         self.recorded = -math.inf
@@ -60,12 +60,19 @@ class DoubleLoopState(ConcaveState):
         self.rebuild()
         self.met = False
         for _ in range(_SWEEPS):
+            check_time()
             if self.sweep() <= self.inner_tol:
                 self.met = True
                 break
         change = float(np.abs(self.inner_beliefs - before).max(initial=0.0))
         self.inner_tol = min(max(_CLOSER * change, _LEAST), self.inner_tol)
         return change if self.met else max(change, 2.0 * _MOST)
+
+    def latest(self) -> float:
+        """Return the Kikuchi value when the inner loop last met its tolerance."""
+        if self.met or self.recorded == -math.inf:
+            self.recorded = self.primal()
+        return self.recorded
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -107,8 +114,9 @@ class DoubleLoop(Method):
         """Choose and lay out the regions, and start from uniform beliefs or from an earlier result's."""
         check_possible(problem.graph)
         plan = chosen_plan(problem, self.regions, self.name)
-        check_outer(problem, plan, self.name)
-        return DoubleLoopState(problem, plan, warm)
+        counting = plan.regions.counting
+        check_outer(problem, plan, counting, self.name)
+        return DoubleLoopState(problem, plan, counting, warm)
 
     def step(self, state: DoubleLoopState) -> float:
         """Take the tangent, and maximise; the residual is the largest change of a belief."""
@@ -120,16 +128,13 @@ class DoubleLoop(Method):
 
     def value(self, state: DoubleLoopState) -> Value:
         """Return the Kikuchi value when the inner loop last met its tolerance."""
-        if state.met or state.recorded == -math.inf:
-            state.recorded = state.primal()
-        return Value(state.recorded)
+        return Value(state.latest())
 
     def finish(self, state: DoubleLoopState) -> Marginals:
         """Return beliefs and their value."""
         value = self.value(state)
-        joint = partial(region_joint, state.plan, state.beliefs.copy())
         mu_var, tables = state.mu_var(), state.factor_tables()
-        return Marginals(value.log_z, Bound.ESTIMATE, mu_var, tables, value.lower, value.upper, joint=joint)
+        return Marginals(value.log_z, Bound.ESTIMATE, mu_var, tables, value.lower, value.upper, joint=state.joints())
 
     def warm_state(self, state: DoubleLoopState) -> ConcaveWarmStart:
         """Return multipliers and inner beliefs."""

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -35,7 +34,7 @@ from beliefs.inference.regions.choice import SCHEDULES, check_regions, chosen_pl
 from beliefs.inference.regions.concave import ConcaveWarmStart
 from beliefs.inference.regions.double_loop import DoubleLoopState
 from beliefs.inference.regions.plan import RegionPlan
-from beliefs.inference.regions.state import RegionState, RegionWarmStart, impossible_beliefs, region_joint
+from beliefs.inference.regions.state import RegionState, RegionWarmStart, impossible_beliefs
 from beliefs.options import check_option, is_number, is_word
 
 __all__ = ["GBP", "GBPState", "GBPWarmStart"]
@@ -73,7 +72,8 @@ class GBPState:
         if schedule != "double_loop":
             self.order = message_order(self.messages.plan.regions, schedule)
             return
-        self.double = DoubleLoopState(self.messages.problem, self.messages.plan, warm)
+        plan = self.messages.plan
+        self.double = DoubleLoopState(self.messages.problem, plan, plan.regions.counting, warm)
         if warm is None:
             self.messages.refresh()
             self.double.begin_at(self.messages.beliefs)
@@ -161,12 +161,11 @@ class GBP(Method):
 
     def value(self, state: GBPState) -> Value:
         """Return the Kikuchi value."""
-        return Value(state.messages.kikuchi() if state.double is None else state.double.primal())
+        return Value(state.messages.kikuchi() if state.double is None else state.double.latest())
 
     def finish(self, state: GBPState) -> Marginals:
         """Return beliefs and their value."""
         value, regions = self.value(state), state.regions
-        joint = partial(region_joint, regions.plan, regions.beliefs.copy())
         return Marginals(
             value.log_z,
             claimed(value),
@@ -174,7 +173,7 @@ class GBP(Method):
             regions.factor_tables(),
             value.lower,
             value.upper,
-            joint=joint,
+            joint=regions.joints(),
         )
 
     def warm_state(self, state: GBPState) -> GBPWarmStart:

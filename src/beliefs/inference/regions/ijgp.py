@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,7 +35,7 @@ from beliefs.inference.clusters.partition import MiniBuckets, check_ibound, part
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.orders.chosen import check_order, chosen_order
 from beliefs.inference.regions.plan import RegionPlan, region_plan
-from beliefs.inference.regions.state import RegionState, RegionWarmStart, impossible_beliefs, region_joint
+from beliefs.inference.regions.state import RegionState, RegionWarmStart, impossible_beliefs
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.model.layout import Layout
 from beliefs.options import check_option, is_number
@@ -149,9 +148,8 @@ class IJGP(Method):
                 state.incumbent.offer(decoded(state))
                 return state.incumbent.proved(state.incumbent.latest)
             return state.incumbent.decoding(value)
-        joint = partial(region_joint, state.plan, state.beliefs.copy())
         mu_var, tables = state.mu_var(), state.factor_tables()
-        return Marginals(value.log_z, claimed(value), mu_var, tables, value.lower, value.upper, joint=joint)
+        return Marginals(value.log_z, claimed(value), mu_var, tables, value.lower, value.upper, joint=state.joints())
 
     def warm_state(self, state: JoinGraphState) -> RegionWarmStart:
         """Return what messages have changed."""

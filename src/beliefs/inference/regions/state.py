@@ -9,6 +9,8 @@ from functools import partial
 import numpy as np
 
 from beliefs.inference.base import Problem, observed_point_masses, zero_probability
+from beliefs.inference.clusters.region_sets import Region
+from beliefs.inference.regions.joints import region_joint
 from beliefs.inference.regions.plan import RegionPlan
 from beliefs.inference.rounding import magnitude
 from beliefs.kernels.regions.beliefs import refresh_all
@@ -16,7 +18,7 @@ from beliefs.kernels.regions.parent_to_child import propagate, remove_impossible
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["RegionState", "RegionWarmStart", "impossible_beliefs", "region_joint"]
+__all__ = ["RegionState", "RegionWarmStart", "impossible_beliefs"]
 
 
 _LOOK = 8  # sweeps between two looks at how large tables have become
@@ -116,6 +118,12 @@ class RegionState:
         self.refresh()
         return partial(_factor_tables, self.problem.graph, self.plan, self.beliefs.copy())
 
+    def joints(self) -> Callable[[Region], Floats | None]:
+        """Return a function that makes the joint marginal of a set inside a region from the beliefs as they are now."""
+        self.refresh()
+        logs = self.logs.copy() if self.plan.regions.is_loop.any() else self.logs[:0]
+        return partial(region_joint, self.plan, self.beliefs.copy(), logs)
+
     def warm_start(self) -> RegionWarmStart:
         """Return what messages have changed."""
         with np.errstate(invalid="ignore"):
@@ -139,19 +147,6 @@ def _factor_tables(graph: FactorGraph, plan: RegionPlan, beliefs: Floats) -> Flo
     if found.size:
         found /= np.repeat(np.add.reduceat(found, layout.table_ptr[:-1]), layout.factor_size)
     return found
-
-
-def region_joint(plan: RegionPlan, beliefs: Floats, scope: tuple[int, ...]) -> Floats | None:
-    """Return the joint marginal of variables that one table covers; None if none does."""
-    found = plan.find(scope)
-    if found is None:
-        return None
-    q, narrow = found
-    cells = np.exp(beliefs[plan.tables.cell_ptr[q] : plan.tables.cell_ptr[q + 1]])
-    shape = [int(plan.regions.layout.card[v]) for v in scope]
-    table = np.bincount(narrow, cells, int(np.prod(shape))).reshape(shape)
-    joint: Floats = table / table.sum()
-    return joint
 
 
 def impossible_beliefs(graph: FactorGraph, mu_var: Floats) -> Bools:
