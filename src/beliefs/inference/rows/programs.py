@@ -147,14 +147,16 @@ def group_graph(
 
 def joined(layout: Layout, plans: Sequence[GroupPlan], soft: Layout | None) -> Programs:
     """Lay plans end to end; the tables of ``soft`` begin where the shared ones end, in the first row."""
-    starts, steps, scopes = [], [], []
+    starts, steps, states, scopes = [], [], [], []
     for plan in plans:
         starts += [int(layout.cell_ptr[f]) for f in plan.factors]
         steps += [0] * plan.factors.size
+        states += [0] * plan.factors.size
         scopes += [list(_edges(layout, int(f))) for f in plan.factors]
         if soft is not None:
             starts += [layout.n_cells + int(soft.cell_ptr[f]) for f in plan.soft]
             steps += [soft.n_cells] * plan.soft.size
+            states += [int(soft.factor_size[f]) if soft.arity[f] == 1 else 0 for f in plan.soft]
             scopes += [list(_edges(soft, int(f))) for f in plan.soft]
     ops = [op for plan in plans for cluster in plan.ops for op in cluster]
     columns = [where for plan in plans for where in plan.columns]
@@ -166,6 +168,7 @@ def joined(layout: Layout, plans: Sequence[GroupPlan], soft: Layout | None) -> P
         _offsets([plan.factors.size + plan.soft.size for plan in plans]),
         np.array(starts, np.int64),
         np.array(steps, np.int64),
+        np.array(states, np.int64),
         _offsets([len(scope) for scope in scopes]),
         np.array([v for v, _ in flat], np.int64),
         np.array([s for _, s in flat], np.int64),

@@ -91,34 +91,47 @@ class RowSweep:
         weights = self.table.weights
         return np.ones(self.n_entries) if weights is None else weights[self.row]
 
-    def run(self, values: Floats, soft: Floats | None = None, *, backward: bool = True) -> Swept:
-        """Sweep with these tables ``(n_cells,)``, not logs, and soft evidence ``(n_rows, soft.n_cells)``."""
+    def run(
+        self, values: Floats, soft: Floats | None = None, *, backward: bool = True, counts: bool | None = None
+    ) -> Swept:
+        """Sweep with these tables ``(n_cells,)``, not logs, and soft evidence ``(n_rows, soft.n_cells)``.
+
+        ``backward``: also the posteriors of the soft evidence, and expected counts unless ``counts`` says otherwise.
+        """
         own = np.zeros(0) if soft is None else np.ascontiguousarray(soft).ravel()
         tables, posterior = Tables(np.array(values), own), np.zeros(own.size if backward else 0)
-        log_z = np.empty(self.n_entries)
+        log_z, counted = np.empty(self.n_entries), backward if counts is None else counts
         cuts = in_chunks(self.n_entries, max(1, min(_PIECES, self.n_entries // _LEAST)))
-        outs = [Tables(np.zeros(values.size if backward else 0), posterior) for _ in range(cuts.size - 1)]
-        work = Work(self.group, self.row, self._weights)
+        outs = [Tables(np.zeros(values.size if counted else 0), posterior) for _ in range(cuts.size - 1)]
+        work = Work(self.group, self.row, self._weights, self._lows(values))
 
         def task(begin: int, end: int) -> int:
             scratch = self._scratch()
             for k in range(begin, end):
-                bounds = np.array([cuts[k], cuts[k + 1], 0], np.int64)
                 sweep_rows(
-                    self.programs, work, self.table.codes, self.table.missing, tables, bounds, backward, scratch,
-                    log_z, outs[k],
+                    self.programs, work, self.table.codes, self.table.missing, tables, int(cuts[k]), int(cuts[k + 1]),
+                    scratch, log_z, outs[k],
                 )  # fmt: skip
             return 0
 
         if self.n_entries:
             parallel_chunks(task, np.arange(cuts.size), self.threads)
         total = Tables(np.zeros(values.size), posterior)
-        for out in outs if backward else ():
+        for out in outs if counted else ():
             total.shared[:] += out.shared
         for entry in np.flatnonzero(log_z == -np.inf):
             log_z[entry] = self._in_logs(int(entry), tables, total if backward else None)
         found = posterior.reshape(soft.shape) if soft is not None and backward else None
         return Swept(log_z, total.shared, found)
+
+    def _lows(self, values: Floats) -> Floats:
+        """Return the least positive entry of each factor of the programs, 1 for soft evidence."""
+        layout, positive = self.layout, np.where(values > 0.0, values, 1.0)
+        if not layout.n_factors:
+            return np.ones(self.programs.n_states.size)
+        lows = np.minimum.reduceat(positive[layout.table_cells()], layout.table_ptr[:-1])
+        parts = [np.concatenate([lows[plan.factors], np.ones(plan.soft.size)]) for plan in self.plans]
+        return np.concatenate([*parts, np.zeros(0)])
 
     def added_to(self, scores: Floats, swept: Swept) -> Floats:
         """Return the scores of the rows' observed factors with the log-sums of their groups added."""
@@ -136,7 +149,8 @@ class RowSweep:
         columns = max((int(plan.n_columns.sum()) for plan in self.plans), default=0)
         factors = max((plan.factors.size + plan.soft.size for plan in self.plans), default=0)
         clusters = max((plan.n_cells.size for plan in self.plans), default=0)
-        sizes = [LANES * n for n in (cells, columns, columns, clusters)]
+        states = int(self.programs.n_states.max(initial=0))
+        sizes = [LANES * n for n in (cells, columns, columns, clusters, clusters, clusters, states)]
         return SweepScratch(np.empty(LANES * factors, np.int64), *(np.empty(n) for n in sizes))
 
     def _in_logs(self, entry: int, values: Tables, out: Tables | None) -> float:
