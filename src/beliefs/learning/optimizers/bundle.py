@@ -24,11 +24,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from beliefs.driver import Status, Value, run
+from beliefs.driver import Status
 from beliefs.errors import ModelError
 from beliefs.learning.batches import Evaluation
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.objective import Objective
+from beliefs.learning.optimizers.rounds import Rounds
 from beliefs.options import MANY, check_integer, check_option, is_number
 from beliefs.typing import Floats
 
@@ -122,7 +123,7 @@ class Bundle(Optimizer):
         return Outcome(status, search.point, reason or search.meaning(status))
 
 
-class _Search:
+class _Search(Rounds):
     """One minimisation under way."""
 
     def __init__(self, options: Bundle, objective: Objective, watch: Watched, resumed: Point | None) -> None:
@@ -152,14 +153,6 @@ class _Search:
         self._take(start, found, 0)
 
     # -- the loop -------------------------------------------------------------------------------------------------
-    def run(self) -> Status:
-        """Let the driver run the loop."""
-        if self.fresh:
-            self.watch.iterate(self.point)
-        left = max(self.watch.limits.max_iters - self.point.iteration, 0)
-        limits = replace(self.watch.limits, max_iters=left, callbacks=())
-        return run(self._step, lambda: Value(0.0), limits, fixed_point=False, ended=self._ended).status
-
     def _ended(self) -> Status | None:
         if self.residual <= self.watch.limits.tol:
             return Status.CONVERGED

@@ -39,7 +39,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.driver import Limits, Status, Value, run
+from beliefs.driver import Limits, Status
 from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.text import parse
 from beliefs.learning.chains.template import ChainTemplate
@@ -52,6 +52,7 @@ from beliefs.learning.optimizers.lbfgs import LBFGS
 from beliefs.learning.optimizers.n_slack import NSlack
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.learning.optimizers.one_slack import OneSlack, moved
+from beliefs.learning.optimizers.rounds import Rounds
 from beliefs.learning.optimizers.sgd import SGD
 from beliefs.model.features import LogLinearTemplate
 from beliefs.options import MANY, check_integer, check_option
@@ -146,7 +147,7 @@ _MEANING = {
 }
 
 
-class _Rounds:
+class _Rounds(Rounds):
     """One minimisation under way."""
 
     def __init__(self, options: CCCP, objective: Objective, watch: Watched, resumed: Point | None, seed: int) -> None:
@@ -165,15 +166,6 @@ class _Rounds:
         else:
             self.point = resumed
             self.precision, self.upper = resumed.memory["scalars"].tolist()
-
-    def run(self) -> Status:
-        """Let the driver run the loop."""
-        if self.fresh:
-            self.watch.iterate(self.point)
-        left = max(self.watch.limits.max_iters - self.point.iteration, 0)
-        limits = replace(self.watch.limits, max_iters=left, callbacks=())
-        ended = run(self._step, lambda: Value(0.0), limits, fixed_point=False, ended=self._ended)
-        return ended.status
 
     def doubt(self, status: Status) -> str:
         """Say what convergence is worth where nothing certifies the planes of the convex problems."""
