@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from beliefs.learning.estimators.grid_svm import GridSVM
     from beliefs.learning.estimators.infinite_rbm import InfiniteRBM
     from beliefs.learning.estimators.markov_field import MRFLearner
+    from beliefs.learning.networks.gaussian import GaussianLeaf
     from beliefs.learning.networks.scores import structure_score
     from beliefs.model import (
         CRBM,
@@ -120,6 +121,7 @@ _HOMES = {
     "io": ("read", "read_evidence", "read_query", "write"),
     "learning.estimators.bernoulli_rbm": ("BernoulliRBM",),
     "learning.estimators.bayes_net": ("BNLearner",),
+    "learning.networks.gaussian": ("GaussianLeaf",),
     "learning.estimators.bn_classifier": ("BNClassifier",),
     "learning.estimators.chain": ("ChainCRF",),
     "learning.estimators.chain_svm": ("ChainSVM",),
@@ -171,6 +173,7 @@ __all__ = [
     "FractionalBP",
     "FractionalRBM",
     "Gibbs",
+    "GaussianLeaf",
     "GraphCRF",
     "GraphSVM",
     "GridCRF",

@@ -193,3 +193,47 @@ def test_convergence_warning_is_for_limits_nobody_asked_for(monkeypatch):
     monkeypatch.setattr("beliefs.learning.networks.em.EM.default_max_iters", 1)
     with pytest.warns(ConvergenceWarning, match="em"):
         bl.BNLearner([("h", f"x{v}") for v in range(4)], hidden={"h": 2}).fit(holed_rows(share=0.5))
+
+
+def test_stepwise_em_counts_complete_rows_and_steps_to_where_em_goes():
+    rng = np.random.default_rng(4)
+    h = rng.integers(0, 2, 6000)
+    rows = (rng.random((6000, 5)) < np.where(h[:, None], 0.85, 0.15)).astype(int)
+    structure, hidden = [("h", f"x{v}") for v in range(5)], {"h": 2}
+    states = {f"x{v}": "01" for v in range(5)} | {"h": "01"}
+    whole = bl.BNLearner(structure, hidden=hidden, seed=1).fit(rows)
+    stream = bl.BNLearner(structure, hidden=hidden, states=states, seed=1)
+    sizes, scores = [], []
+    for _ in range(2):
+        for batch in np.array_split(rows, 40):
+            stream.partial_fit(batch)
+            sizes.append(stream.result_.reason.split("size ")[1].split(";")[0])
+            scores.append(stream.result_.log_likelihood)
+    assert sizes[:3] == ["1", f"{2**-0.7:.3g}", f"{3**-0.7:.3g}"]
+    assert stream.score(rows) == pytest.approx(whole.score(rows), abs=2e-3) and scores[0] < scores[-1] - 0.1
+    assert stream.counts_["h"].sum() == pytest.approx(12000)
+    first = bl.BNLearner(structure, hidden=hidden, states=states, seed=1).partial_fit(rows[:150])
+    assert first.result_.n_iters == 1 and first.result_.status is Status.MAX_ITERS  # one E-step, one M-step
+    one = bl.BNLearner(structure, hidden=hidden, seed=1, max_iters=1).fit(rows[:150])
+    assert first.model_.cpt("x2") == pytest.approx(one.model_.cpt("x2"), abs=1e-12)
+    after = bl.BNLearner(ARCS).fit(holed_rows(share=0.0))
+    before = {name: table.copy() for name, table in after.counts_.items()}
+    after.partial_fit(holed_rows(share=0.0))
+    assert all((after.counts_[name] == 2 * before[name]).all() for name in before)
+    with pytest.raises(ModelError, match="step_power must be above 0.5"):
+        bl.BNLearner(structure, hidden=hidden, step_power=0.5).fit(rows)
+
+
+def test_groups_over_the_budget_are_approximated_and_say_so():
+    rng = np.random.default_rng(5)
+    n = 9  # a hidden grid with an observed child each
+    names = [f"h{k}" for k in range(n)]
+    arcs = [(f"h{k}", f"h{k + 1}") for k in range(n) if k % 3 < 2] + [(f"h{k}", f"h{k + 3}") for k in range(n - 3)]
+    arcs += [(f"h{k}", f"x{k}") for k in range(n)]
+    rows = (rng.random((20, n)) < np.where(rng.random(20) < 0.5, 0.8, 0.3)[:, None]).astype(int)
+    options = {"hidden": dict.fromkeys(names, 2), "max_iters": 2, "tol": 0.0}
+    exact = bl.BNLearner(arcs, **options).fit(rows)
+    loose = bl.BNLearner(arcs, max_bytes=6000, **options).fit(rows)
+    assert exact.result_.bound is bl.Bound.EXACT and loose.result_.bound is bl.Bound.ESTIMATE
+    assert loose.result_.log_likelihood == pytest.approx(exact.result_.log_likelihood, abs=0.05)
+    assert loose.model_.cpt("x4") == pytest.approx(exact.model_.cpt("x4"), abs=0.05)

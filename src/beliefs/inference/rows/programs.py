@@ -21,7 +21,7 @@ from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Ints
 
-__all__ = ["GroupPlan", "group_graph", "joined", "plan_group"]
+__all__ = ["GroupPlan", "group_graph", "joined", "loose_group", "plan_group"]
 
 _SMALL = 64  # joint states up to which a group is one cluster
 
@@ -40,6 +40,11 @@ class GroupPlan:
     n_columns: Ints
     ops: tuple[tuple[tuple[int, Ints], ...], ...]  # of each cluster: (source, map)
     columns: tuple[Ints, ...]  # of each cluster: the cell of its message that each cell adds to
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether there is no plan."""
+        return self.n_cells.size == 0
 
     @property
     def total_cells(self) -> int:
@@ -75,6 +80,13 @@ def plan_group(layout: Layout, group: Ints, soft: Layout | None, max_bytes: floa
     return GroupPlan(
         group, factors, own, n_cells, np.array(n_columns, np.int64), tuple(map(tuple, ops)), tuple(columns)
     )
+
+
+def loose_group(layout: Layout, group: Ints, soft: Layout | None) -> GroupPlan:
+    """Return a group without a plan: its rows are asked one by one."""
+    own = np.zeros(0, np.int64) if soft is None else _touching(soft, group)
+    none = np.zeros(0, np.int64)
+    return GroupPlan(group, _touching(layout, group), own, none, none, (), ())
 
 
 def _touching(layout: Layout, group: Ints) -> Ints:

@@ -12,7 +12,8 @@ whose tables differ from row to row; their posteriors are kept row by row, so th
 collects the posteriors of single variables.
 
 Guarantee: exact to rounding. Sums so small that products may have underflowed are done again in the log domain.
-Cost: two passes over the clusters of a row's groups. Failure: BudgetError where a group's tables do not fit.
+Cost: two passes over the clusters of a row's groups. Failure: BudgetError where a group's tables do not fit and no
+approximate method is given; with one such rows are asked of it, one by one, and sums are estimates.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from functools import cached_property
 
 import numpy as np
 
-from beliefs.errors import ZeroProbabilityError
+from beliefs.errors import BudgetError, ZeroProbabilityError
+from beliefs.inference.base import Bound, Method
 from beliefs.inference.budget import default_budget
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.parallel import in_chunks, parallel_chunks
-from beliefs.inference.rows.programs import GroupPlan, group_graph, joined, plan_group
-from beliefs.inference.run import answer
+from beliefs.inference.rows.programs import GroupPlan, group_graph, joined, loose_group, plan_group
+from beliefs.inference.run import answer, settled
 from beliefs.kernels.rows.counts import BLOCK, score_rows
 from beliefs.kernels.rows.groups import Found, missing_groups
 from beliefs.kernels.rows.sweep import LANES, SweepScratch, Tables, Work, sweep_rows
@@ -64,13 +66,15 @@ class RowSweep:
         Columns are the layout's variables; complete rows are skipped.
     soft : Layout, optional
         Factors over the same variables of which every row has tables of its own; :func:`single_variables` are one.
+    approximate : Method, optional
+        Asked, row by row, for groups whose tables do not fit; None: they are a BudgetError.
     """
 
     def __init__(
-        self, layout: Layout, table: RowTable, *, soft: Layout | None = None, max_bytes: float | None = None,
-        threads: int = 1,
+        self, layout: Layout, table: RowTable, *, soft: Layout | None = None, approximate: Method | None = None,
+        max_bytes: float | None = None, threads: int = 1,
     ) -> None:  # fmt: skip
-        self.layout, self.table, self.soft, self.threads = layout, table, soft, threads
+        self.layout, self.table, self.soft, self.threads, self.approximate = layout, table, soft, threads, approximate
         self.max_bytes = default_budget() if max_bytes is None else max_bytes
         rows, ptr, variables = _groups(layout, table, soft)
         self.n_entries = rows.size
@@ -78,13 +82,32 @@ class RowSweep:
         kept = layout.plan(_kept_groups, soft)
         if len(kept) > _KEPT_PLANS:
             kept.clear()
-        for kind in kinds:
-            if kind.tobytes() not in kept:
-                kept[kind.tobytes()] = plan_group(layout, kind, soft, self.max_bytes)
-        self.plans = [kept[kind.tobytes()] for kind in kinds]
+        plans = [self._planned(kept, kind) for kind in kinds]
+        order = sorted(range(len(plans)), key=lambda k: plans[k].is_loose)  # those without a plan are last
+        self.plans = [plans[k] for k in order]
+        rank = np.empty(len(plans), np.int64)
+        rank[order] = np.arange(len(plans))
+        number = rank[number]
         by_group = np.argsort(number, kind="stable")
         self.group, self.row = number[by_group], rows[by_group]
+        self.n_swept = int(np.searchsorted(self.group, sum(not plan.is_loose for plan in plans)))
         self.programs = joined(layout, self.plans, soft)
+
+    def _planned(self, kept: dict[bytes, GroupPlan], kind: Ints) -> GroupPlan:
+        key = kind.tobytes()
+        if key not in kept:
+            try:
+                kept[key] = plan_group(self.layout, kind, self.soft, self.max_bytes)
+            except BudgetError:
+                if self.approximate is None:
+                    raise
+                return loose_group(self.layout, kind, self.soft)
+        return kept[key]
+
+    @property
+    def bound(self) -> Bound:
+        """What sums of these rows are worth: ESTIMATE where a group does not fit and is approximated."""
+        return Bound.EXACT if self.n_swept == self.n_entries else Bound.ESTIMATE
 
     @cached_property
     def _weights(self) -> Floats:
@@ -100,8 +123,8 @@ class RowSweep:
         """
         own = np.zeros(0) if soft is None else np.ascontiguousarray(soft).ravel()
         tables, posterior = Tables(np.array(values), own), np.zeros(own.size if backward else 0)
-        log_z, counted = np.empty(self.n_entries), backward if counts is None else counts
-        cuts = in_chunks(self.n_entries, max(1, min(_PIECES, self.n_entries // _LEAST)))
+        log_z, counted = np.full(self.n_entries, -np.inf), backward if counts is None else counts
+        cuts = in_chunks(self.n_swept, max(1, min(_PIECES, self.n_swept // _LEAST)))
         outs = [Tables(np.zeros(values.size if counted else 0), posterior) for _ in range(cuts.size - 1)]
         work = Work(self.group, self.row, self._weights, self._lows(values))
 
@@ -114,13 +137,13 @@ class RowSweep:
                 )  # fmt: skip
             return 0
 
-        if self.n_entries:
+        if self.n_swept:
             parallel_chunks(task, np.arange(cuts.size), self.threads)
         total = Tables(np.zeros(values.size), posterior)
         for out in outs if counted else ():
             total.shared[:] += out.shared
         for entry in np.flatnonzero(log_z == -np.inf):
-            log_z[entry] = self._in_logs(int(entry), tables, total if backward else None)
+            log_z[entry] = self._alone(int(entry), tables, total if backward else None)
         found = posterior.reshape(soft.shape) if soft is not None and backward else None
         return Swept(log_z, total.shared, found)
 
@@ -153,13 +176,17 @@ class RowSweep:
         sizes = [LANES * n for n in (cells, columns, columns, clusters, clusters, clusters, states)]
         return SweepScratch(np.empty(LANES * factors, np.int64), *(np.empty(n) for n in sizes))
 
-    def _in_logs(self, entry: int, values: Tables, out: Tables | None) -> float:
-        """Ask one entry again where products underflow; -inf if it is impossible."""
+    def _alone(self, entry: int, values: Tables, out: Tables | None) -> float:
+        """Ask one entry by itself, where products underflow or there is no plan; -inf if it is impossible."""
         plan, row = self.plans[self.group[entry]], int(self.row[entry])
         places = self._places(int(self.group[entry]), row)
         graph, cells = group_graph(self.layout, self.soft, plan, places, values)
         try:
-            found = answer(graph, JunctionTree())
+            if plan.is_loose:
+                assert self.approximate is not None
+                found = settled(graph, self.approximate)
+            else:
+                found = answer(graph, JunctionTree())
         except ZeroProbabilityError:
             return -np.inf
         for f, at in enumerate(cells if out is not None else ()):

@@ -11,43 +11,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from beliefs.errors import ModelError
-from beliefs.inference.rows.posteriors import filled_rows, row_posteriors
-from beliefs.inference.rows.sweep import RowSweep, scored_rows
 from beliefs.io.files import StrPath
 from beliefs.learning.estimators.bins import binned, learned_bins
+from beliefs.learning.estimators.network_answers import NetworkAnswers
 from beliefs.learning.networks.counts import FamilyCounts, check_budget
+from beliefs.learning.networks.em import MissingRows, NetworkLikelihood
 from beliefs.learning.networks.estimates import Estimate, estimate_of
-from beliefs.learning.networks.fitting import EMOptions, Gathered, fitted_tables, gathered
-from beliefs.learning.networks.posterior import credible_interval, posterior_networks
+from beliefs.learning.networks.fitting import (
+    EMOptions,
+    Gathered,
+    fitted_tables,
+    gathered,
+    missing_rows,
+    start_of,
+    with_leaves,
+)
+from beliefs.learning.networks.leaves import Leaves, checked_leaves
 from beliefs.learning.networks.priors import prior_of
-from beliefs.learning.networks.result import JointFit
-from beliefs.learning.networks.storage import load_learner, save_learner
+from beliefs.learning.networks.stepwise import Stream, stepped
+from beliefs.learning.networks.storage import Kept, load_learner, save_learner
 from beliefs.learning.networks.structure import Structure, given_network, hidden_states, structure_over
 from beliefs.learning.networks.trees import check_target, search_of
 from beliefs.learning.parallel import Executor, executor_of
 from beliefs.learning.rows import opened, table_of
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.naming import Naming
-from beliefs.model.rows.reading import are_chunks, chunk_tables, read_rows, row_weights
+from beliefs.model.rows.reading import are_chunks, chunk_tables, read_rows
 from beliefs.model.rows.table import RowTable
-from beliefs.options import MANY, check_integer, check_option
-from beliefs.typing import Floats, Ints, VariableRef
+from beliefs.options import MANY, check_integer, check_option, is_number
+from beliefs.typing import Floats
 
 __all__ = ["BNLearner", "threads_of"]
 
 
 @dataclass(eq=False, repr=False)
-class BNLearner(BaseEstimator):  # type: ignore[misc]
+class BNLearner(NetworkAnswers, BaseEstimator):  # type: ignore[misc]
     """Tables of a Bayesian network from rows of observations, complete or not.
 
     Rows are NumPy integers (codes; -1 missing) or floats (nan missing), lists, a pandas frame, a mapping of columns,
@@ -65,12 +72,14 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
         Posterior mean or mode, or maximum likelihood (the prior is not used).
     hidden : names, or mapping of names to states
         Variables without a column; with their states where the structure is no network.
-    tied : sequence of groups of variables
-        Variables of a group share one table.
+    tied : sequence of groups of variables, or of leaves
+        Variables of a group share one table, leaves their means and covariances.
     fixed : sequence of variables
         Variables that keep the table of the given network.
     states : mapping, optional
         States of columns, in order, where the structure is no network.
+    leaves : mapping of names to GaussianLeaf, optional
+        Columns of numbers that are normal given discrete parents.
     bins : int or mapping, optional
         Into how many bins of equal frequency continuous columns are cut; the cuts are kept for later rows.
     target, root : variable, optional
@@ -81,6 +90,8 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
         Starts of EM; the best is kept.
     max_iters, tol : optional
         Of EM: iterations, and the relative rise of the objective at which to stop.
+    step_power : float
+        Of ``partial_fit`` with missing cells: how fast steps fall, above 0.5 and up to 1.
     checkpoint : path, optional
         File from which an interrupted EM goes on.
     max_bytes : float, optional
@@ -102,6 +113,8 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
         parents, states) where cells outnumber rows; expected counts after EM.
     result_ : JointFit
         Status, trace, log-likelihood, number of parameters.
+    leaves_ : dict
+        The fitted leaves, by name.
     """
 
     structure: Any
@@ -111,6 +124,7 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
     tied: Any = ()
     fixed: Any = ()
     states: Any = None
+    leaves: Any = None
     bins: Any = None
     target: Any = None
     root: Any = None
@@ -118,6 +132,7 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
     n_restarts: int = 1
     max_iters: int | None = None
     tol: float | None = None
+    step_power: float = 0.7
     checkpoint: Any = None
     max_bytes: float | None = None
     n_jobs: int | None = None
@@ -131,7 +146,10 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
         return self._whole(lambda: self._fit(data, sample_weight))
 
     def partial_fit(self, data: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Add the counts of complete rows to those of earlier calls; states must be known beforehand."""
+        """Add the counts of rows to those of earlier calls; states must be known beforehand.
+
+        Missing cells are one step of stepwise EM: see :mod:`beliefs.learning.networks.stepwise`.
+        """
         return self._whole(lambda: self._partial_fit(data, sample_weight))
 
     def _whole(self, work: Any) -> Self:
@@ -149,52 +167,96 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
         network = given_network(self.structure)
         naming = None if network is None else network.graph.naming
         names = None if naming is None else [naming.name(v) for v in range(naming.card.size)]
+        self._column_names: list[str] | None = None
+        leaves, values = checked_leaves(self.leaves), list[Floats]()
+        if leaves:
+            data, values = self._split(opened(data), leaves, naming)
         self.bins_: dict[str, Floats] = learned_bins(data, self.bins, names)
         data = binned(data, self.bins_, names)
         structure, tables, weight = self._structure_and_tables(data, sample_weight)
         check_budget(structure, self.max_bytes)
-        estimate = self._estimate(structure)
-        self._learn(structure, estimate, gathered(structure, tables, self._executor), weight)
+        if not leaves:
+            loss = NetworkLikelihood(self._estimate(structure))
+            return self._learn(loss, gathered(structure, tables, self._executor), weight)
+        (table,) = tables
+        bound = Leaves.of(structure, leaves, self._tied_leaves(), values)
+        loss = NetworkLikelihood(self._estimate(structure), bound)
+        found = gathered(structure, [table], self._executor, merge=False)
+        return self._learn(loss, with_leaves(found, bound, table, values), weight)
+
+    def _learn(self, loss: NetworkLikelihood, data: Gathered, tree_weight: float) -> None:
+        options = self._em_options()
+        options.check()
+        weights, expected, result = fitted_tables(loss, data, options, self._executor)
+        whole = data.counts.flat() if data.sums is None else np.concatenate([data.counts.flat(), data.sums])
+        stream = Stream(np.zeros(loss.n_weights))
+        if data.incomplete is not None and data.incomplete.total:
+            stream = Stream((expected - whole) / data.incomplete.total, data.incomplete.total)
+        self._take(loss, data.counts, data.sums, (weights, expected), stream)
+        self.result_ = replace(result, tree_weight=tree_weight)
 
     def _partial_fit(self, data: Any, sample_weight: ArrayLike | None) -> None:
         self._check_options()
-        if not hasattr(self, "structure_"):
-            self.bins_ = {}
-            self._structure = self._known_structure()
-        structure = self.structure_ if hasattr(self, "structure_") else self._structure
+        fresh = not hasattr(self, "structure_")
+        if fresh:
+            self.bins_, self._column_names = {}, None
+        structure = self._known_structure() if fresh else self.structure_
         check_budget(structure, self.max_bytes)
-        table = self._rows(data, structure.naming, sample_weight)
-        if table.n_missing.any():
-            c = int(np.argmax(table.n_missing > 0))
-            row = int(np.argmax(table.codes[c] == table.missing))
-            raise ModelError(
-                f"column {table.names[c]!r}, row {row}: partial_fit takes complete rows, found a missing cell; use fit"
-            )
-        found = gathered(structure, [table], self._executor)
-        counts = found.counts.plus(self._family_counts) if hasattr(self, "_family_counts") else found.counts
-        self._learn(structure, self._estimate(structure), Gathered(counts, None), 0.0)
+        table, values = self._rows_and_leaves(data, structure.naming, sample_weight)
+        leaves = checked_leaves(self.leaves)
+        bound = (
+            None if not leaves else Leaves.of(structure, leaves, self._tied_leaves(), values) if fresh else self._leaves
+        )
+        found = gathered(structure, [table], self._executor, merge=bound is None)
+        if bound is not None:
+            found = with_leaves(found, bound, table, values)
+        if found.incomplete is not None and not found.incomplete.total:  # rows without weight
+            found = replace(found, incomplete=None)
+        loss = NetworkLikelihood(self._estimate(structure), bound)
+        counts = found.counts if fresh else found.counts.plus(self._family_counts)
+        sums = found.sums if fresh or found.sums is None or self._sums is None else found.sums + self._sums
+        stream = Stream(np.zeros(loss.n_weights)) if fresh else self._stream
+        if found.incomplete is None and not stream.weight:
+            return self._learn(loss, replace(found, counts=counts, sums=sums), 0.0)
+        whole = counts.flat() if sums is None else np.concatenate([counts.flat(), sums])
+        if found.incomplete is None:
+            expected = whole + stream.weight * stream.mean
+            weights, result = loss.maximised(expected), self.result_
+        else:
+            options = self._em_options()
+            options.check()
+            rows = missing_rows(loss, found, self.max_bytes, self._executor)
+            now = start_of(loss, rows, options, 0, values) if fresh else self._weights
+            batch = MissingRows(
+                np.zeros(loss.n_cells), rows.total, rows.rows, rows.sweep, rows.columns,
+                None if sums is None else np.zeros(sums.size),
+            )  # fmt: skip
+            weights, expected, stream, result = stepped(loss, whole, batch, now, stream, self.step_power)
+        self._take(loss, counts, sums, (weights, expected), stream)
+        self.result_ = result
 
-    def _learn(self, structure: Structure, estimate: Estimate, data: Gathered, tree_weight: float) -> None:
-        options = EMOptions(tables=self._given_tables(), **{
+    def _take(
+        self, loss: NetworkLikelihood, counts: FamilyCounts, sums: Floats | None, found: tuple[Floats, Floats],
+        stream: Stream,
+    ) -> None:  # fmt: skip
+        """Keep what was found: tables and leaves, and the statistics that they follow from."""
+        structure, n = counts.structure, loss.n_cells
+        self._weights, self._stream, self._sums, self._leaves = found[0], stream, sums, loss.leaves
+        self.structure_, self._family_counts, self._counts = structure, counts, found[1][:n]
+        self.model_: BayesianNetwork = structure.network(found[0][:n])
+        expected = FamilyCounts(structure, tuple(
+            self._counts[structure.layout.cells(v)] for v in range(structure.n_vars)
+        ), counts.total)  # fmt: skip
+        self.counts_ = (expected if stream.weight else counts).by_name()
+        self.leaves_ = {} if loss.leaves is None else loss.leaves.fitted(found[0][n:], structure.naming)
+        self.n_features_in_ = structure.n_vars - len(hidden_states(self.hidden)) + sum(
+            len(leaf.columns) for leaf in self.leaves_.values()
+        )  # fmt: skip
+
+    def _em_options(self) -> EMOptions:
+        return EMOptions(tables=self._given_tables(), **{
             f.name: getattr(self, f.name) for f in fields(EMOptions) if f.name != "tables"
         })  # fmt: skip
-        options.check()
-        tables, counts, result = fitted_tables(estimate, data, options, self._executor)
-        self.structure_, self._family_counts = structure, data.counts
-        self.model_: BayesianNetwork = structure.network(tables)
-        self._counts = counts
-        if data.incomplete is None:
-            self.counts_ = data.counts.by_name()
-        else:
-            layout = structure.layout
-            self.counts_ = {
-                structure.naming.name(v): counts[layout.cells(v)].reshape(layout.shape(v))
-                for v in range(structure.n_vars)
-            }
-        self.result_ = JointFit(**{f.name: getattr(result, f.name) for f in fields(JointFit)} | {
-            "tree_weight": tree_weight
-        })  # fmt: skip
-        self.n_features_in_ = structure.n_vars - len(hidden_states(self.hidden))
 
     def _structure_and_tables(
         self, data: Any, sample_weight: ArrayLike | None
@@ -232,7 +294,18 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
 
     def _estimate(self, structure: Structure) -> Estimate:
         network = given_network(self.structure)
-        return estimate_of(structure, prior_of(self.prior), self.estimate, self.tied, self.fixed, network)
+        leaves = checked_leaves(self.leaves)
+        tied = [group for group in self.tied if not any(name in leaves for name in group)]
+        return estimate_of(structure, prior_of(self.prior), self.estimate, tied, self.fixed, network)
+
+    def _tied_leaves(self) -> list[Any]:
+        leaves = checked_leaves(self.leaves)
+        groups = [group for group in self.tied if any(name in leaves for name in group)]
+        for group in groups:
+            other = [name for name in group if name not in leaves]
+            if other:
+                raise ModelError(f"{other[0]!r} is no leaf and cannot be tied to one")
+        return groups
 
     def _given_tables(self) -> Floats | None:
         network = given_network(self.structure)
@@ -241,80 +314,16 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
     def _check_options(self) -> None:
         threads_of(self.n_jobs)
         check_integer("seed", self.seed, 0, none=True)
+        power = self.step_power
+        check_option(is_number(power) and 0.5 < power <= 1, "step_power", "above 0.5 and up to 1", power)
 
     @property
-    def _threads(self) -> int:
+    def _threads(self) -> int:  # type: ignore[override]
         return threads_of(self.n_jobs)
 
     @property
     def _executor(self) -> Executor:
         return executor_of(self._threads)
-
-    # -- answers --------------------------------------------------------------------------------------------------
-    def _rows(self, data: Any, naming: Naming, weights: ArrayLike | None = None) -> RowTable:
-        names = [naming.name(v) for v in range(naming.card.size)]
-        data = binned(opened(data), self.bins_, names)
-        return read_rows(data, naming, hidden=hidden_states(self.hidden), weights=weights)
-
-    def score_samples(self, data: Any) -> Floats:
-        """Return the log-probability of each row, missing cells summed out ``(n_rows,)``."""
-        self._check_fitted()
-        table, graph = self._rows(data, self.structure_.naming), self.model_.graph
-        scores = scored_rows(graph.layout, graph.theta, table, self._threads)
-        if not table.n_missing.any():
-            return scores
-        sweep = RowSweep(graph.layout, table, max_bytes=self.max_bytes, threads=self._threads)
-        return sweep.added_to(scores, sweep.run(self.model_.probabilities, backward=False))
-
-    def score(self, data: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the mean log-probability of a row."""
-        scores = self.score_samples(data)
-        weights = row_weights(sample_weight, scores.size)
-        return float(np.mean(scores) if weights is None else np.average(scores, weights=weights))
-
-    def predict_proba(self, data: Any, variable: VariableRef) -> Floats:
-        """Return the posterior of one variable in each row given the row's other cells, ``(n_rows, states)``."""
-        self._check_fitted()
-        table, v = self._rows(data, self.structure_.naming), self.model_.index(variable)
-        codes = table.codes.copy()
-        codes[v] = table.missing
-        asked = RowTable(table.names, table.labels, codes)
-        where = self.model_.graph.layout.state_ptr
-        found = row_posteriors(self.model_.graph, asked, threads=self._threads, max_bytes=self.max_bytes)
-        parts = [soft[:, where[v] : where[v + 1]] for _, soft in found]
-        return np.concatenate(parts)
-
-    def predict(self, data: Any) -> Any:
-        """Return the rows with missing cells filled by their likeliest states, hidden variables included.
-
-        A frame comes back as a frame of labels; anything else as codes ``(n_rows, n_vars)`` in the model's order.
-        """
-        self._check_fitted()
-        table = self._rows(data, self.structure_.naming)
-        filled = filled_rows(self.model_.graph, table, threads=self._threads, max_bytes=self.max_bytes)
-        if not hasattr(data, "columns"):
-            return filled.codes.T.astype(np.int64)
-        values = dict(zip(filled.names, filled.labelled(), strict=True))
-        order = [*map(str, data.columns), *(name for name in filled.names if name not in set(map(str, data.columns)))]
-        return type(data)({name: values[name] for name in order}, index=data.index)
-
-    def sample(self, n: int = 1, seed: int | None = None) -> Ints:
-        """Draw rows from the fitted network, codes ``(n, n_vars)``."""
-        self._check_fitted()
-        return self.model_.sample(n, (self.seed or 0) if seed is None else seed)
-
-    def credible_interval(self, variable: VariableRef, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Return lower and upper ends for each number of a variable's table; after EM, of its expected counts."""
-        self._check_fitted()
-        return credible_interval(self._estimate(self.structure_), self._counts, self.model_.index(variable), level)
-
-    def sample_networks(self, n: int = 1, seed: int | None = None) -> list[BayesianNetwork]:
-        """Draw networks from the posterior of the tables."""
-        self._check_fitted()
-        check_integer("n", n, 1, MANY)
-        return posterior_networks(
-            self._estimate(self.structure_), self._counts, n, (self.seed or 0) if seed is None else seed
-        )
 
     # -- files ----------------------------------------------------------------------------------------------------
     def save(self, path: StrPath) -> None:
@@ -327,17 +336,16 @@ class BNLearner(BaseEstimator):  # type: ignore[misc]
         """Read a fitted learner."""
         return load_learner(cls, path)
 
-    def _check_fitted(self) -> None:
-        check_is_fitted(self, "model_")
-
-    def _restore(self, structure: Structure, tables: Floats, counts: Floats, total: float, bins: Any) -> None:
+    def _restore(self, kept: Kept) -> None:
         """Take up what a file has kept."""
-        self.structure_, self.model_, self._counts, self.bins_ = structure, structure.network(tables), counts, bins
-        layout = structure.layout
-        parts = tuple(counts[layout.cells(v)] for v in range(layout.n_vars))
-        self._family_counts = FamilyCounts(structure, parts, total)
-        self.counts_ = self._family_counts.by_name()
-        self.n_features_in_ = structure.n_vars - len(hidden_states(self.hidden))
+        structure = kept.structure
+        self.bins_, self._column_names = kept.cuts, kept.column_names
+        layout, leaves = structure.layout, checked_leaves(self.leaves)
+        bound = Leaves.bound(structure, leaves, self._tied_leaves(), kept.origins, kept.overall) if leaves else None
+        loss = NetworkLikelihood(self._estimate(structure), bound)
+        parts = tuple(kept.counts[layout.cells(v)] for v in range(layout.n_vars))
+        counts = FamilyCounts(structure, parts, kept.total)
+        self._take(loss, counts, kept.sums, (kept.weights, kept.expected), kept.stream)
 
 
 def threads_of(n_jobs: int | None) -> int:

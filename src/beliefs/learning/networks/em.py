@@ -6,8 +6,10 @@ r"""EM for networks: cells missing anywhere, and variables never seen.
         \quad N_v \text{ (mle)}
 
 Families that a row observes whole are counted once and for all; the sweep of :mod:`beliefs.inference.rows.sweep` adds
-the others. Each iteration raises the log-likelihood plus the log of the density that the M-step is the mode of (a
-Dirichlet with :math:`\alpha`, for the mean with :math:`\alpha + 1`; none for maximum likelihood) [dempster1977].
+the others. Gaussian leaves (:mod:`beliefs.learning.networks.leaves`) add their densities as soft evidence to the E-step
+and weighted maximum likelihood to the M-step. Each iteration raises the log-likelihood plus the log of the density that
+the M-step is the mode of (a Dirichlet with :math:`\alpha`, for the mean with :math:`\alpha + 1`; none for maximum
+likelihood) [dempster1977].
 
 Guarantee: the objective never falls, up to rounding; the limit is a stationary point, usually a local maximum.
 Uniform tables of hidden variables are saddle points, so starts are random.
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import math
 import sys
+import zlib
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -25,11 +28,11 @@ import numpy as np
 
 from beliefs.driver import Status, Value, run
 from beliefs.errors import ModelError
-from beliefs.inference.base import Bound
 from beliefs.inference.rows.sweep import RowSweep, scored_rows
 from beliefs.learning.batches import Evaluation
 from beliefs.learning.data import Data
 from beliefs.learning.networks.estimates import Estimate
+from beliefs.learning.networks.leaves import LeafRows, Leaves
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.model.rows.table import RowTable
@@ -39,10 +42,17 @@ __all__ = ["EM", "MissingRows", "NetworkLikelihood", "random_tables"]
 
 
 class MissingRows(Data):
-    """Counts of the families that rows observe whole, and the rows with missing cells, equal ones merged."""
+    """Counts of the families that rows observe whole, and the rows with missing cells, equal ones merged.
 
-    def __init__(self, counts: Floats, total: float, rows: RowTable, sweep: RowSweep) -> None:
+    With Gaussian leaves: also their columns in these rows, and the statistics of rows that observe a leaf's parents.
+    """
+
+    def __init__(
+        self, counts: Floats, total: float, rows: RowTable, sweep: RowSweep, columns: LeafRows | None = None,
+        sums: Floats | None = None,
+    ) -> None:  # fmt: skip
         self.counts, self.total, self.rows, self.sweep = counts, total, rows, sweep
+        self.columns, self.sums = columns, sums
 
     def __len__(self) -> int:
         return self.rows.n_rows
@@ -58,37 +68,66 @@ class MissingRows(Data):
 
     def fingerprint(self) -> dict[str, str]:
         """Return sizes and checksums of the incomplete rows, and the number of all."""
-        return self.rows.fingerprint() | {"all rows": f"{self.total:.17g}"}
+        marks = self.rows.fingerprint() | {"all rows": f"{self.total:.17g}"}
+        if self.columns is not None:
+            crc = 0
+            for x in self.columns.x:
+                crc = zlib.crc32(np.ascontiguousarray(x).tobytes(), crc)
+            marks["columns of leaves"] = f"{crc:08x}"
+        return marks
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkLikelihood:
-    """The negative objective of EM per row, as a function of all tables ``(n_cells,)``.
+    """The negative objective of EM per row, as a function of all tables ``(n_cells,)`` and the leaves' numbers.
 
-    The gradient is in the logs of the tables: minus the expected counts per row.
+    The gradient is minus the expected statistics per row: it is in the logs of the tables, and for leaves it stands for
+    the gradient in their natural parameters.
     """
 
     estimate: Estimate
+    leaves: Leaves | None = None
     name: ClassVar[str] = "network_likelihood"
 
     @property
-    def n_weights(self) -> int:
+    def n_cells(self) -> int:
         """Cells of all tables."""
         return self.estimate.structure.layout.n_cells
 
-    def log_likelihood(self, tables: Floats, data: MissingRows) -> tuple[float, Floats]:
-        """Return the log-likelihood of all rows, and the expected counts."""
-        swept = data.sweep.run(tables)
+    @property
+    def n_weights(self) -> int:
+        """Cells of all tables, and numbers of all leaves."""
+        return self.n_cells + (0 if self.leaves is None else self.leaves.size)
+
+    def log_likelihood(self, weights: Floats, data: MissingRows) -> tuple[float, Floats]:
+        """Return the log-likelihood of all rows, and the expected statistics."""
+        tables, numbers = weights[: self.n_cells], weights[self.n_cells :]
         seen = data.counts > 0
         with np.errstate(divide="ignore"):
-            complete = float(data.counts[seen] @ np.log(tables[seen]))
-        return complete + data.sweep.total_log_z(swept), data.counts + swept.cells
+            found = float(data.counts[seen] @ np.log(tables[seen]))
+        if data.columns is None:
+            swept = data.sweep.run(tables)
+            return found + data.sweep.total_log_z(swept), data.counts + swept.cells
+        soft, shift = data.columns.evidence(numbers, count_seen=False)
+        swept = data.sweep.run(tables, soft)
+        assert data.sums is not None
+        found += data.sweep.total_log_z(swept) + data.columns.log_density_of(numbers, data.sums)
+        found += float(shift.sum() if data.rows.weights is None else data.rows.weights @ shift)
+        sums = data.sums + data.columns.statistics(swept.soft)
+        return found, np.concatenate([data.counts + swept.cells, sums])
 
-    def evaluate(self, tables: Floats, data: MissingRows) -> Evaluation:
-        """Return the negative objective per row, and minus the expected counts per row."""
-        found, counts = self.log_likelihood(tables, data)
-        value = -(found + self.estimate.log_prior(tables)) / data.total
-        return Evaluation(value, -counts / data.total, len(data), bound=Bound.EXACT)
+    def maximised(self, expected: Floats) -> Floats:
+        """Return tables and leaves from expected statistics: the M-step."""
+        tables, _ = self.estimate.tables(expected[: self.n_cells])
+        if self.leaves is None:
+            return tables
+        return np.concatenate([tables, self.leaves.maximised(expected[self.n_cells :])])
+
+    def evaluate(self, weights: Floats, data: MissingRows) -> Evaluation:
+        """Return the negative objective per row, and minus the expected statistics per row."""
+        found, expected = self.log_likelihood(weights, data)
+        value = -(found + self.estimate.log_prior(weights[: self.n_cells])) / data.total
+        return Evaluation(value, -expected / data.total, len(data), bound=data.sweep.bound)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -123,11 +162,12 @@ class _Rounds:
         if not math.isfinite(self.found.value):  # or only the prior excludes zeros, and the first M-step has none
             data: MissingRows = objective.data  # type: ignore[assignment]
             if not math.isfinite(objective.loss.log_likelihood(start, data)[0]):
-                raise impossible(data, start)
+                raise impossible(data, start[: objective.loss.n_cells])
         self.point = resumed or self._point(0, start, math.inf)
 
     def _point(self, iteration: int, tables: Floats, change: float) -> Point:
-        return Point(iteration, iteration, tables, self.found.value, change, bound=Bound.EXACT.name)
+        assert self.found.bound is not None
+        return Point(iteration, iteration, tables, self.found.value, change, bound=self.found.bound.name)
 
     def run(self) -> Status:
         """Let the driver run the loop."""
@@ -139,7 +179,7 @@ class _Rounds:
 
     def _step(self) -> float:
         total: float = self.objective.data.total  # type: ignore[union-attr]
-        tables, _ = self.objective.loss.estimate.tables(-total * self.found.grad)
+        tables = self.objective.loss.maximised(-total * self.found.grad)
         before, change = self.point.loss, float(np.abs(tables - self.point.weights).max(initial=0.0))
         self.found = self.objective.evaluate(tables)
         self.point = self._point(self.point.iteration + 1, tables, change)
@@ -153,7 +193,8 @@ def impossible(data: MissingRows, tables: Floats) -> ModelError:
     """Return the error that names a row of probability zero."""
     with np.errstate(divide="ignore"):
         scores = scored_rows(data.sweep.layout, np.log(tables), data.rows)
-    scores = data.sweep.added_to(scores, data.sweep.run(tables, backward=False))
+    soft = None if data.columns is None else np.ones((len(data), data.columns.leaves.layout.n_cells))
+    scores = data.sweep.added_to(scores, data.sweep.run(tables, soft, backward=False))
     wrong = np.flatnonzero(scores == -np.inf)
     advice = "start from random tables (start='random'), or give the tables no zeros"
     if not wrong.size:

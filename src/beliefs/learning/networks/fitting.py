@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from beliefs.errors import DataWarning, ModelError
+from beliefs.inference.messages.bp import BP
 from beliefs.inference.quiet import warn
 from beliefs.inference.rows.sweep import RowSweep
 from beliefs.learning.fit import fit
 from beliefs.learning.networks.counts import FamilyCounts, count
 from beliefs.learning.networks.em import EM, MissingRows, NetworkLikelihood, random_tables
-from beliefs.learning.networks.estimates import Estimate
+from beliefs.learning.networks.leaves import LeafRows, Leaves
 from beliefs.learning.networks.result import JointFit
 from beliefs.learning.networks.structure import Structure
 from beliefs.learning.parallel import Executor
@@ -24,7 +25,7 @@ from beliefs.model.rows.table import RowTable
 from beliefs.options import check_integer, check_option, is_word
 from beliefs.typing import Floats
 
-__all__ = ["EMOptions", "Gathered", "fitted_tables", "gathered"]
+__all__ = ["EMOptions", "Gathered", "fitted_tables", "gathered", "missing_rows", "start_of", "with_leaves"]
 
 _MERGED = 2**18  # incomplete rows up to which equal ones are looked for by sorting
 
@@ -57,14 +58,21 @@ class EMOptions:
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """What rows say: counts of families that are seen whole, and the rows with missing cells."""
+    """What rows say: counts of families that are seen whole, and the rows with missing cells.
+
+    With Gaussian leaves: their columns in all rows, statistics of rows that observe a leaf's parents, and the columns
+    in the rows with missing cells.
+    """
 
     counts: FamilyCounts
     incomplete: RowTable | None
+    values: list[Floats] = field(default_factory=list)
+    sums: Floats | None = None
+    columns: LeafRows | None = None
 
 
-def gathered(structure: Structure, tables: Iterable[RowTable], executor: Executor) -> Gathered:
-    """Count table after table; only counts and incomplete rows are kept."""
+def gathered(structure: Structure, tables: Iterable[RowTable], executor: Executor, merge: bool = True) -> Gathered:
+    """Count table after table; only counts and incomplete rows are kept, equal ones merged."""
     counts: FamilyCounts | None = None
     holes: list[RowTable] = []
     for table in tables:
@@ -74,57 +82,86 @@ def gathered(structure: Structure, tables: Iterable[RowTable], executor: Executo
             holes.append(table.take(table.incomplete()))
     if counts is None:
         raise ModelError("there are no rows; at least one is needed")
-    return Gathered(counts, _merged(holes) if holes else None)
+    return Gathered(counts, _joined(holes, merge) if holes else None)
 
 
-def _merged(tables: list[RowTable]) -> RowTable:
+def with_leaves(found: Gathered, leaves: Leaves, table: RowTable, values: list[Floats]) -> Gathered:
+    """Return what rows say with their leaves; the incomplete rows are those of the table, one by one."""
+    everywhere = LeafRows(leaves, table, values)
+    columns = everywhere
+    if found.incomplete is not None:
+        holes = table.incomplete()
+        columns = LeafRows(leaves, found.incomplete, [x[holes] for x in values])
+    return replace(found, values=values, sums=everywhere.statistics(None), columns=columns)
+
+
+def _joined(tables: list[RowTable], merge: bool) -> RowTable:
     codes = np.concatenate([table.codes for table in tables], axis=1)
     weights = None
     if any(table.weights is not None for table in tables):
         weights = np.concatenate([np.ones(t.n_rows) if t.weights is None else t.weights for t in tables])
     table = RowTable(tables[0].names, tables[0].labels, codes, weights)
-    return table.merged()[0] if table.n_rows <= _MERGED else table
+    return table.merged()[0] if merge and table.n_rows <= _MERGED else table
 
 
 def fitted_tables(
-    estimate: Estimate, data: Gathered, options: EMOptions, executor: Executor
+    loss: NetworkLikelihood, data: Gathered, options: EMOptions, executor: Executor
 ) -> tuple[Floats, Floats, JointFit]:
-    """Return tables, (expected) counts and how they were found; one warning where tables say nothing."""
+    """Return tables, (expected) counts and how they were found; one warning where tables say nothing.
+
+    The numbers of leaves follow the tables, their statistics the counts.
+    """
     began = time.perf_counter()
-    counts, total = data.counts.flat(), data.counts.total
+    estimate = loss.estimate
+    counts = data.counts.flat()
     if data.incomplete is None:
-        tables, unknown = estimate.tables(counts)
-        seen = counts > 0
-        with np.errstate(divide="ignore"):
-            likelihood = float(counts[seen] @ np.log(tables[seen])) / total
-        objective = likelihood + estimate.log_prior(tables) / total
-        fit_of: dict[str, Any] = {"log_likelihood": likelihood, "objective": objective}
+        weights, counts, fit_of = _by_counting(loss, data, counts)
     else:
-        tables, counts, fit_of = _by_em(estimate, data, counts, options, executor)
-        unknown = estimate.tables(counts)[1]
+        weights, counts, fit_of = _by_em(loss, data, counts, options, executor)
+    unknown = estimate.tables(counts[: loss.n_cells])[1]
     _warn_unknown(estimate.structure, unknown)
     result = JointFit(
-        n_parameters=estimate.structure.n_parameters,
+        n_parameters=estimate.structure.n_parameters + (0 if loss.leaves is None else loss.leaves.n_parameters),
         n_uniform=len(unknown),
         seconds=time.perf_counter() - began,
         **fit_of,
     )
-    return tables, counts, result
+    return weights, counts, result
+
+
+def _by_counting(loss: NetworkLikelihood, data: Gathered, counts: Floats) -> tuple[Floats, Floats, dict[str, Any]]:
+    total, expected = data.counts.total, counts
+    if data.sums is not None:
+        expected = np.concatenate([counts, data.sums])
+    weights = loss.maximised(expected)
+    tables, seen = weights[: counts.size], counts > 0
+    with np.errstate(divide="ignore"):
+        likelihood = float(counts[seen] @ np.log(tables[seen]))
+    if data.columns is not None and data.sums is not None:
+        likelihood += data.columns.log_density_of(weights[counts.size :], data.sums)
+    objective = (likelihood + loss.estimate.log_prior(tables)) / total
+    return weights, expected, {"log_likelihood": likelihood / total, "objective": objective}
+
+
+def missing_rows(loss: NetworkLikelihood, data: Gathered, max_bytes: float | None, executor: Executor) -> MissingRows:
+    """Return rows with missing cells, planned."""
+    assert data.incomplete is not None
+    layout = loss.estimate.structure.layout
+    soft = None if loss.leaves is None else loss.leaves.layout
+    sweep = RowSweep(
+        layout, data.incomplete, soft=soft, approximate=BP(), max_bytes=max_bytes, threads=executor.n_workers
+    )
+    return MissingRows(data.counts.flat(), data.counts.total, data.incomplete, sweep, data.columns, data.sums)
 
 
 def _by_em(
-    estimate: Estimate, data: Gathered, counts: Floats, options: EMOptions, executor: Executor
+    loss: NetworkLikelihood, data: Gathered, counts: Floats, options: EMOptions, executor: Executor
 ) -> tuple[Floats, Floats, dict[str, Any]]:
-    assert data.incomplete is not None
-    sweep = RowSweep(
-        estimate.structure.layout, data.incomplete, max_bytes=options.max_bytes, threads=executor.n_workers
-    )
-    rows = MissingRows(counts, data.counts.total, data.incomplete, sweep)
-    loss = NetworkLikelihood(estimate)
+    rows = missing_rows(loss, data, options.max_bytes, executor)
     best: FitResult | None = None
     objectives = []
     for restart in range(options.n_restarts):
-        found = _one_run(loss, rows, options, restart)
+        found = _one_run(loss, rows, options, restart, data.values)
         objectives.append(-found.loss)
         if best is None or found.loss < best.loss:
             best = found
@@ -137,18 +174,33 @@ def _by_em(
         "reason": best.reason,
         "trace": best.trace,
         "n_iters": best.n_iters,
+        "bound": rows.sweep.bound,
         "log_likelihood": likelihood / rows.total,
         "objective": -best.loss,
         "restarts": np.array(objectives),
     }  # fmt: skip
 
 
-def _one_run(loss: NetworkLikelihood, rows: MissingRows, options: EMOptions, restart: int) -> FitResult:
+def start_of(
+    loss: NetworkLikelihood, rows: MissingRows, options: EMOptions, restart: int, values: list[Floats]
+) -> Floats:
+    """Return tables and numbers of leaves to start from."""
+    seed = (options.seed or 0) + restart
     if options.start == "model" and restart == 0:
         assert options.tables is not None
-        start = options.tables
+        tables = options.tables
     else:
-        start = random_tables(loss.estimate, rows.counts, (options.seed or 0) + restart)
+        tables = random_tables(loss.estimate, rows.counts, seed)
+    if loss.leaves is None:
+        return tables
+    assert rows.sums is not None
+    return np.concatenate([tables, loss.leaves.start(seed, rows.sums, values, given=restart == 0)])
+
+
+def _one_run(
+    loss: NetworkLikelihood, rows: MissingRows, options: EMOptions, restart: int, values: list[Floats]
+) -> FitResult:
+    start = start_of(loss, rows, options, restart, values)
     return fit(
         loss, rows, start, optimizer=EM(), tol=options.tol, max_iters=options.max_iters, seed=options.seed,
         callback=options.callback, progress=options.progress, checkpoint=options.checkpoint,

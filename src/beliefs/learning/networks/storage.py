@@ -1,30 +1,51 @@
 """Fitted learners of networks in files (``.npz``), without pickles.
 
 ``header`` is JSON as bytes: format, version, class, ``params`` (options with a text), names, states, whether the
-structure was a network; the other members are the parents (CSR), tables, counts and the cuts of binned columns.
+structure was a network, leaves; the other members are the parents (CSR), tables and numbers of leaves (``weights``),
+whole and expected statistics, what a stream of incomplete rows has led to, and the cuts of binned columns.
 """
 
 from __future__ import annotations
 
 import io
 import json
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from beliefs.errors import BeliefsError, FormatError
 from beliefs.io.archive import check_beginning, unpacked
 from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
+from beliefs.learning.networks.gaussian import GaussianLeaf
+from beliefs.learning.networks.stepwise import Stream
 from beliefs.learning.networks.structure import Structure, given_network
 from beliefs.model.naming import Naming
+from beliefs.typing import Floats
 
-__all__ = ["load_learner", "save_learner"]
+__all__ = ["Kept", "load_learner", "save_learner"]
 
-VERSION = 1
+VERSION = 2
 _FORMAT = "beliefs network learner"
 _NOT_THE_MODELS = ("callback", "progress", "checkpoint", "n_jobs", "max_bytes")
 _CUTS = "cuts."
+_LEAF = ("columns", "parents", "covariance", "floor")
 L = TypeVar("L")
+
+
+class Kept(NamedTuple):
+    """What a file keeps of a fitted learner; statistics of leaves follow those of tables."""
+
+    structure: Structure
+    weights: Floats
+    counts: Floats
+    expected: Floats
+    total: float
+    stream: Stream
+    sums: Floats | None
+    origins: list[Floats]
+    overall: list[Floats]
+    column_names: list[str] | None
+    cuts: dict[str, Floats]
 
 
 def save_learner(learner: Any, path: StrPath) -> None:
@@ -33,7 +54,7 @@ def save_learner(learner: Any, path: StrPath) -> None:
     for name, value in learner.get_params(deep=False).items():
         if name in _NOT_THE_MODELS or name == "structure" and given_network(value) is not None:
             continue
-        params[name] = _plain(name, value)
+        params[name] = _leaves_as_json(value) if name == "leaves" else _plain(name, value)
     naming, n = structure.naming, structure.n_vars
     header = {
         "format": _FORMAT,
@@ -43,13 +64,21 @@ def save_learner(learner: Any, path: StrPath) -> None:
         "names": [naming.name(v) for v in range(n)],
         "states": [list(naming.states(v)) for v in range(n)],
         "total": learner._family_counts.total,
+        "stream": learner._stream.weight,
+        "column_names": learner._column_names,
     }
+    leaves = learner._leaves
     arrays = {
         "header": np.frombuffer(json.dumps(header).encode(), np.uint8),
         "scope_ptr": structure.layout.scope_ptr,
         "scope_vars": structure.layout.scope_vars,
-        "tables": learner.model_.probabilities,
-        "counts": learner._counts,
+        "weights": learner._weights,
+        "counts": learner._family_counts.flat(),
+        "expected": learner._counts if learner._stream.weight else np.zeros(0),
+        "mean": learner._stream.mean,
+        "sums": np.zeros(0) if learner._sums is None else learner._sums,
+        **{f"origin.{j}": x for j, x in enumerate(() if leaves is None else leaves.origins)},
+        **{f"overall.{j}": x for j, x in enumerate(() if leaves is None else leaves.overall)},
         **{_CUTS + name: cuts for name, cuts in learner.bins_.items()},
     }
     data = io.BytesIO()
@@ -79,15 +108,36 @@ def _learner(cls: type[L], header: dict[str, Any], arrays: dict[str, np.ndarray]
     naming = Naming.of(header["names"], states, np.array([len(labels) for labels in states], np.int64))
     ptr, scope = arrays["scope_ptr"], arrays["scope_vars"]
     structure = Structure.of_parents(naming, [scope[ptr[v] : ptr[v + 1] - 1].tolist() for v in range(len(states))])
-    tables = np.array(arrays["tables"], np.float64)
+    n = structure.layout.n_cells
+    floats = {name: np.array(array, np.float64) for name, array in arrays.items() if array.dtype.kind == "f"}
+    weights, counts, mean = floats["weights"], floats["counts"], floats["mean"]
+    if counts.size != n or mean.size != weights.size or weights.size < n:
+        raise ValueError(f"expected {n} counts and as many tables, found {counts.size} and {weights.size}")
     params = {name: value for name, value in header["params"].items() if name not in _NOT_THE_MODELS}
-    found: Any = cls(**({"structure": structure.network(tables.copy())} | params))
-    cuts = {name.removeprefix(_CUTS): array for name, array in arrays.items() if name.startswith(_CUTS)}
-    counts = np.array(arrays["counts"], np.float64)
-    if counts.shape != tables.shape:
-        raise ValueError(f"expected {tables.size} counts, found {counts.size}")
-    found._restore(structure, tables, counts, float(header["total"]), cuts)
+    leaves = params.get("leaves")
+    if leaves:
+        params["leaves"] = {name: GaussianLeaf(**{word: leaf[word] for word in _LEAF}) for name, leaf in leaves.items()}
+    found: Any = cls(**({"structure": structure.network(weights[:n].copy())} | params))
+    stream = Stream(mean, float(header["stream"]))
+    expected = floats["expected"] if stream.weight else counts
+    found._restore(Kept(
+        structure, weights, counts, expected, float(header["total"]), stream, floats["sums"] if leaves else None,
+        [floats[f"origin.{j}"] for j in range(len(leaves or ()))],
+        [floats[f"overall.{j}"] for j in range(len(leaves or ()))],
+        header["column_names"],
+        {name.removeprefix(_CUTS): array for name, array in floats.items() if name.startswith(_CUTS)},
+    ))  # fmt: skip
     return found  # type: ignore[no-any-return]
+
+
+def _leaves_as_json(leaves: Any) -> Any:
+    if not leaves:
+        return None
+    return {
+        name: {"columns": leaf.column_names, "parents": leaf.parent_names, "covariance": leaf.covariance,
+               "floor": float(leaf.floor)}
+        for name, leaf in leaves.items()
+    }  # fmt: skip
 
 
 def _plain(name: str, value: Any) -> Any:

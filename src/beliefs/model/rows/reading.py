@@ -174,7 +174,8 @@ class _Reader:
         for name in self.states:
             if name not in found and name not in self.hidden:
                 raise ModelError(f"states names a column {name!r} that is not there{suggestion(name, found)}")
-        return [Column(name, self.states.get(name)) for name in (self.names or [*found, *sorted(self.hidden)])]
+        names = self.names or [*found, *sorted(name for name in self.hidden if name not in found)]
+        return [Column(name, self.states.get(name)) for name in names]
 
     def _check_names(self, found: Mapping[str, Any]) -> None:
         known = [column.name for column in self.columns or ()]

@@ -1,0 +1,181 @@
+r"""Gaussian leaves: columns of numbers below discrete parents, one normal distribution a joint state of the parents.
+
+With joint state :math:`k` of the parents, :math:`x \sim N(\mu_k, \Sigma_k)` in D columns. From weights
+:math:`r_{sk}` of the rows (posteriors, or zeros and ones where the parents are seen) the statistics are
+
+.. math:: N_k = \sum_s r_{sk}, \qquad F_k = \sum_s r_{sk} x_s, \qquad S_k = \sum_s r_{sk} x_s x_s^T
+
+and the M-step is weighted maximum likelihood:
+
+.. math:: \mu_k = F_k / N_k, \qquad \Sigma_k = S_k / N_k - \mu_k \mu_k^T
+
+``covariance``: ``"full"``, ``"diagonal"`` (off-diagonal numbers are zero) or ``"tied"`` (one matrix, the mean of the
+:math:`\Sigma_k` weighted by :math:`N_k`). Eigenvalues below ``floor`` are raised to it, which is the maximum over
+all matrices with eigenvalues of at least ``floor``: EM still never falls, and no component shrinks to a point.
+
+Columns are taken from an origin near their mean, so that :math:`S_k / N_k - \mu_k \mu_k^T` loses no digits to a large
+mean. Cost: rows x states x D (diagonal) or D squared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from beliefs.errors import ModelError
+from beliefs.options import check_option, is_number, is_word, shown
+from beliefs.typing import Floats
+
+__all__ = ["COVARIANCES", "FittedLeaf", "GaussianLeaf", "log_densities", "maximised", "statistics"]
+
+COVARIANCES = ("full", "diagonal", "tied")
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianLeaf:
+    """Columns that are normal given the joint state of discrete parents.
+
+    Parameters
+    ----------
+    columns : str or sequence of str
+        One column, or several with a joint distribution.
+    parents : str or sequence of str
+        Discrete variables; none: one normal distribution.
+    covariance : {"full", "diagonal", "tied"}
+        Of each joint state of the parents; ``"tied"``: one full matrix for all of them.
+    floor : float
+        Smallest eigenvalue of a covariance, in the columns' units squared.
+    means : array_like (parents' states..., columns), optional
+        Where EM starts; None: at random rows.
+    covariances : array_like (parents' states..., columns, columns), optional
+        Where EM starts; None: at the covariance of all rows.
+    """
+
+    columns: Any
+    parents: Any = ()
+    covariance: str = "full"
+    floor: float = 1e-6
+    means: Any = None
+    covariances: Any = None
+
+    def __post_init__(self) -> None:
+        check_option(is_word(self.covariance, COVARIANCES), "covariance", ", ".join(COVARIANCES), self.covariance)
+        check_option(is_number(self.floor) and self.floor > 0, "floor", "a number above 0", self.floor)
+        if not self.column_names or len(set(self.column_names)) < len(self.column_names):
+            raise ModelError(f"a leaf needs columns, each once, found {shown(self.columns)}")
+        if len(set(self.parent_names)) < len(self.parent_names):
+            raise ModelError(f"a leaf has each parent once, found {shown(self.parents)}")
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns, by name."""
+        return _names(self.columns, "columns")
+
+    @property
+    def parent_names(self) -> tuple[str, ...]:
+        """The parents, by name."""
+        return _names(self.parents, "parents")
+
+
+def _names(given: Any, what: str) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise ModelError(f"{what} of a leaf must be names, found {shown(given)}")
+    return tuple(names)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedLeaf:
+    """A leaf with its numbers: ``weights (states...)``, ``means (states..., D)``, ``covariances (states..., D, D)``.
+
+    ``states...`` are those of the parents; the weights are the (expected) rows of each.
+    """
+
+    columns: tuple[str, ...]
+    parents: tuple[str, ...]
+    covariance: str
+    weights: Floats
+    means: Floats
+    covariances: Floats
+
+    def log_density(self, x: Any) -> Floats:
+        """Return log densities of rows ``(n, D)`` for each joint state of the parents, ``(n, states...)``."""
+        rows, d = np.asarray(x, np.float64), len(self.columns)
+        if rows.ndim != 2 or rows.shape[1] != d:
+            raise ModelError(f"rows of the leaf must have shape (n, {d}), found {rows.shape}")
+        found = log_densities(
+            rows, self.means.reshape(-1, d), self.covariances.reshape(-1, d, d), self.covariance == "diagonal"
+        )
+        return found.reshape(len(rows), *self.weights.shape)
+
+    def __repr__(self) -> str:
+        below = f" given {', '.join(self.parents)}" if self.parents else ""
+        return f"FittedLeaf({', '.join(self.columns)}{below}, {self.covariance})"
+
+
+def log_densities(x: Floats, means: Floats, covariances: Floats, diagonal: bool) -> Floats:
+    """Return the log densities of rows under each normal distribution, ``(n, K)``."""
+    n, d = x.shape
+    found = np.empty((n, len(means)))
+    for k, (mean, covariance) in enumerate(zip(means, covariances, strict=True)):
+        if diagonal:
+            variance = np.diagonal(covariance)
+            scaled, log_det = (x - mean) / np.sqrt(variance), 0.5 * float(np.log(variance).sum())
+        else:
+            root = np.linalg.cholesky(covariance)
+            scaled, log_det = (x - mean) @ np.linalg.inv(root).T, float(np.log(np.diagonal(root)).sum())
+        found[:, k] = -0.5 * (scaled * scaled).sum(axis=1) - log_det
+    found -= 0.5 * d * math.log(2.0 * math.pi)
+    return found
+
+
+def statistics(x: Floats, weights: Floats, diagonal: bool) -> Floats:
+    """Return N, F and S of each column of weights ``(n, K)`` side by side, ``(K, 1 + D + D * D)``."""
+    n, d = x.shape
+    found = np.zeros((weights.shape[1], 1 + d + d * d))
+    found[:, 0] = weights.sum(axis=0)
+    found[:, 1 : 1 + d] = weights.T @ x
+    if diagonal:
+        found[:, 1 + d :: d + 1] = weights.T @ (x * x)
+        return found
+    for k in range(weights.shape[1]):
+        found[k, 1 + d :] = ((x * weights[:, k : k + 1]).T @ x).ravel()
+    return found
+
+
+def maximised(sums: Floats, d: int, covariance: str, floor: float, overall: Floats) -> Floats:
+    """Return weights, means and covariances side by side, from statistics of the same shape ``(K, 1 + D + D * D)``.
+
+    States without weight have the mean and covariance of ``overall``, statistics of all rows ``(1 + D + D * D,)``.
+    """
+    found = np.empty_like(sums)
+    found[:, 0] = sums[:, 0]
+    empty = ~(sums[:, 0] > 1e-200)
+    filled = np.where(empty[:, None], overall, sums)
+    weights = filled[:, 0]
+    means = filled[:, 1 : 1 + d] / weights[:, None]
+    spread = filled[:, 1 + d :].reshape(-1, d, d) / weights[:, None, None] - means[:, :, None] * means[:, None, :]
+    if covariance == "tied":
+        share = weights / weights.sum() if empty.all() else sums[:, 0] / sums[:, 0].sum()
+        spread[:] = np.einsum("k,kij->ij", share, spread)
+    found[:, 1 : 1 + d] = means
+    found[:, 1 + d :] = _raised(0.5 * (spread + spread.transpose(0, 2, 1)), floor, covariance).reshape(len(sums), -1)
+    return found
+
+
+def _raised(matrices: Floats, floor: float, covariance: str) -> Floats:
+    """Return matrices whose eigenvalues are at least ``floor``; those of a diagonal one are its entries."""
+    if covariance == "diagonal":
+        d = matrices.shape[1]
+        return np.maximum(np.diagonal(matrices, axis1=1, axis2=2), floor)[:, :, None] * np.eye(d)
+    values, vectors = np.linalg.eigh(matrices)
+    low = values[:, 0] < floor
+    if low.any():
+        fixed = vectors[low] * np.maximum(values[low], floor)[:, None, :]
+        matrices = matrices.copy()
+        matrices[low] = fixed @ vectors[low].transpose(0, 2, 1)
+    return matrices
