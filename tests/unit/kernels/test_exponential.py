@@ -8,7 +8,7 @@ import pytest
 
 from beliefs.kernels._jit import linear_kernel
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log, fast_power
-from beliefs.kernels.primitives.exponential import exp4, log4
+from beliefs.kernels.primitives.exponential import exp4, exponentials16, log4
 from beliefs.kernels.primitives.memory import address
 from beliefs.kernels.primitives.simd import load4, store4
 
@@ -25,6 +25,24 @@ def test_within_two_units_in_the_last_place() -> None:
     exponentials(x, out)
     true = np.exp(x.astype(np.longdouble))
     assert (np.abs(out - true) <= 2 * np.spacing(out)).all()
+
+
+@linear_kernel
+def sixteen_at_once(x: np.ndarray, shift: float, over: float, out: np.ndarray) -> None:
+    for i in range(0, x.size, 16):
+        exponentials16(address(x), i, shift, over, address(out), i)
+
+
+def test_sixteen_at_once_as_four_at_once() -> None:
+    x = np.concatenate([np.linspace(-707.9, 709.0, 4_000), [-708.0, -1e300], np.random.default_rng(3).normal(size=78)])
+    four, sixteen = np.empty(x.size), np.empty(x.size)
+    exponentials(x, four)
+    sixteen_at_once(x, 0.0, 1.0, sixteen)
+    assert (four == sixteen).all()
+    small = x[-64:]
+    exponentials((small - 0.5) * 0.75, four[:64])
+    sixteen_at_once(small, 0.5, 0.75, sixteen[:64])
+    assert sixteen[:64] == pytest.approx(four[:64], rel=4e-16)  # a machine may round the argument once or twice
 
 
 def test_zero_far_below_and_one_at_zero() -> None:

@@ -8,7 +8,7 @@ from weakref import finalize
 import numpy as np
 
 from beliefs.inference.base import Bound
-from beliefs.inference.messages.buffer_pool import put_back
+from beliefs.inference.messages.buffer_pool import put_back, take
 from beliefs.inference.messages.log_messages import Assessment
 from beliefs.inference.messages.pairwise_edges import Edges, EdgeWeights, PairwisePlan
 from beliefs.inference.messages.pairwise_record import PairRecord, load_pairs
@@ -58,7 +58,8 @@ class PairwiseTier(Tier):
         self.log_domain = not spec.summed[edges.u[0]]
         self.weights = weights = plan.weights(spec, edges)
         self.pairs = PairTables(edges.states, edges.u, edges.v, weights.at, psi)
-        finalize(self, put_back, psi)  # nobody else has the tables
+        for array in (psi, unary):
+            finalize(self, put_back, array)  # nobody else has them
         self.keep, powered = 1.0 - spec.damping, weights.powered or spec.damping > 0
         self.rho = weights.of_edges if powered or self.log_domain else np.zeros(0)
         self.kernel = _kernel(edges, self.log_domain, powered)
@@ -85,7 +86,7 @@ class PairwiseTier(Tier):
         summed = bool(spec.summed[edges.u[0]])
         if (spec.summed[edges.u] != summed).any() or (spec.summed[edges.v] != summed).any():
             return None
-        unary, lowered, reach = np.empty(lay.n_vars * edges.width), np.empty(lay.n_vars), np.empty(lay.n_vars)
+        unary, lowered, reach = take(lay.n_vars * edges.width), np.empty(lay.n_vars), np.empty(lay.n_vars)
         form = (edges.states, edges.width, not summed)
         if not hold_unary(lay.scopes, *form, spec.theta, unary, lowered, reach):
             return None

@@ -16,11 +16,12 @@ from beliefs.kernels._jit import inlined_kernel, kernel, twofold_kernel
 from beliefs.kernels.layout import Scopes
 from beliefs.kernels.messages.pairwise.sweep import LOW
 from beliefs.kernels.primitives.elementary import fast_exp, fast_power
-from beliefs.kernels.primitives.exponential import exp4
+from beliefs.kernels.primitives.exponential import exp4, exponentials16
 from beliefs.kernels.primitives.memory import address, get, onward
 from beliefs.kernels.primitives.simd import add4, fill4, load4, maximum4, multiply4, peak4, store4, subtract4
 from beliefs.typing import Floats, Ints
 
+_ROWS = 256  # rows whose exponentials are taken together
 _BLOCK = 1 << 14  # binary tables whose exponentials are taken together: they stay in the cache; a multiple of four
 
 __all__ = ["hold_messages", "hold_unary", "largest_reach", "load_tables", "log_rows", "multiply_up"]
@@ -49,7 +50,12 @@ def extremes(logs: Any, begin: int, n: int) -> tuple[float, float]:
 
 @inlined_kernel
 def exponentials(logs: Any, begin: int, n: int, shift: float, scale: float, out: Any) -> None:
-    """Write ``exp((logs - shift) / scale)`` of ``n >= 4`` entries from ``begin`` on to ``out``, four at a time."""
+    """Write ``exp((logs - shift) / scale)`` of ``n >= 4`` entries from ``begin`` on to ``out``."""
+    if n >= 16:
+        for k in range(0, n, 16):  # what is left over overlaps what comes before
+            k = min(k, n - 16)
+            exponentials16(logs, begin + k, shift, 1.0 / scale, out, k)
+        return
     under, over = fill4(shift), fill4(1.0 / scale)
     for k in range(0, n, 8):  # what is left over overlaps what comes before
         j, k = min(k, n - 4), min(k + 4, n - 4)
@@ -63,8 +69,10 @@ def exponentials(logs: Any, begin: int, n: int, shift: float, scale: float, out:
 def exponentiate(values: Floats, begin: int, end: int) -> None:
     """Replace ``values[begin:end]`` by their exponentials."""
     memory = address(values)
-    four = begin + (end - begin) // 4 * 4
-    for k in range(begin, four, 4):
+    sixteen, four = begin + (end - begin) // 16 * 16, begin + (end - begin) // 4 * 4
+    for k in range(begin, sixteen, 16):
+        exponentials16(memory, k, 0.0, 1.0, memory, k)
+    for k in range(sixteen, four, 4):
         store4(memory, k, exp4(load4(memory, k)))
     for k in range(four, end):
         values[k] = fast_exp(values[k])
@@ -210,18 +218,21 @@ def hold_wide_unary(
                 store4(sums, at + x, add4(load4(sums, at + x), load4(logs, row + x)))
             for x in range(states // 4 * 4, states):
                 unary[at + x] += theta[row + x]
-    for at in range(0, unary.size, width):
-        low, top = extremes(sums, at, states)
-        if low == -math.inf:
-            return False
-        reach[at // width] = top - low
-        for x in range(states, width):
-            unary[at + x] = LOW
-        if in_logs:
-            continue
-        shift[at // width] = top
-        for x in range(0, width, 4):  # the padding becomes zero
-            store4(sums, at + x, exp4(subtract4(load4(sums, at + x), fill4(top))))
+    for begin in range(0, unary.size, _ROWS * width):
+        end = min(begin + _ROWS * width, unary.size)
+        for at in range(begin, end, width):
+            low, top = extremes(sums, at, states)
+            if low == -math.inf:
+                return False
+            reach[at // width] = top - low
+            for x in range(states, width):
+                unary[at + x] = LOW
+            if not in_logs:
+                shift[at // width] = top
+                for x in range(0, width, 4):
+                    store4(sums, at + x, subtract4(load4(sums, at + x), fill4(top)))
+        if not in_logs:
+            exponentiate(unary, begin, end)  # the padding becomes zero
     return True
 
 

@@ -26,7 +26,14 @@ from typing import Any
 
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
 from beliefs.kernels.messages.pairwise.structures import PairTables
-from beliefs.kernels.messages.pairwise.sweep import AHEAD, LARGEST_STATES, cavity, fill_mask, plain_products
+from beliefs.kernels.messages.pairwise.sweep import (
+    AHEAD,
+    LARGEST_STATES,
+    cavity,
+    fill_mask,
+    plain_products,
+    prefetch_row,
+)
 from beliefs.kernels.primitives.elementary import fast_log
 from beliefs.kernels.primitives.memory import address, get, put, stack_memory
 from beliefs.kernels.primitives.simd import (
@@ -186,6 +193,7 @@ def edge_value(constant: int) -> Callable[..., None]:
                 e = begin + i
                 pu, pv, mu = u[e] * width, v[e] * width, 2 * e * width
                 mv = mu + width
+                prefetch_row(sent, e + ahead, u.size, 2 * width)
                 soon = (e + ahead) * states * states if own_tables and e + ahead < u.size else -1
                 summed = fill4(0.0)
                 cavity(width, beliefs, pu, sent, mu, cu)
