@@ -3,10 +3,12 @@ r"""Four or sixteen exponentials or logarithms at once, where a loop around scal
 The reduction and the series for logarithms are those of :mod:`beliefs.kernels.primitives.elementary`, on the vectors of
 :mod:`beliefs.kernels.primitives.simd`. Exponentials take a quotient instead of a series of 14 terms,
 
-.. math:: e^r = 1 + \frac{2 r}{r \coth(r/2) - r}, \qquad r \coth\tfrac r2 = 2 + \tfrac{r^2}{6} - \tfrac{r^4}{360} + \dots,
+.. math:: e^r = 1 + \frac{2 r}{r \coth(r/2) - r}, \qquad
+          r \coth\frac{r}{2} = 2 + \frac{r^2}{6} - \frac{r^4}{360} + \dots,
 
-of which seven terms are enough for :math:`|r| \le \tfrac12 \log 2`: the eighth is below 1e-17. The division has a unit of
-its own in most machines. What the compiler makes of them is in :mod:`beliefs.kernels.primitives.exponential_code`.
+of which seven terms are enough for :math:`|r| \le \tfrac12 \log 2`: the eighth is below 1e-17. The division has a unit
+of its own in most machines. What the compiler makes of them is in
+:mod:`beliefs.kernels.primitives.exponential_code`.
 """
 
 from __future__ import annotations
