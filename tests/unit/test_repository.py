@@ -35,7 +35,7 @@ SIBLINGS = {0, 6}  # the ground floor and the top floor are one room each; io an
 FLOORS = {
     "inference": (
         ("base", "budget", "parallel", "prune", "quiet", "units"),
-        ("batch_result", "machine_gradient", "result", "rounding", "show", "temperatures", "text"),
+        ("batch_result", "machine_gradient", "many_result", "result", "rounding", "show", "temperatures", "text"),
         ("run",),
         ("orders",),
         ("clusters",),
@@ -46,7 +46,7 @@ FLOORS = {
         ("portfolio", "registry"),
         ("question",),
         ("doors",),
-        ("conditional_likelihood",),
+        ("conditional_likelihood", "many"),
         ("likelihood",),
         ("__init__",),
     ),

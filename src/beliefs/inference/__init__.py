@@ -7,6 +7,8 @@ from beliefs.inference.base import Bound, Method, Task
 from beliefs.inference.batch_result import BatchDecoding, BatchMarginals
 from beliefs.inference.doors import infer, marginal_map, maximize, sample
 from beliefs.inference.likelihood import LogLikelihood, log_likelihood
+from beliefs.inference.many import infer_many, maximize_many
+from beliefs.inference.many_result import ManyDecodings, ManyMarginals
 from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult
 from beliefs.inference.text import use_methods
 
@@ -20,15 +22,19 @@ __all__ = [
     "Bound",
     "InferenceResult",
     "LogLikelihood",
+    "ManyDecodings",
+    "ManyMarginals",
     "MapResult",
     "MarginalMapResult",
     "Method",
     "SampleResult",
     "Task",
     "infer",
+    "infer_many",
     "log_likelihood",
     "marginal_map",
     "maximize",
+    "maximize_many",
     "methods",
     "sample",
 ]

@@ -33,9 +33,9 @@ from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
 from beliefs.model.rbm_batch import RBMBatch
 from beliefs.options import MANY, check_integer
-from beliefs.typing import Bools, Floats, Ints, VariableRef
+from beliefs.typing import Bools, Evidence, Floats, Ints, VariableRef
 
-__all__ = ["Options", "checked_query", "infer", "marginal_map", "maximize", "sample"]
+__all__ = ["Options", "check_options", "checked_query", "infer", "listed", "marginal_map", "maximize", "sample"]
 
 _LIMITS = ("tol", "max_iters", "time_limit", "trace_every")
 _LEAST_EXACT = 0.25  # seconds that exact inference may take under auto, however little time there is
@@ -44,11 +44,12 @@ _LEAST_EXACT = 0.25  # seconds that exact inference may take under auto, however
 class Options(TypedDict, total=False):
     """Keywords of every door; None or absent means the method's own default.
 
-    ``tol``: the residual at which to stop; ``max_iters``; ``time_limit``: seconds from the call; ``max_bytes``: memory
-    budget (default: half of what is available); ``seed``; ``init``: an earlier result to start from; ``callback``:
-    called after each step, returns True to stop; ``progress``: show a progress line; ``threads``: how many a method
-    may use, None means all (it changes no byte of the answer); ``trace_every``: steps between recorded values. Exact
-    methods take one step, whatever ``tol`` and ``max_iters`` are.
+    ``evidence``: ``{variable: state}``, as if asked about ``model.condition(evidence)``; ``tol``: the residual at which
+    to stop; ``max_iters``; ``time_limit``: seconds from the call; ``max_bytes``: memory budget (default: half of what
+    is available); ``seed``; ``init``: an earlier result to start from; ``callback``: called after each step, returns
+    True to stop; ``progress``: show a progress line; ``threads``: how many a method may use, None means all (it changes
+    no byte of the answer); ``trace_every``: steps between recorded values. Exact methods take one step, whatever
+    ``tol`` and ``max_iters`` are.
 
     When ``time_limit`` is over an iterative method returns what it has, with the status TIME_LIMIT. A method of one
     step has nothing before its end: if it is still at work a tenth of the limit and half a second later, that is a
@@ -56,6 +57,7 @@ class Options(TypedDict, total=False):
     answers with bounds if it takes longer after all. Compiling is not counted; ``beliefs warmup`` does it beforehand.
     """
 
+    evidence: Evidence | None
     tol: float | None
     max_iters: int | None
     time_limit: float | None
@@ -92,8 +94,9 @@ def infer(
     Parameters
     ----------
     model : FactorGraph, BayesianNetwork, RBM, ...
-        With evidence by ``model.condition({...})``. Of an :class:`beliefs.RBMBatch` all machines are asked about, and
-        the answer is a :class:`beliefs.inference.BatchMarginals`.
+        With evidence by ``model.condition({...})`` or ``evidence={...}``; both add up. Of an
+        :class:`beliefs.RBMBatch` all machines are asked about, and the answer is a
+        :class:`beliefs.inference.BatchMarginals`.
     method : Method or str
         ``"auto"``, a name, or text such as ``"bp(damping=0.2)"``.
     targets : sequence of variables, optional
@@ -109,21 +112,21 @@ def infer(
     --------
     >>> import beliefs as bl
     >>> g = bl.FactorGraph.from_tables([2, 2], [((0, 1), [[1, 2], [3, 4]])])
-    >>> bl.infer(g.condition({"x0": 1})).marginal("x1").round(3)
+    >>> bl.infer(g, evidence={"x0": 1}).marginal("x1").round(3)
     array([0.429, 0.571])
     """
     if isinstance(model, RBMBatch):
         if targets is not None:
             raise UnsupportedError("targets are for single models; the marginals of a batch are matrices")
-        _check_options(options)
+        check_options(options, batch=True)
         from beliefs.inference.boltzmann.batches import infer_batch
 
         return infer_batch(model, method, options, lambda machine: infer(machine, method, **options))
-    known = asked = _checked(model)
+    known = asked = _checked(model, options)
     pruned, kept_cells, wanted = np.zeros(known.n_vars, np.bool_), None, None
     if targets is not None:
-        graph = as_factor_graph(model)
-        wanted = np.array(sorted(set(_listed(graph, targets, "targets"))), np.int64)
+        graph = as_factor_graph(known)
+        wanted = np.array(sorted(set(listed(graph, targets, "targets"))), np.int64)
         if known is graph:
             asked, pruned, kept_cells = prune_barren(graph, wanted)
     done = _ask(_posed(asked, Task.INFER, options, targets=wanted), method, options, known, pruned)
@@ -174,7 +177,7 @@ def maximize(
     """
     if isinstance(model, RBMBatch):
         return _decoded_batch(model, Task.MAXIMIZE, method, options, lambda one: maximize(one, method, **options))
-    known = _checked(model)
+    known = _checked(model, options)
     graph = as_factor_graph(known)
     about = known if _is_native(known, method) else graph
     done = _ask(_posed(about, Task.MAXIMIZE, options), method, options)
@@ -223,7 +226,7 @@ def marginal_map(
         check_query(model, query)
         ask = partial(marginal_map, query=query, method=method, **options)
         return _decoded_batch(model, Task.MARGINAL_MAP, method, options, ask)
-    known = _checked(model)
+    known = _checked(model, options)
     graph = as_factor_graph(known)
     asked = checked_query(graph, query)
     about = known if _is_native(known, method) else graph
@@ -255,7 +258,7 @@ def sample(model: Model, n: int, method: Method | str = "auto", **options: Unpac
     >>> bl.sample(g, 3, seed=1).samples.shape
     (3, 2)
     """
-    known = _checked(model)
+    known = _checked(model, options)
     check_integer("the number of samples", n, 0)
     done = _ask(_posed(known, Task.SAMPLE, options, n_samples=int(n)), method, options)
     assert isinstance(done.answer, Samples)
@@ -265,7 +268,7 @@ def sample(model: Model, n: int, method: Method | str = "auto", **options: Unpac
 def _decoded_batch(
     batch: RBMBatch, task: Task, method: Method | str, options: Options, one: Callable[[RBM], Any]
 ) -> BatchDecoding:
-    _check_options(options)
+    check_options(options, batch=True)
     from beliefs.inference.boltzmann.batches import decode_batch
 
     return decode_batch(batch, task, method, options, one)
@@ -274,7 +277,7 @@ def _decoded_batch(
 # -- behind the doors ---------------------------------------------------------------------------------------------
 def _posed(model: FactorGraph | BoltzmannMachine, task: Task, options: Options, **more: Any) -> Problem:
     """Check the options and return the problem within them."""
-    _check_options(options)
+    check_options(options)
     return Problem(
         model,
         task,
@@ -349,7 +352,10 @@ def _forever() -> float:
     return math.inf
 
 
-def _check_options(options: Options) -> None:
+def check_options(options: Options, *, batch: bool = False) -> None:
+    """Refuse unknown keywords and values that make no sense; machines of a batch have no evidence."""
+    if batch and options.get("evidence") is not None:
+        raise UnsupportedError("evidence is for single models; a batch of machines is given its inputs")
     for name in options:
         if name not in Options.__annotations__:
             raise TypeError(f"unexpected keyword argument {name!r}; known: {', '.join(Options.__annotations__)}")
@@ -364,9 +370,12 @@ def _check_options(options: Options) -> None:
     check_integer("threads", options.get("threads"), 1, MANY, none=True)
 
 
-def _checked(model: Model) -> FactorGraph | BoltzmannMachine:
-    """Return the model as methods take it: machines as they are, everything else as a factor graph."""
+def _checked(model: Model, options: Options) -> FactorGraph | BoltzmannMachine:
+    """Return the model as methods take it: machines as they are, all else as a factor graph, with evidence."""
     known = model if isinstance(model, BoltzmannMachine) else as_factor_graph(model)
+    evidence = options.get("evidence")
+    if evidence is not None:
+        known = as_factor_graph(known).condition(evidence)
     if known.n_vars == 0:
         raise ModelError("the model has no variables")
     n_states = known.layout.n_states if isinstance(known, FactorGraph) else 2 * known.n_vars
@@ -375,7 +384,7 @@ def _checked(model: Model) -> FactorGraph | BoltzmannMachine:
     return known
 
 
-def _listed(graph: FactorGraph, variables: Sequence[VariableRef], what: str) -> list[int]:
+def listed(graph: FactorGraph, variables: Sequence[VariableRef], what: str) -> list[int]:
     """Resolve a list of variables to indices."""
     if isinstance(variables, str) or not isinstance(variables, Iterable):
         raise ModelError(f"{what} must be a list of variables, found {variables!r}")
@@ -384,7 +393,7 @@ def _listed(graph: FactorGraph, variables: Sequence[VariableRef], what: str) -> 
 
 def checked_query(graph: FactorGraph, query: Sequence[VariableRef]) -> Ints:
     """Return the indices of a marginal-MAP query; repeated and observed variables are refused."""
-    asked = np.array(_listed(graph, query, "query"), np.int64)
+    asked = np.array(listed(graph, query, "query"), np.int64)
     if len(set(asked)) < len(asked):
         raise ModelError("the query names a variable twice")
     for v in asked:

@@ -26,7 +26,7 @@ from beliefs.inference.conditional_likelihood import conditional_likelihood, wor
 from beliefs.inference.doors import Options, infer
 from beliefs.inference.machine_gradient import MachineGradient
 from beliefs.inference.result import InferenceResult
-from beliefs.inference.rows.likelihood import is_normalised, model_rows, row_log_weights
+from beliefs.inference.rows.likelihood import is_normalised, row_log_weights
 from beliefs.inference.run import default_threads
 from beliefs.model.crbm import CRBM
 from beliefs.model.fractional_rbm import FractionalRBM
@@ -108,6 +108,8 @@ def log_likelihood(
     >>> bl.log_likelihood(rbm, [[1, 1], [0, 0]])
     LogLikelihood(mean = -1.744758346 (EXACT) of 2 rows)
     """
+    if options.get("evidence") is not None:
+        raise UnsupportedError("the likelihood of rows takes no evidence; it is what the rows hold")
     if isinstance(model, CRBM):
         return _conditional(model, rows, method, given, gradient, options)
     if given is not None:
@@ -146,11 +148,10 @@ def _of_discrete(model: Any, rows: Any, method: Method | str, gradient: bool, op
     graph = as_factor_graph(model)
     if gradient:
         raise UnsupportedError("the gradient of rows is that of machines; of networks, see BNLearner")
-    table = model_rows(graph, rows)
+    threads, max_bytes = options.get("threads"), options.get("max_bytes")
+    weights = row_log_weights(graph, rows, threads=threads or default_threads(), max_bytes=max_bytes)
     asked = None if is_normalised(model) else infer(model, method, **options)
     log_z, lower, upper = (0.0, 0.0, 0.0) if asked is None else (asked.log_z, asked.log_lower, asked.log_upper)
-    threads, max_bytes = options.get("threads"), options.get("max_bytes")
-    weights = row_log_weights(graph, table, threads=threads or default_threads(), max_bytes=max_bytes)
     mean = float(weights.mean())
     bound = Bound.EXACT if asked is None else _TURNED.get(asked.bound, asked.bound)
     return LogLikelihood(

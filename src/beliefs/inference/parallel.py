@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import cache
 from typing import Any
 
@@ -28,7 +29,7 @@ def _pool(process: int) -> ThreadPoolExecutor:
 def parallel_chunks(task: Callable[[int, int], int], bounds: Ints, threads: int) -> int:
     """Run ``task(begin, end)`` over the chunks ``bounds[k]:bounds[k+1]``; return the largest answer.
 
-    Neighbouring chunks are handed out together, one lot a thread.
+    Neighbouring chunks are handed out together, one lot a thread, and know the time limit of the question around them.
     """
     n_chunks = bounds.size - 1
     lots = min(threads, n_chunks)
@@ -36,7 +37,7 @@ def parallel_chunks(task: Callable[[int, int], int], bounds: Ints, threads: int)
         return task(int(bounds[0]), int(bounds[-1]))
     cuts = [int(bounds[k * n_chunks // lots]) for k in range(lots + 1)]
     pool = _pool(os.getpid())
-    others = [pool.submit(task, cuts[k], cuts[k + 1]) for k in range(1, lots)]
+    others = [pool.submit(copy_context().run, task, cuts[k], cuts[k + 1]) for k in range(1, lots)]
     answers = [task(cuts[0], cuts[1])]
     return max(answers + [other.result() for other in others])
 

@@ -37,7 +37,7 @@ from beliefs.model.layout import Layout
 from beliefs.model.rows.table import RowTable
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["RowSweep", "Swept", "partial_factors", "scored_rows", "single_variables"]
+__all__ = ["RowSweep", "Swept", "kinds_of_holes", "partial_factors", "scored_rows", "single_variables"]
 
 _PIECES, _LEAST = 16, 256  # pieces of work, whatever the threads, and entries of one
 _KEPT_PLANS = 20000
@@ -228,6 +228,12 @@ def scored_rows(layout: Layout, logs: Floats, table: RowTable, threads: int = 1)
 
     parallel_chunks(task, np.arange(-(-table.n_rows // BLOCK) + 1), threads)
     return out
+
+
+def kinds_of_holes(layout: Layout, table: RowTable) -> tuple[Ints, int]:
+    """Return how many variables each distinct group of missing cells has, and how many groups all rows have."""
+    rows, ptr, variables = _groups(layout, table, None)
+    return np.array([kind.size for kind in _numbered(ptr, variables)[1]], np.int64), rows.size
 
 
 def single_variables(layout: Layout, further: Layout | None = None) -> Layout:

@@ -1,0 +1,154 @@
+"""Evidence of many rows about one model, from what people have: dicts, frames, codes, and likelihoods by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from beliefs.errors import ModelError
+from beliefs.model.graph import FactorGraph
+from beliefs.model.rows.reading import named_columns, read_rows
+from beliefs.model.rows.table import RowTable, code_type
+from beliefs.typing import Floats
+
+__all__ = ["RowEvidence", "model_rows", "read_evidence_rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class RowEvidence:
+    """What is known of each row.
+
+    Attributes
+    ----------
+    table : RowTable
+        Observed states; the model's own evidence is in every row.
+    likelihoods : dict of int to ndarray (n_rows, K)
+        Soft evidence by variable, each row with a largest entry of 1.
+    log_scale : ndarray (n_rows,)
+        The logs of what the likelihoods were divided by.
+    index : object
+        The labels of the rows of a frame, None for others.
+    """
+
+    table: RowTable
+    likelihoods: dict[int, Floats]
+    log_scale: Floats
+    index: Any = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.table.n_rows
+
+    def take(self, rows: slice) -> RowEvidence:
+        """Return some rows."""
+        soft = {v: values[rows] for v, values in self.likelihoods.items()}
+        return RowEvidence(self.table.take(rows), soft, self.log_scale[rows])
+
+    def observed(self, row: int) -> dict[int, int]:
+        """Return the observed variables of a row and their states."""
+        codes = self.table.codes[:, row]
+        return {int(v): int(codes[v]) for v in np.flatnonzero(codes != self.table.missing)}
+
+
+def read_evidence_rows(graph: FactorGraph, evidence: Any, likelihoods: Any = None) -> RowEvidence:
+    """Return evidence as rows; ModelError names the row and the column of what cannot be read."""
+    table = _dict_rows(graph, evidence) if _are_dicts(evidence) else model_rows(graph, evidence)
+    table = _with_own(graph, table)
+    soft, log_scale = dict[int, Floats](), np.zeros(table.n_rows)
+    for ref, values in _items(likelihoods):
+        v = graph.index(ref)
+        logs, found = _likelihood(graph, v, values, table.n_rows)
+        soft[v] = soft[v] * found if v in soft else found
+        log_scale += logs
+    return RowEvidence(table, soft, log_scale, evidence.index if hasattr(evidence, "columns") else None)
+
+
+def model_rows(graph: FactorGraph, data: Any) -> RowTable:
+    """Return data as rows over a model's variables; variables without a column are unobserved in every row."""
+    names = [graph.naming.name(v) for v in range(graph.n_vars)]
+    given = set(data.names) if isinstance(data, RowTable) else None
+    if given is None and (hasattr(data, "columns") or hasattr(data, "keys")):
+        given = set(named_columns(data, None, ()))
+    hidden = [] if given is None else [name for name in names if name not in given]
+    return read_rows(data, graph.naming, hidden=hidden)
+
+
+def _are_dicts(evidence: Any) -> bool:
+    return isinstance(evidence, list | tuple) and bool(evidence) and all(isinstance(row, Mapping) for row in evidence)
+
+
+def _dict_rows(graph: FactorGraph, rows: Any) -> RowTable:
+    naming = graph.naming
+    labels = tuple(naming.states(v) for v in range(graph.n_vars))
+    kind = code_type(int(graph.layout.card.max(initial=1)))
+    codes = np.full((graph.n_vars, len(rows)), np.iinfo(kind).max, kind)
+    known: dict[Any, tuple[tuple[int, int], ...]] = {}  # what each entry means: most occur in many rows
+    at, which, states = list[int](), list[int](), list[int]()
+    for number, row in enumerate(rows):
+        seen: dict[int, int] = {}
+        for ref, value in row.items():
+            try:
+                found = known.get((ref, type(value), value))
+            except TypeError:  # no key: let the naming refuse it
+                found = None
+            if found is None:
+                try:
+                    found = tuple(naming.evidence({ref: value}).items())
+                except ModelError as error:
+                    raise ModelError(f"row {number}: {error}") from None
+                known[ref, type(value), value] = found
+            for v, x in found:
+                if seen.setdefault(v, x) != x:
+                    raise ModelError(f"row {number}: evidence gives two states for variable {naming.name(v)!r}")
+        at += [number] * len(seen)
+        which += seen.keys()
+        states += seen.values()
+    codes[which, at] = states
+    return RowTable(tuple(naming.name(v) for v in range(graph.n_vars)), labels, codes)
+
+
+def _with_own(graph: FactorGraph, table: RowTable) -> RowTable:
+    """Return the rows with the model's own evidence in each; ModelError where one contradicts it."""
+    own = np.flatnonzero(graph.evidence_states >= 0)
+    if not own.size:
+        return table
+    codes, states = table.codes.copy(), graph.evidence_states
+    for v in own:
+        wrong = (codes[v] != table.missing) & (codes[v] != states[v])
+        if wrong.any():
+            row, name = int(np.argmax(wrong)), graph.naming.name(int(v))
+            old, new = graph.naming.label(int(v), int(states[v])), graph.naming.label(int(v), int(codes[v, row]))
+            raise ModelError(
+                f"row {row}: variable {name!r} is already observed as {old!r} in the model, and cannot become {new!r}"
+            )
+        codes[v] = states[v]
+    return RowTable(table.names, table.labels, codes)
+
+
+def _items(likelihoods: Any) -> list[tuple[Any, Any]]:
+    if likelihoods is None:
+        return []
+    if not hasattr(likelihoods, "items"):
+        raise ModelError(f"likelihoods must map variables to arrays (rows, states), found {type(likelihoods).__name__}")
+    return list(likelihoods.items())
+
+
+def _likelihood(graph: FactorGraph, v: int, values: Any, n_rows: int) -> tuple[Floats, Floats]:
+    """Return the logs of the largest entries of a variable's likelihoods, and these divided by them."""
+    name, shape = graph.naming.name(v), (n_rows, int(graph.layout.card[v]))
+    found = np.array(values)
+    if found.shape != shape or found.dtype.kind not in "biuf":
+        raise ModelError(f"likelihoods of {name!r} must be numbers of shape {shape}, found {found.dtype} {found.shape}")
+    numbers = found.astype(np.float64)
+    wrong = ~((numbers >= 0.0) & (numbers < np.inf)).all(axis=1)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ModelError(f"likelihood of {name!r}, row {row}: expected finite numbers of at least 0")
+    tops = numbers.max(axis=1)
+    if not tops.all():
+        raise ModelError(f"likelihood of {name!r}, row {int(np.argmin(tops))}: it is zero for every state")
+    return np.log(tops), numbers / tops[:, None]

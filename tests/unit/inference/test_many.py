@@ -1,0 +1,207 @@
+"""Many rows of evidence asked of one model are the single questions, row by row."""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import beliefs as bl
+import families
+from beliefs.errors import DataWarning, ModelError, UnsupportedError, ZeroProbabilityError
+from beliefs.inference.rows import exact
+from beliefs.model.graph import FactorGraph, as_factor_graph
+
+WAYS: dict[str, dict[str, Any]] = {
+    "holes": {"_whole": lambda *_: False},
+    "whole": {"_whole": lambda *_: True},
+    "one by one": {"_BATCHED": -1},
+    "masked": {"_BATCHED": -1, "_PLANNED": 1.0},
+    "chunks": {"_CELLS": 20},
+}
+
+
+def some_rows(graph: FactorGraph, n: int, seed: int) -> np.ndarray:
+    """Rows with states of their own for a part of the variables each; the first says nothing, the last all."""
+    rng = np.random.default_rng(seed)
+    states = rng.integers(0, graph.layout.card, (n, graph.n_vars))
+    states[rng.random(states.shape) < np.linspace(1.0, 0.0, n)[:, None]] = -1
+    return states
+
+
+def row_by_row(graph: FactorGraph, rows: np.ndarray) -> Iterator[bl.InferenceResult | None]:
+    for row in rows:
+        try:
+            yield bl.infer(graph, "junction_tree", evidence={v: int(x) for v, x in enumerate(row) if x >= 0})
+        except ZeroProbabilityError:
+            yield None
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_are_single_questions_on_every_family(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(exact, name, value)
+    for name in families.FAMILIES:
+        graph = families.family(name)
+        rows = some_rows(graph, 7, 3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            many = bl.infer_many(graph, rows)
+        assert many.bound is bl.Bound.EXACT
+        for i, single in enumerate(row_by_row(graph, rows)):
+            if single is None:
+                assert many.log_z[i] == -np.inf and not many.marginals[i].any(), (name, i)
+            else:
+                scale = max(1.0, abs(single.log_z))
+                np.testing.assert_allclose(many.log_z[i], single.log_z, rtol=0, atol=1e-12 * scale, err_msg=name)
+                np.testing.assert_allclose(many.marginals[i], single.mu_var, rtol=0, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("way", ["holes", "whole", "one by one"])
+def test_soft_evidence_targets_and_evidence_of_the_model(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(exact, name, value)
+    bn = families.sprinkler()
+    given = bn.condition({"Cloudy": "yes"})
+    rows = [{"Slip": "yes"}, {}, {"Grass": "wet", "Rain": None}, {"Cloudy": "yes", "Rain": "no"}]
+    soft: dict[str, Any] = {"Grass": [[0.5, 0.2, 2.0], [1, 1, 0], [3, 1, 0.1], [1, 1, 1]], "Cloudy": [[0.3, 0.9]] * 4}
+    many = bl.infer_many(given, rows, targets=["Rain", "Grass"], likelihoods=soft)
+    for i, row in enumerate(rows):
+        one = given.with_likelihood({name: values[i] for name, values in soft.items()}).condition(row)
+        single = bl.infer(one)
+        assert many.log_z[i] == pytest.approx(single.log_z, abs=1e-13)
+        for name in ("Rain", "Grass"):
+            np.testing.assert_allclose(many.marginal(name)[i], single.marginal(name), rtol=0, atol=1e-13)
+    with pytest.raises(UnsupportedError, match="marginal of 'Slip' was not computed"):
+        many.marginal("Slip")
+
+
+def test_rows_of_dicts_frames_and_codes_are_the_same() -> None:
+    pd = pytest.importorskip("pandas")
+    bn = bl.datasets.load_bn("asia")
+    frame = pd.DataFrame({"smoke": ["yes", None, "no"], "xray": ["no", "no", None]}, index=["a", "b", "c"])
+    codes = np.full((3, 8), -1)
+    for name, labels in (("smoke", [0, -1, 1]), ("xray", [1, 1, -1])):
+        codes[:, bn.graph.index(name)] = labels
+    dicts = [{"smoke": "yes", "xray": "no"}, {"xray": "no"}, {"smoke": 1}]
+    answers = [bl.infer_many(bn, rows) for rows in (frame, codes, dicts)]
+    for answer in answers[1:]:
+        assert answer.log_z.tobytes() == answers[0].log_z.tobytes()
+        assert answer.marginals.tobytes() == answers[0].marginals.tobytes()
+    table = answers[0].to_frame()
+    assert list(table.index) == ["a", "b", "c"] and table["smoke=yes"]["a"] == 1.0
+    assert table["log_z"]["b"] == pytest.approx(bl.infer(bn, evidence={"xray": "no"}).log_z, abs=1e-13)
+    assert repr(answers[0]) == "ManyMarginals(junction_tree: 3 rows; log Z EXACT)"
+    np.testing.assert_allclose(bl.log_likelihood(bn, frame).per_row, answers[0].log_z, rtol=0, atol=1e-12)
+
+
+def test_any_number_of_threads_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    bn = bl.datasets.load_bn("asia")
+    rows = bl.sample(bn, 700, seed=0).samples.copy()
+    rows[np.random.default_rng(1).random(rows.shape) < 0.5] = -1
+    for way in (dict[str, Any](), WAYS["holes"], WAYS["one by one"]):
+        for name, value in way.items():
+            monkeypatch.setattr(exact, name, value)
+        one, two = (bl.infer_many(bn, rows[: 40 if "_BATCHED" in way else 700], threads=k) for k in (1, 3))
+        assert one.log_z.tobytes() == two.log_z.tobytes() and one.marginals.tobytes() == two.marginals.tobytes()
+    best = [bl.maximize_many(bn, rows[:9], threads=k) for k in (1, 2)]
+    assert best[0].assignment.tobytes() == best[1].assignment.tobytes()
+
+
+def test_a_row_of_probability_zero_is_marked_and_the_others_stand() -> None:
+    bn = families.sprinkler()
+    rows = [{"Rain": "yes"}, {"Sprinkler": "no", "Rain": "no", "Grass": "wet"}, {}]
+    with pytest.warns(DataWarning, match=r"^row 1 has probability zero under the model; marked by -inf$"):
+        many = bl.infer_many(bn, rows)
+    assert many.possible.tolist() == [True, False, True] and many.log_z[1] == -np.inf
+    assert not many.marginals[1].any() and np.isfinite(many.log_z[[0, 2]]).all()
+    with pytest.warns(DataWarning, match="row 1 has"):
+        best = bl.maximize_many(bn, rows)
+    assert best.assignment[1].tolist() == [-1] * 5 and best.log_score[1] == -np.inf and best.gap[0] == 0.0
+    with pytest.warns(DataWarning, match=r"2 rows have probability zero under the model \(rows 1, 3\)"):
+        bl.infer_many(bn, [*rows, rows[1]], "bp")
+
+
+def test_other_methods_and_maxima_are_asked_row_by_row() -> None:
+    graph = families.family("grid")
+    rows = some_rows(graph, 4, 5)
+    for method in ("mean_field", "bp", "mini_bucket(ibound=2)", "enumeration"):
+        many = bl.infer_many(graph, rows, method, targets=[0, 5])
+        for i, row in enumerate(rows):
+            single = bl.infer(graph, method, evidence={v: int(x) for v, x in enumerate(row) if x >= 0})
+            assert (many.log_z[i], many.log_upper[i]) == (single.log_z, single.log_upper)
+            assert single.bound in (many.bound, bl.Bound.EXACT)
+            assert many.marginal(5)[i].tobytes() == single.marginal(5).tobytes()
+    best = bl.maximize_many(graph, rows)
+    for i, row in enumerate(rows):
+        found = bl.maximize(graph, evidence={v: int(x) for v, x in enumerate(row) if x >= 0})
+        assert best.log_score[i] == found.log_score and best.assignment[i].tolist() == found.assignment.tolist()
+    rbm = families.rbm()
+    rows = some_rows(as_factor_graph(rbm), 3, 7)
+    many = bl.infer_many(rbm, rows)
+    for i, one in enumerate(row_by_row(as_factor_graph(rbm), rows)):
+        assert one is not None
+        np.testing.assert_allclose(many.marginals[i], one.mu_var, rtol=0, atol=1e-12)
+
+
+def test_products_that_underflow_are_done_in_logs() -> None:
+    """A message of a lost state, 1e-313 at first, is all that is left when others are excluded later."""
+    far = -720.0
+    graph = bl.FactorGraph.from_tables(
+        [3, 2, 2], [((0,), [0.0, far / 2, -2.0]), ((0, 1), [[0, far], [far / 2, far / 2], [-1, far]]),
+                    ((1, 2), [[0.0, far], [far, 0.0]]), ((2,), [far / 2, 0.0])], log=True,
+    )  # fmt: skip
+    rows = np.array([[-1, -1, -1], [-1, -1, 1], [1, -1, 1]])
+    many = bl.infer_many(graph, rows)
+    for i, single in enumerate(row_by_row(graph, rows)):
+        assert single is not None and many.log_z[i] == pytest.approx(single.log_z, rel=1e-13)
+        np.testing.assert_allclose(many.marginals[i], single.mu_var, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"Rain": "yes"}, {"Rain": "maybe"}], "row 1: .*'Rain'"),
+        ([{}, {"Hail": "yes"}], "row 1: no variable 'Hail'"),
+        ({"Rain": ["yes", "maybe"]}, "column 'Rain', row 1: no state 'maybe'"),
+        ({"Hail": ["yes"]}, "no variable 'Hail' for this column"),
+        (np.zeros((0, 5), int), "no rows"),
+        ([], "no rows|two axes"),
+        (np.full((2, 5), 7), "row 0: expected states 0..1, found 7"),
+        ([{}, {"Cloudy": "no"}], "row 1: variable 'Cloudy' is already observed as 'yes'"),
+        ([{"Rain": [1, 2]}], "row 0: "),
+    ],
+)
+def test_bad_rows_name_row_and_column(rows: object, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as error:
+        bl.infer_many(families.sprinkler().condition({"Cloudy": "yes"}), rows)
+    assert "\n" not in str(error.value)
+
+
+def test_rows_that_say_nothing_are_the_model_itself() -> None:
+    pd = pytest.importorskip("pandas")
+    bn = families.sprinkler()
+    many = bl.infer_many(bn, pd.DataFrame({"Rain": [np.nan, np.nan]}))
+    np.testing.assert_allclose(many.marginal("Rain"), [bl.infer(bn).marginal("Rain")] * 2, rtol=0, atol=1e-14)
+    with pytest.raises(ModelError, match="likelihood of 'Rain', row 1: it is zero for every state"):
+        bl.infer_many(bn, [{}, {}], likelihoods={"Rain": [[1, 1], [0, 0]]})
+    with pytest.raises(TypeError, match="callback"):
+        bl.infer_many(bn, [{}], callback=print)
+
+
+def test_evidence_of_a_door_means_condition_and_adds_up() -> None:
+    bn = families.sprinkler()
+    first, second = {"Grass": "wet"}, {"Rain": "no"}
+    both = bn.condition({**first, **second})
+    assert bl.infer(bn, evidence={**first, **second}).mu_var.tobytes() == bl.infer(both).mu_var.tobytes()
+    assert bl.infer(bn.condition(first), targets=["Slip"], evidence=second).log_z == bl.infer(both).log_z
+    assert bl.maximize(bn.condition(first), evidence=second).states() == bl.maximize(both).states()
+    asked = bl.marginal_map(bn.condition(first), ["Cloudy"], evidence=second)
+    assert asked.log_value == bl.marginal_map(both, ["Cloudy"]).log_value
+    drawn = bl.sample(bn.condition(first), 5, evidence=second)
+    assert drawn.samples.tobytes() == bl.sample(both, 5).samples.tobytes()
+    with pytest.raises(ModelError, match="'Grass' is already observed as 'wet', and cannot become 'dry'"):
+        bl.infer(bn.condition(first), evidence={"Grass": "dry"})
+    with pytest.raises(UnsupportedError, match="takes no evidence"):
+        bl.log_likelihood(bn, [[0, 0, 0, 0, 0]], evidence=first)
