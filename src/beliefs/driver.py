@@ -10,13 +10,15 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
 from beliefs.deadline import OutOfTime
 from beliefs.deadline import now as clock
+from beliefs.display.frames import frame
 from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats, Ints
 
@@ -128,6 +130,10 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.iteration)
+
+    def to_frame(self) -> Any:
+        """Return the rows as a pandas frame."""
+        return frame({f.name: getattr(self, f.name) for f in fields(self)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,28 @@ grow with inside a single step says a smaller limit of its own, beyond which nob
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import sys
+from abc import ABCMeta
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from beliefs.errors import ModelError
 
-__all__ = ["MANY", "MOST", "check_integer", "check_option", "is_number", "is_word", "shown"]
+__all__ = [
+    "MANY",
+    "MOST",
+    "Suggesting",
+    "check_integer",
+    "check_option",
+    "is_number",
+    "is_word",
+    "shown",
+    "suggestion",
+]
 
 MOST = 2**63 - 1
 """The largest integer of compiled code: of seeds, and of what only counts how long to go on."""
@@ -32,6 +47,34 @@ def shown(value: object) -> str:
     except ValueError:  # Python does not write integers of thousands of digits
         text = f"{type(value).__name__} of thousands of digits"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return a hint ``; did you mean 'Rain'?`` for a misspelt name, or the empty string."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+class Suggesting(ABCMeta):
+    """The class of classes made by options: an option they do not have is refused with the one that was meant."""
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """The constructor's, for help and documentation."""
+        made = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return made.replace(parameters=list(made.parameters.values())[1:], return_annotation=inspect.Signature.empty)
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        """Make an object, or raise a TypeError that names the option."""
+        try:
+            return super().__call__(*args, **options)
+        except TypeError:
+            known = list(cls.__signature__.parameters)
+            unknown = [name for name in options if name not in known]
+            if not unknown:
+                raise
+            hint = suggestion(unknown[0], known) or f"; it has {', '.join(known) or 'none'}"
+            raise TypeError(f"{cls.__name__} has no option {unknown[0]!r}{hint}") from None
 
 
 def check_option(ok: bool, name: str, expected: str, found: object) -> None:

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 import beliefs as bl
+from beliefs.display.layered import layered_drawing, layers
 from beliefs.driver import Trace, Value
 from beliefs.plot import (
     marginal_change,
@@ -29,7 +30,6 @@ from beliefs.plot import (
     plot_trace,
 )
 from beliefs.plot.canvas import DARK
-from beliefs.plot.layered import layered_drawing, layers
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 EVIDENCE = {"HRBP": "HIGH", "BP": "LOW", "SAO2": "LOW"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
@@ -21,6 +21,7 @@ from beliefs.driver import Status, Value
 from beliefs.errors import ZeroProbabilityError
 from beliefs.model.graph import FactorGraph, as_factor_graph
 from beliefs.model.machine import BoltzmannMachine
+from beliefs.options import Suggesting
 from beliefs.typing import Floats, Ints
 
 __all__ = [
@@ -66,11 +67,22 @@ class Bound(Enum):
         """The relation ``truth sign value``."""
         return self.value
 
+    @property
+    def words(self) -> str:
+        """What a number of this kind is, in words."""
+        return _WORTH[self]
+
     def __str__(self) -> str:
         return self.name
 
 
 _WORDS = {Bound.EXACT: "exact", Bound.UPPER: "upper bound", Bound.LOWER: "lower bound", Bound.ESTIMATE: "estimate"}
+_WORTH = {
+    Bound.EXACT: "exact, to rounding",
+    Bound.UPPER: "an upper bound: the truth is not above it",
+    Bound.LOWER: "a lower bound: the truth is not below it",
+    Bound.ESTIMATE: "an estimate: the truth may be on either side",
+}
 
 
 class Guarantee(str):
@@ -238,7 +250,7 @@ class WarmStages:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method(ABC):
+class Method(metaclass=Suggesting):
     """Base of all methods; the class variables are its row in ``methods()``."""
 
     name: ClassVar[str]

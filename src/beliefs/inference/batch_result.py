@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from beliefs.display.description import MOST_ROWS, Described, Description
+from beliefs.display.frames import frame
 from beliefs.inference.base import Bound, Method
 from beliefs.model.rbm_batch import RBMBatch
 from beliefs.typing import Bools, Floats, Ints
@@ -14,7 +17,7 @@ __all__ = ["BatchDecoding", "BatchMarginals"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BatchMarginals:
+class BatchMarginals(Described):
     """Answer to ``infer`` about machines that share their weights.
 
     Attributes
@@ -49,13 +52,22 @@ class BatchMarginals:
     def __len__(self) -> int:
         return len(self.log_z)
 
+    def to_frame(self) -> Any:
+        """Return a pandas frame of a row a machine: ``log_z``, and P(unit = 1) of every unit."""
+        return frame({"log_z": self.log_z, **_by_unit(self.visible, self.hidden)})
+
+    def _description(self) -> Description:
+        facts = [("method", f"{self.method}"), ("machines", f"{len(self)}"), ("worth", f"log Z is {self.bound.words}")]
+        rows = [(f"{k}", f"{value:.10g}") for k, value in enumerate(self.log_z[:MOST_ROWS])]
+        return Description("BatchMarginals", facts, "", ("machine", "log Z"), rows, len(self))
+
     def __repr__(self) -> str:
         settled = int(self.converged.sum())
         return f"BatchMarginals({self.method}: {len(self)} machines, {settled} converged, log Z {self.bound})"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BatchDecoding:
+class BatchDecoding(Described):
     """Answer to ``maximize`` and ``marginal_map`` about machines that share their weights.
 
     Attributes
@@ -83,5 +95,21 @@ class BatchDecoding:
     def __len__(self) -> int:
         return len(self.log_value)
 
+    def to_frame(self) -> Any:
+        """Return a pandas frame of a row a machine: ``log_value``, and what was found for every unit."""
+        return frame({"log_value": self.log_value, **_by_unit(self.visible, self.hidden)})
+
+    def _description(self) -> Description:
+        facts = [("method", f"{self.method}"), ("machines", f"{len(self)}")]
+        rows = [(f"{k}", f"{value:.10g}") for k, value in enumerate(self.log_value[:MOST_ROWS])]
+        caption = "the best that was found, hence lower bounds of the best"
+        return Description("BatchDecoding", facts, caption, ("machine", "log value"), rows, len(self))
+
     def __repr__(self) -> str:
         return f"BatchDecoding({self.method}: {len(self)} machines, {int(self.converged.sum())} converged)"
+
+
+def _by_unit(visible: np.ndarray, hidden: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the columns by the names of the units."""
+    layers = (("v", visible), ("h", hidden))
+    return {f"{name}{k}": column for name, layer in layers for k, column in enumerate(layer.T)}

@@ -32,7 +32,7 @@ from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
 from beliefs.model.rbm_batch import RBMBatch
-from beliefs.options import MANY, check_integer
+from beliefs.options import MANY, check_integer, suggestion
 from beliefs.typing import Bools, Evidence, Floats, Ints, VariableRef
 
 __all__ = ["Options", "check_options", "checked_query", "infer", "listed", "marginal_map", "maximize", "sample"]
@@ -145,7 +145,7 @@ def infer(
         mu_var=answer.mu_var,
         tables=tables,
         pruned=pruned,
-        joint=JointMarginals(known, done.method, options.get("max_bytes"), pruned) if exact else answer.joint,
+        _joint=JointMarginals(known, done.method, options.get("max_bytes"), pruned) if exact else answer.joint,
         **answer.extras,
     )
 
@@ -358,7 +358,9 @@ def check_options(options: Options, *, batch: bool = False) -> None:
         raise UnsupportedError("evidence is for single models; a batch of machines is given its inputs")
     for name in options:
         if name not in Options.__annotations__:
-            raise TypeError(f"unexpected keyword argument {name!r}; known: {', '.join(Options.__annotations__)}")
+            known = list(Options.__annotations__)
+            hint = suggestion(name, known) or f"; known: {', '.join(known)}"
+            raise TypeError(f"no keyword {name!r}{hint}; options of a method are in its text, 'bp(damping=0.3)'")
     limits: dict[str, Any] = {name: value for name in _LIMITS if (value := options.get(name)) is not None}
     if limits:
         Limits(**limits)

@@ -19,6 +19,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from beliefs.display.description import MOST_ROWS, Described, Description
+from beliefs.display.frames import frame
 from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Method
 from beliefs.inference.batch_result import BatchMarginals
@@ -41,7 +43,7 @@ _ROWS = 4096  # that are looked at together
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LogLikelihood:
+class LogLikelihood(Described):
     """Log-likelihoods of rows, in nats.
 
     Attributes
@@ -68,6 +70,15 @@ class LogLikelihood:
     log_upper: float
     inference: InferenceResult | BatchMarginals | None
     gradient: MachineGradient | None = None
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame of a row a row: ``log_likelihood``."""
+        return frame({"log_likelihood": self.per_row})
+
+    def _description(self) -> Description:
+        facts = [("mean", f"{self.bound.sign} {self.mean:.10g}"), ("worth", self.bound.words)]
+        rows = [(f"{k}", f"{value:.10g}") for k, value in enumerate(self.per_row[:MOST_ROWS])]
+        return Description("LogLikelihood", facts, "", ("row", "log p"), rows, len(self.per_row))
 
     def __repr__(self) -> str:
         of = f"{len(self.per_row)} row{'' if len(self.per_row) == 1 else 's'}"

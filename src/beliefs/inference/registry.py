@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from beliefs.display.description import Described, Description
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound, Method, Task
 from beliefs.inference.boltzmann.ais import AIS
@@ -36,7 +37,7 @@ METHODS: tuple[type[Method], ...] = (
 
 
 @dataclass(frozen=True)
-class MethodTable(Sequence[type[Method]]):
+class MethodTable(Described, Sequence[type[Method]]):
     """A selection of methods that prints as a table."""
 
     rows: tuple[type[Method], ...]
@@ -56,6 +57,10 @@ class MethodTable(Sequence[type[Method]]):
         """Return the table as Markdown; the README holds it between two marks, and a test keeps it current."""
         lines = [_HEADER, ("---",) * 5, *((f"`{name}`", *rest) for name, *rest in self.cells())]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def _description(self) -> Description:
+        rows = [(name, tasks, words, cost, source) for name, tasks, words, cost, source in self.cells()]
+        return Description("Methods", (), "", _HEADER, rows, len(rows))
 
     def __repr__(self) -> str:
         lines = [_HEADER, *self.cells()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from beliefs.display.description import MOST_ROWS, Cell, Chances, Described, Description
+from beliefs.display.frames import categories, frame
 from beliefs.driver import Status, Trace
 from beliefs.errors import ModelError, NotConvergedError, UnsupportedError
 from beliefs.inference.base import Bound, Method, Tables
@@ -24,9 +27,15 @@ from beliefs.typing import Floats, Ints, VariableRef
 __all__ = ["InferenceResult", "MapResult", "MarginalMapResult", "SampleResult"]
 
 
+_MOST_COLUMNS = 8  # of samples that are shown
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class _Result:
-    """What every answer carries: the model asked about, what ran, why, and how it ended."""
+class _Result(Described):
+    """What every answer carries: the model asked about, what ran, why, and how it ended.
+
+    ``repr(result)`` is a summary of four lines, ``print(result)`` also shows the first of what was found.
+    """
 
     model: FactorGraph | BoltzmannMachine
     method: Method
@@ -55,12 +64,40 @@ class _Result:
             raise NotConvergedError(f"{self.method} stopped after {self.n_iters} steps: {self.status.advice}")
         return self
 
-    def _summary(self, what: str) -> str:
+    @abstractmethod
+    def _value(self) -> tuple[str, str]:
+        """Return the name of the number that was asked for, and the number with its worth."""
+
+    @abstractmethod
+    def to_frame(self) -> Any:
+        """Return the answer as a pandas frame; pandas must be installed."""
+
+    @abstractmethod
+    def _table(self) -> tuple[str, list[str], list[list[Cell]], int]:
+        """Return a caption, the columns, the first rows of the answer, and how many there are."""
+
+    def _facts(self) -> list[tuple[str, str]]:
         steps = f"{self.n_iters} step{'' if self.n_iters == 1 else 's'}"
-        return (
-            f"{type(self).__name__}\n  method  {self.method}\n  {what}\n"
-            f"  status  {self.status} after {steps}, {self.seconds:.3g} s"
-        )
+        ended = f"{self.status} after {steps}, {self.seconds:.3g} s"
+        return [("method", f"{self.method}"), self._value(), ("status", ended)]
+
+    def _worth(self) -> list[tuple[str, str]]:
+        """Return what the numbers are worth in words, where the value does not say so."""
+        return []
+
+    def _description(self) -> Description:
+        facts = [*self._facts(), *self._worth()]
+        if self.reason != "as asked":
+            facts.insert(1, ("because", self.reason))
+        if not self.converged:
+            facts.append(("advice", self.status.advice))
+        return Description(type(self).__name__, facts, *self._table())
+
+    def __repr__(self) -> str:
+        return Description(type(self).__name__, self._facts()).text()
+
+    def __str__(self) -> str:
+        return self._description().text()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -90,7 +127,7 @@ class InferenceResult(_Result):
     mu_var: Floats
     tables: Tables
     pruned: Any
-    joint: Callable[[tuple[int, ...]], Floats | None] | None
+    _joint: Callable[[tuple[int, ...]], Floats | None] | None
 
     @cached_property
     def mu_factor(self) -> Floats:
@@ -161,6 +198,19 @@ class InferenceResult(_Result):
         full[tuple(slice(None) if v in hidden else int(seen[v]) for v in scope)] = table
         return full
 
+    def marginals(self) -> dict[str, Floats]:
+        """Return the marginals of all variables, ``{name: probabilities}``; with ``targets`` those that were kept."""
+        naming = self.graph.naming
+        return {naming.name(int(v)): self._single(int(v)) for v in np.flatnonzero(~self.pruned)}
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame of a row a state: ``variable``, ``state``, ``probability``."""
+        naming, kept = self.graph.naming, np.flatnonzero(~self.pruned)
+        names = [naming.name(int(v)) for v in kept for _ in range(int(naming.card[v]))]
+        labels = [label for v in kept for label in naming.states(int(v))]
+        chances = self.mu_var[np.repeat(~self.pruned, self.graph.layout.card)]
+        return frame({"variable": names, "state": labels, "probability": chances})
+
     def _single(self, v: int) -> Floats:
         self._check_kept(v)
         ptr = self.graph.layout.state_ptr
@@ -186,7 +236,7 @@ class InferenceResult(_Result):
             axes = [int(v) for v in layout.scope(f)]
             if set(scope) <= set(axes) and not self.pruned[axes].any():
                 return self._sum_out(f, scope)
-        joint = None if self.joint is None else self.joint(scope)
+        joint = None if self._joint is None else self._joint(scope)
         if joint is None:
             names = ", ".join(self.graph.naming.name(v) for v in scope)
             raise UnsupportedError(
@@ -246,8 +296,31 @@ class InferenceResult(_Result):
             return self.entropy(u)
         return max(0.0, self.entropy(u) + self.entropy(v) - self.entropy([u, v]))
 
-    def __repr__(self) -> str:
-        return self._summary(f"log Z   {self.bound.sign} {self.log_z:.10g} ({self.bound})")
+    def _value(self) -> tuple[str, str]:
+        return "log Z", f"{self.bound.sign} {self.log_z:.10g} ({self.bound})"
+
+    def _table(self) -> tuple[str, list[str], list[list[Cell]], int]:
+        rows: list[list[Cell]] = []
+        if isinstance(self.model, BoltzmannMachine):  # whose graph may be large, and is not needed for this
+            n_rows = self.model.n_vars
+            for name, ones in (("v", self.visible), ("h", self.hidden)):
+                rows += [[f"{name}{k}", Chances("01", (1 - p, p))] for k, p in enumerate(ones[:MOST_ROWS].tolist())]
+            del rows[MOST_ROWS:]
+        else:
+            naming, free = self.graph.naming, np.flatnonzero(~self.pruned & ~self.graph.layout.observed)
+            n_rows = len(free)
+            for v in free[:MOST_ROWS].tolist():
+                rows.append([naming.name(v), Chances(naming.states(v), self._single(v).tolist())])
+        worth = "exact" if self.bound is Bound.EXACT else f"estimates of {self.method.name}, without a guarantee"
+        return f"marginals: {worth}", [], rows, n_rows
+
+    def _worth(self) -> list[tuple[str, str]]:
+        facts = [("worth", f"log Z is {self.bound.words}")]
+        ends = [f"at least {self.log_lower:.10g}"] * (self.log_lower > -math.inf)
+        ends += [f"at most {self.log_upper:.10g}"] * (self.log_upper < math.inf)
+        if ends and self.bound is not Bound.EXACT:
+            facts.append(("proved", f"log Z is {' and '.join(ends)}"))
+        return facts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -271,9 +344,15 @@ class MapResult(_Result):
         naming = self.graph.naming
         return {naming.name(v): naming.label(v, int(x)) for v, x in enumerate(self.assignment)}
 
-    def __repr__(self) -> str:
-        proof = "optimal" if self.gap == 0 else f"gap {self.gap:.4g}"
-        return self._summary(f"score   {self.log_score:.10g} ({proof})")
+    def to_frame(self) -> Any:
+        """Return a pandas frame of a row a variable: ``variable``, ``state``."""
+        return _states_frame(self.states())
+
+    def _value(self) -> tuple[str, str]:
+        return "score", f"{self.log_score:.10g} ({_proof(self.gap)})"
+
+    def _table(self) -> tuple[str, list[str], list[list[Cell]], int]:
+        return _states_table(self.graph, range(len(self.assignment)), self.assignment, self.gap)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -300,9 +379,15 @@ class MarginalMapResult(_Result):
         naming = self.graph.naming
         return {naming.name(v): naming.label(v, int(x)) for v, x in zip(self.query, self.assignment, strict=True)}
 
-    def __repr__(self) -> str:
-        proof = "optimal" if self.gap == 0 else f"gap {self.gap:.4g}"
-        return self._summary(f"value   {self.value_bound.sign} {self.log_value:.10g} ({proof})")
+    def to_frame(self) -> Any:
+        """Return a pandas frame of a row a variable of the query: ``variable``, ``state``."""
+        return _states_frame(self.states())
+
+    def _value(self) -> tuple[str, str]:
+        return "value", f"{self.value_bound.sign} {self.log_value:.10g} ({_proof(self.gap)})"
+
+    def _table(self) -> tuple[str, list[str], list[list[Cell]], int]:
+        return _states_table(self.graph, self.query, self.assignment, self.gap)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -320,5 +405,40 @@ class SampleResult(_Result):
         naming = self.graph.naming
         return [{naming.name(v): naming.label(v, int(x)) for v, x in enumerate(row)} for row in self.samples]
 
-    def __repr__(self) -> str:
-        return self._summary(f"samples {len(self.samples)} ({self.bound})")
+    def to_frame(self) -> Any:
+        """Return a pandas frame of a row a sample and a column a variable, categories that hold its states."""
+        naming = self.graph.naming
+        return frame({naming.name(v): categories(x, naming.states(v)) for v, x in enumerate(self.samples.T)})
+
+    def _value(self) -> tuple[str, str]:
+        return "samples", f"{len(self.samples)} ({self.bound})"
+
+    def _table(self) -> tuple[str, list[str], list[list[Cell]], int]:
+        naming, shown = self.graph.naming, min(self.graph.n_vars, _MOST_COLUMNS)
+        dots = ["..."] * (shown < self.graph.n_vars)
+        rows: list[list[Cell]] = [
+            [*(naming.label(v, int(x)) for v, x in enumerate(row[:shown])), *dots] for row in self.samples[:MOST_ROWS]
+        ]
+        exact = self.bound is Bound.EXACT
+        worth = "independent draws from the model" if exact else "draws that approach the model's distribution"
+        return f"samples: {worth}", [*(naming.name(v) for v in range(shown)), *dots], rows, len(self.samples)
+
+
+def _proof(gap: float) -> str:
+    return "optimal" if gap == 0 else f"gap {gap:.4g}"
+
+
+def _states_frame(states: dict[str, str]) -> Any:
+    return frame({"variable": list(states), "state": list(states.values())})
+
+
+def _states_table(
+    graph: FactorGraph, variables: Sequence[int], assignment: Ints, gap: float
+) -> tuple[str, list[str], list[list[Cell]], int]:
+    naming, pairs = graph.naming, list(zip(variables, assignment.tolist(), strict=True))
+    rows: list[list[Cell]] = [[naming.name(v), naming.label(v, x)] for v, x in pairs[:MOST_ROWS]]
+    if gap == 0:
+        worth = "proved to be best"
+    else:
+        worth = "the best that was found" + (f", at most {gap:.4g} below the best" if gap < math.inf else "")
+    return f"states: {worth}", [], rows, len(pairs)

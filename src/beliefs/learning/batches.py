@@ -21,7 +21,7 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound
 from beliefs.learning.parallel import Executor, executor_of
-from beliefs.options import MANY, check_integer, check_option, is_number
+from beliefs.options import MANY, Suggesting, check_integer, check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["Batch", "BatchLoss", "Evaluation", "RecentBatches", "Share", "Total"]
@@ -170,7 +170,7 @@ class RecentBatches:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchLoss(ABC):
+class BatchLoss(metaclass=Suggesting):
     """Base of everything that is a sum over batches: what :func:`~beliefs.learning.fit.fit` minimises.
 
     Parameters
@@ -225,7 +225,7 @@ class BatchLoss(ABC):
         """Return what the next evaluation goes on from; the arrays are the loss's own."""
         return {}
 
-    def recall(self, memory: dict[str, np.ndarray]) -> None:  # noqa: B027 (most have none)
+    def recall(self, memory: dict[str, np.ndarray]) -> None:
         """Go on from what was remembered."""
 
     def ridge(self, weights: Floats) -> float:

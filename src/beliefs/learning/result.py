@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 
+from beliefs.display.description import Described, Description
+from beliefs.display.frames import frame
 from beliefs.driver import Status
 from beliefs.errors import NotConvergedError
 from beliefs.inference.base import Bound
@@ -81,9 +84,13 @@ class FitTrace:
     def __len__(self) -> int:
         return len(self.iteration)
 
+    def to_frame(self) -> Any:
+        """Return the rows as a pandas frame."""
+        return frame({f.name: getattr(self, f.name) for f in fields(self)})
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class FitResult:
+class FitResult(Described):
     """Weights and how they were found.
 
     Attributes
@@ -143,6 +150,23 @@ class FitResult:
         if not self.converged:
             raise NotConvergedError(f"{self.optimizer} stopped after {self.n_iters} iterations: {self.reason}")
         return self
+
+    def to_frame(self) -> Any:
+        """Return the trace as a pandas frame, a row an iteration."""
+        return self.trace.to_frame()
+
+    def _description(self) -> Description:
+        worth = "of the loss that was asked for" if self.bound is None else f"{self.bound.words}"
+        facts = [
+            ("optimizer", f"{self.optimizer}, {self.weights.size} weights"),
+            ("loss", f"{self.loss:.10g}"),
+            ("worth", worth),
+            ("gap", f"at most {self.gap:.2e} above the minimum" if math.isfinite(self.gap) else "not known"),
+            ("status", f"{self.status} after {self.n_iters} iterations, {self.seconds:.3g} s"),
+            *[("validation", f"{self.validation:.6g}")] * math.isfinite(self.validation),
+            *[("advice", self.reason)] * (not self.converged),
+        ]
+        return Description("FitResult", facts)
 
     def __repr__(self) -> str:
         gap = f", gap {self.gap:.2e}" if math.isfinite(self.gap) else ""

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from beliefs.display.description import Described, Description
 from beliefs.errors import ModelError
 from beliefs.kernels.layout import ancestral_samples
+from beliefs.model.describing import describe_network
 from beliefs.model.factor import log_table, numeric
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.layout import Layout, frozen
@@ -33,7 +35,7 @@ COLUMN_TOLERANCE = 1e-4  # published networks are rounded to about four digits
 
 
 @dataclass(frozen=True, eq=False)
-class BayesianNetwork:
+class BayesianNetwork(Described):
     """A Bayesian network; build with :meth:`from_cpts` or :meth:`from_factor_graph`.
 
     Factor ``v`` of ``graph`` is the conditional table of variable ``v``. ``probabilities (n_cells,)`` holds the
@@ -189,8 +191,20 @@ class BayesianNetwork:
         )
         return samples
 
+    def __eq__(self, other: object) -> bool:
+        """Whether variables, states, arcs and tables are the same, in the same order; properties are only remarks."""
+        if not isinstance(other, BayesianNetwork):
+            return NotImplemented
+        return self.graph == other.graph and np.array_equal(self.probabilities, other.probabilities)
+
+    def __hash__(self) -> int:
+        return hash(self.graph)
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(frozen(state))
+
+    def _description(self) -> Description:
+        return describe_network(self)
 
     def __repr__(self) -> str:
         return f"BayesianNetwork({self.n_vars} variables, {len(self.edges)} arcs, {self.graph.layout.n_cells} cells)"

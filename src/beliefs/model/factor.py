@@ -56,6 +56,11 @@ def check_logs(logs: Floats, what: str) -> None:
         raise ModelError(f"{what} must have -inf or finite log potentials (up to {LARGEST_LOG:g}), found {bad}")
 
 
+def numbers_key(values: np.ndarray) -> bytes:
+    """Return what equal arrays of numbers have in common, to be hashed: both zeros are one number."""
+    return (values + 0.0).tobytes()
+
+
 @dataclass(frozen=True, slots=True, init=False, eq=False)
 class Factor:
     """A non-negative function of a few variables, stored as natural logs.
@@ -107,6 +112,15 @@ class Factor:
     def table(self) -> Floats:
         """Potentials, ``exp(log_table)``."""
         return np.exp(self.log_table)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether scope and numbers are the same."""
+        if not isinstance(other, Factor):
+            return NotImplemented
+        return self.scope == other.scope and np.array_equal(self.log_table, other.log_table)
+
+    def __hash__(self) -> int:
+        return hash((self.scope, numbers_key(self.log_table)))
 
     def __repr__(self) -> str:
         return f"Factor(({', '.join(v.name for v in self.scope)}), shape={self.log_table.shape})"

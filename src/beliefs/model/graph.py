@@ -17,9 +17,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from beliefs.display.description import Described, Description
 from beliefs.errors import ModelError
 from beliefs.kernels.layout import condition_cells, log_scores
-from beliefs.model.factor import Factor, check_axes, check_logs, log_table, numeric
+from beliefs.model.describing import describe_graph
+from beliefs.model.factor import Factor, check_axes, check_logs, log_table, numbers_key, numeric
 from beliefs.model.layout import Layout, frozen, frozen_ints, offsets
 from beliefs.model.naming import Naming
 from beliefs.model.variable import Variable
@@ -54,7 +56,7 @@ def as_factor_graph(model: Model) -> FactorGraph:
 
 
 @dataclass(frozen=True, eq=False)
-class FactorGraph:
+class FactorGraph(Described):
     """A product of non-negative tables over discrete variables.
 
     Build with :meth:`from_factors`, :meth:`from_tables` or :meth:`pairwise`. Immutable: every change is a new graph,
@@ -405,11 +407,35 @@ class FactorGraph:
 
         return from_networkx(graph)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether variables, states, factors, numbers and evidence are the same, in the same order.
+
+        Order counts because an index means a variable everywhere. Where a graph came from does not.
+        """
+        if not isinstance(other, FactorGraph):
+            return NotImplemented
+        return self is other or (
+            self.layout == other.layout
+            and self.naming == other.naming
+            and np.array_equal(self.evidence_states, other.evidence_states)
+            and np.array_equal(self.theta, other.theta)
+        )
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.layout, self.evidence_states.tobytes(), numbers_key(self.theta)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"without_evidence": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(frozen(state))
+
+    def _description(self) -> Description:
+        return describe_graph(self)
 
     def __repr__(self) -> str:
         seen = f", {len(self.evidence)} observed" if self.layout.observed.any() else ""

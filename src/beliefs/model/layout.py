@@ -294,6 +294,16 @@ class Layout:
             for name in ("card", "scope_ptr", "scope_vars", "cell_ptr", "observed")
         )
 
+    def __eq__(self, other: object) -> bool:
+        return self.equals(other) if isinstance(other, Layout) else NotImplemented
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.card.tobytes(), self.scope_vars.tobytes(), self.observed.tobytes()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
     # -- kept work ----------------------------------------------------------------------------------------------
     def plan(self, make: Callable[[Layout, *Ts], T], *arguments: *Ts) -> T:
         """Return ``make(self, *arguments)``, made on first use and kept (orders, junction trees, colourings).

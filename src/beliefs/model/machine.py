@@ -15,7 +15,7 @@ float64 whatever that is. Rows of bits are read a piece at a time, so memory doe
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
@@ -37,7 +37,7 @@ _ROWS = 4096  # of a piece, where rows are short
 _NARROW = 1e30  # the largest number of a float32 machine: sums over all units of a layer stay finite
 
 
-class BoltzmannMachine(TwoLayers, ABC):
+class BoltzmannMachine(TwoLayers):
     """Two layers of binary units; see :class:`beliefs.RBM` and :class:`beliefs.FractionalRBM`.
 
     Attributes

@@ -77,6 +77,28 @@ class Naming:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(frozen(state))
 
+    def __eq__(self, other: object) -> bool:
+        """Whether all names and labels are the same, given ones or default ones."""
+        if not isinstance(other, Naming):
+            return NotImplemented
+        if self is other:
+            return True
+        n, m = len(self.card), len(other.card)
+        return n == m and (self.card == other.card).all() and self._same_names(other) and self._same_labels(other)
+
+    def __hash__(self) -> int:
+        return hash(self.card.tobytes())
+
+    def _same_names(self, other: Naming) -> bool:
+        if self.names is None or other.names is None:
+            return self.names is other.names or all(self.name(v) == other.name(v) for v in range(len(self.card)))
+        return self.names == other.names
+
+    def _same_labels(self, other: Naming) -> bool:
+        if self.labels == other.labels:
+            return True
+        return all(self.states(v) == other.states(v) for v in range(len(self.card)))
+
     def name(self, v: int) -> str:
         """Name of variable ``v``."""
         return f"x{v}" if self.names is None else self.names[v]

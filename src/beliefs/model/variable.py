@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,18 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.options import shown
+from beliefs.options import shown, suggestion
 from beliefs.typing import StateRef
 
 __all__ = ["Variable", "suggestion"]
 
 _MOST_LABELS = 10**7  # each is a string; states of a graph without labels are only counted
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return a hint ``; did you mean 'Rain'?`` for a misspelt name, or the empty string."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 @dataclass(frozen=True, slots=True, init=False)

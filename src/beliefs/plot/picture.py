@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from beliefs.display.layered import layered_drawing
 from beliefs.errors import ModelError, UnsupportedError
 from beliefs.model.graph import FactorGraph
-from beliefs.plot.layered import layered_drawing
 from beliefs.typing import Floats
 
 if TYPE_CHECKING:

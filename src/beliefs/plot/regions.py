@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from beliefs.display.layered import layered_drawing
 from beliefs.errors import ModelError
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.model.graph import Model, as_factor_graph
 from beliefs.plot.canvas import INK, LINE, PAPER, STRONG, axes_or_new, require_matplotlib
-from beliefs.plot.layered import layered_drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,6 +15,8 @@ from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from beliefs.display.html import Markup, as_html
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -35,16 +37,6 @@ __all__ = [
 ]
 
 
-class Markup(str):
-    """Text that is HTML already."""
-
-    __slots__ = ()
-
-
-def _html(text: str) -> str:
-    return text if isinstance(text, Markup) else escape(text)
-
-
 @dataclass(frozen=True)
 class Section:
     """One part of the report: what was found, in a sentence, and how that looks."""
@@ -62,7 +54,7 @@ class Section:
 # -- text ---------------------------------------------------------------------------------------------------------
 def paragraph(*parts: str) -> Markup:
     """Return a paragraph; parts are joined without a space."""
-    return Markup(f"<p>{''.join(map(_html, parts))}</p>\n")
+    return Markup(f"<p>{''.join(map(as_html, parts))}</p>\n")
 
 
 def code(text: str) -> Markup:
@@ -102,7 +94,7 @@ def table(
 
     def row(cells: Sequence[str], tag: str) -> str:
         style = [' class="number"' if k in flush else "" for k in range(len(cells))]
-        return "".join(f"<{tag}{s}>{_html(cell)}</{tag}>" for s, cell in zip(style, cells, strict=True))
+        return "".join(f"<{tag}{s}>{as_html(cell)}</{tag}>" for s, cell in zip(style, cells, strict=True))
 
     starts = ("<tr>", '<tr class="marked">')
     body = "\n".join(f"{starts[k in stressed]}{row(cells, 'td')}</tr>" for k, cells in enumerate(rows))
@@ -123,7 +115,7 @@ def picture(drawn: Figure | Axes, alt: str, caption: str, *, pixels: int = 1000)
     size = f'width="{pixels}" height="{pixels * height / width:.0f}"'
     least = min(pixels, max(320, int(0.64 * pixels)))
     image = f'<img src="data:image/svg+xml;base64,{source}" alt="{escape(alt)}" {size} style="min-width: {least}px" />'
-    return Markup(f'<figure><div class="scroll">{image}</div><figcaption>{_html(caption)}</figcaption></figure>\n')
+    return Markup(f'<figure><div class="scroll">{image}</div><figcaption>{as_html(caption)}</figcaption></figure>\n')
 
 
 def beside(*parts: Markup) -> Markup:
@@ -146,7 +138,7 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
     """Return the whole page: title, findings as a table of contents, sections."""
     style = resources.files("beliefs.report").joinpath("style.css").read_text()
     contents = "\n".join(
-        f'<li><a href="#{s.anchor}">{escape(s.title)}</a> <span>{_html(s.finding)}</span></li>' for s in sections
+        f'<li><a href="#{s.anchor}">{escape(s.title)}</a> <span>{as_html(s.finding)}</span></li>' for s in sections
     )
     bodies = "\n".join(map(_section, sections))
     return f"""<!DOCTYPE html>
@@ -161,7 +153,7 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
 <body>
 <header>
 <h1>{escape(title)}</h1>
-<p>{_html(lead)}</p>
+<p>{as_html(lead)}</p>
 <nav><ol>
 {contents}
 </ol></nav>
@@ -177,5 +169,5 @@ def page(title: str, lead: str, sections: Sequence[Section]) -> str:
 def _section(section: Section) -> str:
     return (
         f'<section id="{section.anchor}">\n<h2>{escape(section.title)}</h2>\n'
-        f'<p class="finding">{_html(section.finding)}</p>\n{section.body}</section>'
+        f'<p class="finding">{as_html(section.finding)}</p>\n{section.body}</section>'
     )

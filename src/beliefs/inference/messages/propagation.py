@@ -204,7 +204,8 @@ class MessagePassing(Method):
             warnings.warn("schedule=even is called color_or_tree; the old name goes in 0.2", DeprecationWarning, 4)
             object.__setattr__(self, "schedule", "color_or_tree")
         check_option(is_number(self.damping) and 0 <= self.damping < 1, "damping", "in [0, 1)", self.damping)
-        check_option(is_word(self.damp, ("log", "probability")), "damp", "'log' or 'probability'", self.damp)
+        how = "'log' or 'probability'" + f" (did you mean damping={self.damp}?)" * is_number(self.damp)
+        check_option(is_word(self.damp, ("log", "probability")), "damp", how, self.damp)
         check_option(is_word(self.schedule, SCHEDULES), "schedule", f"one of {', '.join(SCHEDULES)}", self.schedule)
         check_option(is_word(self.stop, ("marginals", "messages")), "stop", "'marginals' or 'messages'", self.stop)
 

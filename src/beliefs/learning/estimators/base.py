@@ -8,7 +8,7 @@ field adds, a template, inference and its marginals, is in :mod:`beliefs.learnin
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -22,6 +22,7 @@ from beliefs.errors import ModelError
 from beliefs.io.files import StrPath
 from beliefs.learning.batches import BatchLoss
 from beliefs.learning.data import LabelledData
+from beliefs.learning.estimators.describing import DescribedEstimator
 from beliefs.learning.estimators.examples import Examples
 from beliefs.learning.estimators.fitting import FitOptions, Start, divided, fitted
 from beliefs.learning.estimators.labels import Classes, label_array
@@ -53,7 +54,7 @@ class DataForm:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Estimator(BaseEstimator, ABC, Generic[L]):  # type: ignore[misc]
+class Estimator(DescribedEstimator, BaseEstimator, Generic[L]):  # type: ignore[misc]
     """Base of all estimators.
 
     Parameters

@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator
 from beliefs.errors import ModelError
 from beliefs.io.files import StrPath
 from beliefs.learning.estimators.bins import binned, learned_bins
+from beliefs.learning.estimators.describing import DescribedEstimator
 from beliefs.learning.estimators.network_answers import NetworkAnswers
 from beliefs.learning.networks.counts import FamilyCounts, check_budget
 from beliefs.learning.networks.em import MissingRows, NetworkLikelihood
@@ -54,7 +55,7 @@ __all__ = ["BNLearner", "threads_of"]
 
 
 @dataclass(eq=False, repr=False)
-class BNLearner(NetworkAnswers, BaseEstimator):  # type: ignore[misc]
+class BNLearner(DescribedEstimator, NetworkAnswers, BaseEstimator):  # type: ignore[misc]
     """Tables of a Bayesian network from rows of observations, complete or not.
 
     Rows are NumPy integers (codes; -1 missing) or floats (nan missing), lists, a pandas frame, a mapping of columns,

@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, column_or_1d, validate_data
 
 from beliefs.learning.estimators.bayes_net import BNLearner
+from beliefs.learning.estimators.describing import DescribedEstimator
 from beliefs.learning.networks.structure import given_network
 from beliefs.model.rows.reading import CodedColumn, read_rows
 from beliefs.model.rows.table import RowTable
@@ -27,7 +28,7 @@ __all__ = ["BNClassifier"]
 
 
 @dataclass(eq=False, repr=False)
-class BNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class BNClassifier(DescribedEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Predict a class from discrete features by a network over all of them.
 
     Features are codes 0, 1, ... without negative ones, of which fractions are cut off as scikit-learn's

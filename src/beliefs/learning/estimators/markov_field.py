@@ -28,6 +28,7 @@ from beliefs.inference.likelihood import LogLikelihood, log_likelihood
 from beliefs.inference.rows.sweep import RowSweep
 from beliefs.inference.text import named_method
 from beliefs.learning.estimators.bayes_net import threads_of
+from beliefs.learning.estimators.describing import DescribedEstimator
 from beliefs.learning.fields.closed_form import closed_form, why_not_decomposable
 from beliefs.learning.fields.likelihood import IPF, FieldLikelihood
 from beliefs.learning.fields.statistics import Cell, FieldRows, field_over, given_field, marginal_statistics, n_free
@@ -52,7 +53,7 @@ _TURNED = {Bound.UPPER: Bound.LOWER, Bound.LOWER: Bound.UPPER}
 
 
 @dataclass(eq=False, repr=False)
-class MRFLearner(BaseEstimator):  # type: ignore[misc]
+class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
     """Log potentials of a Markov random field from rows of observations.
 
     Rows are as of :class:`~beliefs.learning.estimators.bayes_net.BNLearner`; they enter as sufficient statistics.

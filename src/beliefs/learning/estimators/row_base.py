@@ -6,7 +6,7 @@ They are the machines: their losses are means over rows, and rows are never obje
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from beliefs.inference.budget import default_budget
 from beliefs.io.files import StrPath
+from beliefs.learning.estimators.describing import DescribedEstimator
 from beliefs.learning.estimators.storage import Learned, load, save
 from beliefs.learning.parallel import Executor, executor_of, threads_of
 from beliefs.options import check_integer, check_option, is_number, is_word
@@ -26,7 +27,7 @@ __all__ = ["RowEstimator"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RowEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+class RowEstimator(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
     """Base of the estimators that learn from rows; the options are explained where they are used."""
 
     dtype: str = "float32"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from beliefs.display.description import Described, Description
 from beliefs.driver import Status
 from beliefs.errors import NotConvergedError
 from beliefs.inference.base import Bound
@@ -16,7 +18,7 @@ __all__ = ["JointFit"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class JointFit:
+class JointFit(Described):
     """How tables were found.
 
     Attributes
@@ -59,6 +61,20 @@ class JointFit:
     def converged(self) -> bool:
         """Whether the tolerance was met."""
         return self.status is Status.CONVERGED
+
+    def to_frame(self) -> Any:
+        """Return the trace as a pandas frame, a row an iteration."""
+        return self.trace.to_frame()
+
+    def _description(self) -> Description:
+        facts = [
+            ("log-likelihood", f"{self.log_likelihood:.10g} a row of the training data"),
+            ("worth", self.bound.words),
+            ("parameters", f"{self.n_parameters}"),
+            ("status", f"{self.status} after {self.n_iters} iterations, {self.seconds:.3g} s"),
+            ("that is", self.reason),
+        ]
+        return Description("JointFit", facts)
 
     def require_converged(self) -> JointFit:
         """Return itself, or raise NotConvergedError with advice."""

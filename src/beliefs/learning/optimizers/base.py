@@ -7,7 +7,7 @@ and decides about limits, callbacks, validation and checkpoints; an optimiser ow
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
@@ -18,6 +18,7 @@ from beliefs.driver import Limits, Status
 from beliefs.inference.base import written
 from beliefs.learning.batches import Evaluation
 from beliefs.learning.optimizers.objective import Objective
+from beliefs.options import Suggesting
 from beliefs.typing import Floats
 
 __all__ = ["Optimizer", "Outcome", "Point", "Stop", "Watched"]
@@ -114,7 +115,7 @@ class Watched(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Optimizer(ABC):
+class Optimizer(metaclass=Suggesting):
     """Base of all optimisers; the fields are its options, ``repr`` its text form."""
 
     name: ClassVar[str]
@@ -133,7 +134,7 @@ class Optimizer(ABC):
     certifies: ClassVar[bool] = True
     """Whether the gap of a point is that of the objective; else it is that of a problem inside, and shown alone."""
 
-    def check(self, objective: Objective) -> None:  # noqa: B027 (most take all)
+    def check(self, objective: Objective) -> None:
         """Raise for an objective that cannot be served, before any work."""
 
     @abstractmethod

@@ -1,0 +1,1 @@
+"""How objects show themselves: one description, read as text on a terminal and as HTML in a notebook."""
