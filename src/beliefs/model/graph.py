@@ -126,7 +126,7 @@ class FactorGraph(Described):
                     raise ModelError(f"variable {v.name!r} occurs with different states")
         position = {name: index for index, name in enumerate(known)}
         scopes = [[position[v.name] for v in factor.scope] for factor in factor_list]
-        layout = _layout([v.card for v in known.values()], scopes)
+        layout = Layout.of_scopes([v.card for v in known.values()], scopes)
         theta = np.concatenate([f.log_table.ravel() for f in factor_list]) if factor_list else np.zeros(0)
         naming = Naming.of(tuple(known), tuple(v.states for v in known.values()), layout.card)
         return cls.build(layout, theta, naming)
@@ -143,7 +143,7 @@ class FactorGraph(Described):
     ) -> FactorGraph:
         """Build from cardinalities and ``(scope, table)`` pairs; tables are potentials, or logs with ``log=True``."""
         pairs = list(tables)
-        layout = _layout(cards, [tuple(scope) for scope, _ in pairs])
+        layout = Layout.of_scopes(cards, [tuple(scope) for scope, _ in pairs])
         theta = np.empty(layout.n_cells)
         for f, (_, values) in enumerate(pairs):
             what = f"table of factor {f} over {tuple(int(v) for v in layout.scope(f))}"
@@ -446,11 +446,3 @@ def _sums_to_one(graph: FactorGraph, f: int, child: int) -> bool:
     shape, axis = graph.layout.shape(f), graph.layout.scope(f).tolist().index(child)
     table = np.exp(graph.theta[graph.layout.cells(f)]).reshape(-1, shape[axis], math.prod(shape[axis + 1 :]))
     return bool(np.abs(table.sum(axis=1) - 1).max() < _ROUNDING)
-
-
-def _layout(cards: ArrayLike, scopes: Sequence[Sequence[int]]) -> Layout:
-    ends = np.cumsum([len(scope) for scope in scopes], dtype=np.int64)
-    flat = [v for scope in scopes for v in scope]
-    return Layout.build(
-        np.asarray(cards).ravel(), np.concatenate([[0], ends]), np.array(flat) if flat else np.zeros(0, int)
-    )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple
@@ -132,6 +132,14 @@ class Layout:
         if mask[scope].any():
             raise ModelError(f"variable {scope[mask[scope]][0]} is observed and in a scope")
         return cls(cards, ptr, scope, starts, sizes, n_cells, mask)
+
+    @classmethod
+    def of_scopes(cls, cards: ArrayLike, scopes: Sequence[Sequence[int]]) -> Layout:
+        """Build from cardinalities and one scope a factor, each factor with its own cells."""
+        ends = np.cumsum([len(scope) for scope in scopes], dtype=np.int64)
+        flat = [v for scope in scopes for v in scope]
+        ptr = np.concatenate([[0], ends])
+        return cls.build(np.asarray(cards).ravel(), ptr, np.array(flat) if flat else np.zeros(0, int))
 
     # -- counts -------------------------------------------------------------------------------------------------
     @property
