@@ -6,14 +6,16 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from beliefs.errors import ModelError
 from beliefs.io.rows import read_chunks
 from beliefs.model.naming import Naming
 from beliefs.model.rows.reading import read_rows
 from beliefs.model.rows.table import RowTable
 
-__all__ = ["opened", "table_of"]
+__all__ = ["filled_like", "joined_rows", "opened", "table_of"]
 
 
 def opened(data: Any) -> Any:
@@ -35,3 +37,25 @@ def table_of(
 ) -> RowTable:
     """Return data as a table; see :func:`beliefs.model.rows.reading.read_rows`."""
     return read_rows(opened(data), naming, states=states, hidden=hidden, weights=weights)
+
+
+def filled_like(data: Any, filled: RowTable) -> Any:
+    """Return filled rows as the data came: a frame of labels, or codes ``(n_rows, n_vars)`` in the table's order."""
+    if not hasattr(data, "columns"):
+        return filled.codes.T.astype(np.int64)
+    values = dict(zip(filled.names, filled.labelled(), strict=True))
+    order = [*map(str, data.columns), *(name for name in filled.names if name not in set(map(str, data.columns)))]
+    return type(data)({name: values[name] for name in order}, index=data.index)
+
+
+def joined_rows(tables: Sequence[RowTable]) -> RowTable:
+    """Return tables with the same columns end to end."""
+    if len(tables) == 1:
+        return tables[0]
+    if not tables:
+        raise ModelError("there are no rows; at least one is needed")
+    weights = None
+    if any(table.weights is not None for table in tables):
+        weights = np.concatenate([np.ones(t.n_rows) if t.weights is None else t.weights for t in tables])
+    codes = np.concatenate([table.codes for table in tables], axis=1)
+    return RowTable(tables[0].names, tables[0].labels, codes, weights)

@@ -156,7 +156,7 @@ def test_loss_has_the_gradient_of_its_value():
     rng = np.random.default_rng(4)
     n = structure.layout.n_cells
     rows = FieldRows(rng.dirichlet(np.ones(n)), 1.0, None, {})
-    loss = FieldLikelihood(structure, bl.JunctionTree(), 0.1)
+    loss = FieldLikelihood(structure=structure, inference=bl.JunctionTree(), l2=0.1)
     theta, step = rng.normal(size=n), rng.normal(size=n)
     grad = loss.evaluate(theta, rows).grad
     ends = [loss.evaluate(theta + h * step, rows).value for h in (1e-5, -1e-5)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,37 +19,34 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from beliefs.errors import BudgetError, ModelError
-from beliefs.inference.base import Bound, Method, Problem
-from beliefs.inference.budget import default_budget
+from beliefs.errors import ModelError
 from beliefs.inference.doors import sample
-from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.likelihood import LogLikelihood, log_likelihood
+from beliefs.inference.rows.posteriors import filled_rows
 from beliefs.inference.rows.sweep import RowSweep
-from beliefs.inference.text import named_method
+from beliefs.io.files import StrPath
 from beliefs.learning.estimators.bayes_net import threads_of
 from beliefs.learning.estimators.describing import DescribedEstimator
-from beliefs.learning.fields.closed_form import closed_form, why_not_decomposable
-from beliefs.learning.fields.likelihood import IPF, FieldLikelihood
-from beliefs.learning.fields.statistics import Cell, FieldRows, field_over, given_field, marginal_statistics, n_free
-from beliefs.learning.fit import fit
-from beliefs.learning.networks.counts import check_budget
+from beliefs.learning.fields.closed_form import closed_form
+from beliefs.learning.fields.forms import identifiable, identified, weight_cells
+from beliefs.learning.fields.methods import METHODS, ROWS, FieldOptions, chosen, fitted
+from beliefs.learning.fields.statistics import FieldRows, field_over, given_field, marginal_statistics, n_free
+from beliefs.learning.fields.storage import load_field, save_field
+from beliefs.learning.networks.counts import FamilyCounts, check_budget
 from beliefs.learning.networks.fitting import gathered
 from beliefs.learning.networks.result import JointFit
 from beliefs.learning.networks.structure import Structure, hidden_states
 from beliefs.learning.networks.trees import check_target, search_of
 from beliefs.learning.parallel import executor_of
-from beliefs.learning.rows import opened, table_of
+from beliefs.learning.rows import filled_like, joined_rows, opened, table_of
 from beliefs.model.graph import FactorGraph
 from beliefs.model.naming import Naming
 from beliefs.model.rows.reading import are_chunks, chunk_tables, read_rows, row_weights
-from beliefs.options import check_integer, check_option, is_number, is_word
+from beliefs.model.rows.table import RowTable
+from beliefs.options import MANY, check_integer, check_option, is_number, is_word
 from beliefs.typing import Floats, Ints
 
 __all__ = ["MRFLearner"]
-
-_METHODS = ("auto", "closed_form", "ipf", "likelihood")
-_TURNED = {Bound.UPPER: Bound.LOWER, Bound.LOWER: Bound.UPPER}
 
 
 @dataclass(eq=False, repr=False)
@@ -63,28 +60,49 @@ class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
     structure : FactorGraph or other model, scopes, or str
         A model (its variables, states, scopes and tied tables), scopes such as ``[("a", "b"), ("b", "c")]``, or
         ``"chow_liu"`` or ``"forest"``.
-    method : {"auto", "closed_form", "ipf", "likelihood"}
+    method : str
         ``closed_form``: frequencies of cliques and separators, where scopes have a junction tree. ``ipf``: iterative
         proportional fitting. ``likelihood``: L-BFGS on the likelihood, also with penalties, tied tables, missing
-        cells and approximate inference. ``auto`` takes the first that applies: closed form, then likelihood.
+        cells and, as a surrogate, the log Z of any ``inference``. ``em``: for missing cells and hidden variables.
+        ``pseudo_likelihood``, ``composite_likelihood``, ``minimum_probability_flow``: losses without log Z.
+        ``stochastic_likelihood``, ``contrastive_divergence``: gradients from Markov chains. ``auto`` takes the first
+        that applies: closed form; ``ipf`` where cells never occur; ``likelihood`` where exact inference fits; else
+        ``pseudo_likelihood``, or with missing cells ``likelihood`` with ``trw``.
     inference : Method or str, optional
-        Of ``likelihood``; None: exact where it fits, else ``trw``, whose likelihood is a lower bound.
+        Of ``likelihood`` and ``em``; None: exact where it fits, else ``trw``, whose likelihood is a lower bound.
+    form : {"tables", "identifiable"}
+        What is fitted: all cells of all tables, or of a pairwise field K - 1 weights a vertex and (K - 1)^2 an edge,
+        to which penalties then apply; see :mod:`beliefs.learning.fields.forms`.
     l2, l1 : float
-        Ridge and lasso of ``likelihood``, relative to the mean log-likelihood of a row.
+        Ridge and lasso, relative to the mean log-likelihood of a row.
     ess : float
-        Imaginary rows, spread evenly over all joint states, that are added to the real ones.
+        Imaginary rows, spread evenly over all joint states, that are added to the frequencies of the real ones.
     hidden : names, or mapping of names to states
         Variables without a column.
     states : mapping, optional
         States of columns, in order, where the structure is no model.
+    components : str or list of lists
+        Sets of ``composite_likelihood``: a word of :mod:`beliefs.learning.losses.components`, or variables.
+    sweeps, chains : int
+        Gibbs sweeps an update (None: 5 of ``stochastic_likelihood``, 1 of ``contrastive_divergence``), and chains.
+    optimizer : Optimizer or str, optional
+        Of the losses; None: ``lbfgs``, and ``adam(step=0.1, t0=100, average=True)`` for sampled gradients.
+    n_restarts : int
+        Random starts, of which the best is kept; with hidden variables all starts are random.
     max_iters, tol, max_bytes, n_jobs, seed, callback, progress
-        As of ``BNLearner``; ``tol`` is on the largest difference of marginals and frequencies.
+        As of ``BNLearner``; ``tol`` is on the largest entry of the gradient: that of the likelihood is the largest
+        difference of marginals and frequencies.
 
     Attributes
     ----------
     model_ : FactorGraph
+    counts_ : dict
+        How often each factor's cells occur, by the names of its scope, axes in its order; a sparse matrix where cells
+        outnumber rows. Rows count for the factors that they observe whole.
     frequencies_ : ndarray (n_cells,)
         What the marginals of an unpenalised maximum are, cell by cell as in ``model_.theta``.
+    weights_ : ndarray
+        Of ``form="identifiable"``: the weights of all vertices, then those of the edges in the model's order.
     method_ : str
         What was taken; ``result_.reason`` says why.
     result_ : JointFit
@@ -93,11 +111,17 @@ class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
     structure: Any
     method: str = "auto"
     inference: Any = None
+    form: str = "tables"
     l2: float = 0.0
     l1: float = 0.0
     ess: float = 0.0
     hidden: Any = ()
     states: Any = None
+    components: Any = "acyclic"
+    sweeps: int | None = None
+    chains: int = 100
+    optimizer: Any = None
+    n_restarts: int = 1
     max_iters: int | None = None
     tol: float | None = None
     max_bytes: float | None = None
@@ -109,8 +133,12 @@ class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
     def fit(self, data: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows; an error or Ctrl-C leaves the learner as it was."""
         self._check_options()
-        structure, tables = self._structure_and_tables(data, sample_weight)
+        given, tables = self._structure_and_tables(data, sample_weight)
+        structure = self._formed(given)
         check_budget(structure, self.max_bytes)
+        needed = self.method in ROWS or (self.method == "auto" and not self._options(structure).fits(structure))
+        if needed:
+            tables = [joined_rows(list(tables))]
         executor = executor_of(threads_of(self.n_jobs))
         found = gathered(structure, tables, executor)
         layout = structure.layout
@@ -118,12 +146,15 @@ class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
         sweep = None
         if found.incomplete is not None:
             sweep = RowSweep(layout, found.incomplete, max_bytes=self.max_bytes, threads=executor.n_workers)
-        total = found.counts.total + self.ess
+        real = found.counts.total
         sizes = np.repeat(layout.factor_size, layout.factor_size)
         imaginary = layout.in_cells(self.ess / sizes) if self.ess else 0.0
         marks = {} if found.incomplete is None else found.incomplete.fingerprint()
-        rows = FieldRows((counts + imaginary) / total, total, sweep, marks | {"all rows": f"{total:.17g}"})
-        return self._learn(structure, rows)
+        rows = FieldRows(
+            (counts + imaginary) / (real + self.ess), real + self.ess, sweep, marks | {"all rows": f"{real:.17g}"},
+            tables[0] if needed else None, real,
+        )  # fmt: skip
+        return self._learn(structure, rows, found.counts)
 
     def fit_marginals(self, marginals: Mapping[Any, Any]) -> Self:
         """Fit to given marginals, ``{scope: table}`` with one for each factor, without rows."""
@@ -132,81 +163,61 @@ class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
         if graph is None:
             raise ModelError("marginals are of the factors of a model; the structure is none")
         structure = Structure(graph.naming, graph.layout)
-        return self._learn(structure, FieldRows(marginal_statistics(structure, marginals), 1.0, None, {}))
+        return self._learn(structure, FieldRows(marginal_statistics(structure, marginals), 1.0, None, {}), None)
 
-    def _learn(self, structure: Structure, rows: FieldRows) -> Self:
+    def _learn(self, structure: Structure, rows: FieldRows, counts: FamilyCounts | None) -> Self:
         began = time.perf_counter()
-        method, reason = self._chosen(structure, rows)
-        theta, result = self._fitted(method, structure, rows)
-        self.structure_, self.method_ = structure, method
-        self.model_: FactorGraph = FactorGraph.build(structure.layout, theta, structure.naming)
-        self.frequencies_: Floats = rows.frequencies
-        words = reason if method == "closed_form" else f"{result.reason} ({reason})" if reason else result.reason
-        self.result_ = replace(result, reason=words, seconds=time.perf_counter() - began)
-        self.n_features_in_ = structure.n_vars - len(hidden_states(self.hidden))
-        return self
-
-    def _fitted(self, method: str, structure: Structure, rows: FieldRows) -> tuple[Floats, JointFit]:
-        free = n_free(structure.layout)
+        options = self._options(structure)
+        method, reason = chosen(self.method, structure, rows, options)
+        if self.ess and method in ROWS:
+            raise ModelError(f"imaginary rows (ess) are frequencies, and {method} looks at rows; set l2 instead")
         if method == "closed_form":
             theta = closed_form(structure, rows.frequencies)
             seen = rows.frequencies > 0
             value = float(rows.frequencies[seen] @ theta[seen])
-            return theta, JointFit(n_parameters=free, log_likelihood=value, objective=value)
-        inference = self._inference(structure) if method == "likelihood" else JunctionTree()
-        loss = FieldLikelihood(structure, inference, self.l2)
-        if method == "likelihood":
-            self._check_maximum(structure, rows)
-        found = fit(
-            loss, rows, np.zeros(structure.layout.n_cells), optimizer=IPF() if method == "ipf" else "lbfgs", l1=self.l1,
-            tol=self.tol, max_iters=self.max_iters, seed=self.seed, callback=self.callback, progress=self.progress,
-        )  # fmt: skip
-        value = -replace(loss, l2=0.0).evaluate(found.weights, rows).value
-        bound = Bound.EXACT if found.bound is None else _TURNED.get(found.bound, found.bound)
-        return found.weights, JointFit(
-            status=found.status, reason=found.reason, trace=found.trace, n_parameters=free, bound=bound,
-            log_likelihood=value, objective=-found.loss, n_iters=found.n_iters,
-        )  # fmt: skip
+            result = JointFit(n_parameters=0, log_likelihood=value, objective=value)
+        else:
+            theta, result = fitted(method, structure, rows, options)
+        if self.form == "identifiable":
+            theta = identified(structure.layout, theta)
+        words = reason if method == "closed_form" else f"{result.reason} ({reason})" if reason else result.reason
+        free, seconds = n_free(structure.layout), time.perf_counter() - began
+        self._counts = counts
+        self._restore(structure, method, theta, rows.frequencies)
+        self.result_ = replace(result, reason=words, n_parameters=free, seconds=seconds)
+        return self
 
-    def _chosen(self, structure: Structure, rows: FieldRows) -> tuple[str, str]:
-        """Return the method, and why it was taken."""
-        complete = rows.sweep is None
-        plain = complete and not self.l2 and not self.l1 and self.inference is None
-        if self.method == "closed_form" and not plain:
-            raise ModelError("the closed form is of complete rows without penalties; use method='likelihood'")
-        if self.method != "auto":
-            return self.method, "the field is decomposable" if self.method == "closed_form" else ""
-        if plain and not why_not_decomposable(structure):
-            return "closed_form", "the field is decomposable, so its maximum is known"
-        unseen = complete and not self.l2 and (rows.frequencies == 0).any() and self.inference is None
-        if unseen and not self.l1 and not structure.layout.tied and self._fits(structure):
-            return "ipf", "some cells never occur, so that the maximum is at infinity, which ipf reaches"
-        return "likelihood", "" if self._fits(structure) else "exact inference does not fit"
-
-    def _fits(self, structure: Structure) -> bool:
+    def _restore(self, structure: Structure, method: str, theta: Floats, frequencies: Floats) -> None:
+        """Take up what was fitted."""
         layout = structure.layout
-        graph = FactorGraph.build(layout, np.zeros(layout.n_cells), structure.naming)
-        limit = default_budget() if self.max_bytes is None else self.max_bytes
-        try:
-            return JunctionTree().n_bytes(Problem(graph)) <= limit
-        except BudgetError:
-            return False
+        self.structure_, self.method_ = structure, method
+        self.model_: FactorGraph = FactorGraph.build(layout, theta, structure.naming)
+        self.frequencies_: Floats = frequencies
+        if self.form == "identifiable":
+            self.weights_: Floats = theta[weight_cells(layout)]
+        self.n_features_in_ = structure.n_vars - len(hidden_states(self.hidden))
 
-    def _inference(self, structure: Structure) -> Method:
-        if self.inference is not None:
-            return named_method(self.inference, "inference")
-        return JunctionTree() if self._fits(structure) else named_method("trw")
+    @property
+    def counts_(self) -> dict[tuple[str, ...], Any]:
+        """Counts of cells by scope."""
+        check_is_fitted(self, "model_")
+        if self._counts is None:
+            raise ModelError("the field was fitted to marginals; there are no counts")
+        layout, naming = self.structure_.layout, self.structure_.naming
+        return {
+            tuple(naming.name(int(v)) for v in layout.scope(f)): table.reshape(layout.shape(f))
+            if isinstance(table, np.ndarray)
+            else table
+            for f, table in enumerate(self._counts.tables)
+        }
 
-    def _check_maximum(self, structure: Structure, rows: FieldRows) -> None:
-        """Refuse a likelihood whose maximum is at infinity, where that can be seen from single cells."""
-        if self.l2 or self.l1 or rows.sweep is not None or not (rows.frequencies == 0).any():
-            return
-        number = int(np.argmax(rows.frequencies == 0))
-        if structure.layout.tied:
-            raise ModelError(f"cell {number} of the tied tables never occurs, so the maximum is at infinity; set l2")
-        raise ModelError(
-            f"{Cell(structure, number)} never occurs, so the maximum is at infinity; set l2 or ess, or use method='ipf'"
-        )
+    def _formed(self, structure: Structure) -> Structure:
+        return identifiable(structure) if self.form == "identifiable" else structure
+
+    def _options(self, structure: Structure) -> FieldOptions:
+        own = {f.name: getattr(self, f.name) for f in fields(FieldOptions) if f.name not in ("threads", "free")}
+        free = weight_cells(structure.layout) if self.form == "identifiable" else None
+        return FieldOptions(threads=threads_of(self.n_jobs), free=free, **own)
 
     def _structure_and_tables(self, data: Any, weights: ArrayLike | None) -> tuple[Structure, Any]:
         graph, search, hidden = given_field(self.structure), search_of(self.structure), hidden_states(self.hidden)
@@ -229,18 +240,26 @@ class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
         return Structure(naming, found.structure.layout), [table]
 
     def _check_options(self) -> None:
-        check_option(is_word(self.method, _METHODS), "method", f"one of {', '.join(_METHODS)}", self.method)
+        check_option(is_word(self.method, METHODS), "method", f"one of {', '.join(METHODS)}", self.method)
+        check_option(is_word(self.form, ("tables", "identifiable")), "form", "tables or identifiable", self.form)
+        check_integer("chains", self.chains, 1, MANY)
+        check_integer("sweeps", self.sweeps, 1, MANY, none=True)
+        check_integer("n_restarts", self.n_restarts, 1, MANY)
         for name in ("l2", "l1", "ess"):
             value = getattr(self, name)
             check_option(is_number(value) and 0 <= value < math.inf, name, "a number of at least 0", value)
         check_integer("seed", self.seed, 0, none=True)
         threads_of(self.n_jobs)
 
+    def _rows(self, data: Any) -> RowTable:
+        check_is_fitted(self, "model_")
+        return read_rows(opened(data), self.structure_.naming, hidden=hidden_states(self.hidden))
+
     # -- answers --------------------------------------------------------------------------------------------------
     def log_likelihood(self, data: Any) -> LogLikelihood:
         """Return log-likelihoods of rows, and what they are worth."""
         check_is_fitted(self, "model_")
-        table = read_rows(opened(data), self.structure_.naming, hidden=hidden_states(self.hidden))
+        table = self._rows(data)
         limit = None if self.max_bytes is None else int(self.max_bytes)
         return log_likelihood(self.model_, table, "auto", max_bytes=limit, threads=threads_of(self.n_jobs))
 
@@ -258,3 +277,23 @@ class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
         """Draw rows from the fitted field, codes ``(n, n_vars)``."""
         check_is_fitted(self, "model_")
         return sample(self.model_, n, seed=(self.seed or 0) if seed is None else seed).samples
+
+    def predict(self, data: Any) -> Any:
+        """Return the rows with missing cells filled by their likeliest states, hidden variables included.
+
+        A frame comes back as a frame of labels; anything else as codes ``(n_rows, n_vars)`` in the model's order.
+        """
+        table = self._rows(data)
+        filled = filled_rows(self.model_, table, threads=threads_of(self.n_jobs), max_bytes=self.max_bytes)
+        return filled_like(data, filled)
+
+    # -- files ----------------------------------------------------------------------------------------------------
+    def save(self, path: StrPath) -> None:
+        """Write the fitted learner to an ``.npz`` file, whole or not at all, without pickles."""
+        check_is_fitted(self, "model_")
+        save_field(self, path)
+
+    @classmethod
+    def load(cls, path: StrPath) -> Self:
+        """Read a fitted learner; how it was fitted (``result_``) is not in the file."""
+        return load_field(cls, path)

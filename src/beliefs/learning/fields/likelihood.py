@@ -17,83 +17,59 @@ Cost: one inference an evaluation, and one a factor and sweep of ``ipf``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from beliefs.driver import Status, Value, run
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound, Method
-from beliefs.inference.run import Answer, answer
+from beliefs.inference.run import Answer, answer, settled
 from beliefs.learning.batches import Evaluation
+from beliefs.learning.fields.base import FieldLoss, clamped
 from beliefs.learning.fields.statistics import FieldRows
-from beliefs.learning.networks.structure import Structure
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.objective import Objective
-from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
 
 __all__ = ["IPF", "FieldLikelihood"]
 
 
-@dataclass(frozen=True, eq=False)
-class FieldLikelihood:
-    """The negative log-likelihood of a row on average, and a ridge.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FieldLikelihood(FieldLoss):
+    """The negative log-likelihood of a row on average, exact or with the log Z of an approximate method.
 
     Attributes
     ----------
-    structure : Structure
-        Scopes and names of the field.
     inference : Method
         What gives log Z and marginals.
-    l2 : float
-        The ridge, relative to the mean log-likelihood of a row.
+    tol : float
+        To which inference is run: a gradient needs marginals that have settled.
     """
 
-    structure: Structure
     inference: Method
-    l2: float = 0.0
-    name: ClassVar[str] = "field_likelihood"
-
-    @property
-    def n_weights(self) -> int:
-        """Cells of all tables."""
-        return self.structure.layout.n_cells
-
-    def field(self, theta: Floats) -> FactorGraph:
-        """Return the field with these log potentials."""
-        return FactorGraph.build(self.structure.layout, theta.copy(), self.structure.naming)
+    tol: float = 1e-8
+    name: ClassVar[str] = "likelihood"
+    hidden: ClassVar[bool] = True
+    _warm: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def asked(self, theta: Floats) -> Answer:
-        """Return log Z and marginals."""
-        return answer(self.field(theta), self.inference)
+        """Return log Z and marginals; messages go on from the last answer."""
+        if not self.inference.iterative:
+            return answer(self.graph(theta), self.inference)
+        warm = self._warm.get("kept") if self.inference.warm_startable else None
+        found = settled(self.graph(theta), self.inference, tol=min(self.tol, self.inference.default_tol), warm=warm)
+        self._warm["kept"] = found.kept
+        return found
 
-    def evaluate(self, theta: Floats, data: FieldRows) -> Evaluation:
+    def part(self, theta: Floats, data: FieldRows) -> Evaluation:
         """Return the loss and its gradient; ``bound`` is what it is of the exact one."""
         found = self.asked(theta)
-        score, frequencies = self.clamped(theta, data)
-        value, grad = found.log_z - score, found.mu - frequencies
-        if self.l2:  # potentials of fitted fields may be -inf where there is none
-            value += self.l2 * float(theta @ theta)
-            grad = grad + 2.0 * self.l2 * theta
-        return Evaluation(value, grad, 1, n_not_converged=int(not found.converged), bound=found.bound)
-
-    def clamped(self, theta: Floats, data: FieldRows) -> tuple[float, Floats]:
-        """Return the mean log weight of a row, missing cells summed out, and its gradient."""
-        seen = data.frequencies > 0
-        score = float(data.frequencies[seen] @ theta[seen])
-        if data.sweep is None:
-            return score, data.frequencies
-        layout = self.structure.layout
-        tops = np.array([theta[layout.cells(f)].max() for f in range(layout.n_factors)])
-        shift = np.empty(layout.n_cells)
-        for f in range(layout.n_factors):
-            shift[layout.cells(f)] = tops[f]
-        swept = data.sweep.run(np.exp(theta - shift))
-        score += data.sweep.total_log_z(swept) / data.total
-        score += float(swept.cells @ shift) / data.total  # each swept cell carries its factor's scale
-        return score, data.frequencies + swept.cells / data.total
+        score, frequencies = clamped(theta, data)
+        return Evaluation(
+            found.log_z - score, found.mu - frequencies, 1, n_not_converged=int(not found.converged), bound=found.bound
+        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -16,40 +16,105 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.rows.sweep import RowSweep
 from beliefs.learning.data import Data
+from beliefs.learning.fields.blankets import Blanket, BlanketCounts, Conditionals
+from beliefs.learning.fields.matrices import PairMatrices
 from beliefs.learning.networks.structure import Structure
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.layout import Layout
 from beliefs.model.naming import Naming
+from beliefs.model.rows.table import RowTable
 from beliefs.options import shown
 from beliefs.typing import Floats, Ints
 
-__all__ = ["FieldRows", "field_over", "given_field", "marginal_statistics", "n_free"]
+__all__ = ["Cell", "FieldRows", "conditionals_of", "field_over", "given_field", "marginal_statistics", "n_free"]
 
+_LOOKUP = 0.05  # of the cost of a table's cell that an entry of a matrix product has
 _SUBSETS = 16  # variables of a scope up to which interactions are counted
 
 
 class FieldRows(Data):
-    """Relative frequencies of all cells ``(n_cells,)``, and the rows with missing cells, if there are any."""
+    """Relative frequencies of all cells ``(n_cells,)``, and rows where a loss needs them.
 
-    def __init__(self, frequencies: Floats, total: float, sweep: RowSweep | None, marks: Mapping[str, str]) -> None:
+    Parameters
+    ----------
+    frequencies : ndarray (n_cells,)
+        Of the factors that rows observe whole; cells of tied tables hold sums.
+    total : float
+        The weight of all rows, imaginary ones included.
+    sweep : RowSweep or None
+        The rows with missing cells, if there are any.
+    marks : mapping
+        What a checkpoint knows the rows by.
+    table : RowTable or None
+        All rows, for losses that statistics are not enough for.
+    n_real : float
+        The weight of all rows but imaginary ones.
+    """
+
+    def __init__(
+        self,
+        frequencies: Floats,
+        total: float,
+        sweep: RowSweep | None,
+        marks: Mapping[str, str],
+        table: RowTable | None = None,
+        n_real: float = 0.0,
+    ) -> None:
         self.frequencies, self.total, self.sweep, self.marks = frequencies, total, sweep, dict(marks)
+        self.table, self.n_real = table, n_real
+        self._conditionals: Conditionals | None = None
 
     def __len__(self) -> int:
         return 1
 
     @property
     def n_labelled(self) -> float:
-        """The weight of all rows."""
-        return self.total
+        """All rows together are one: losses are means over rows."""
+        return 1.0
+
+    @property
+    def n_rows(self) -> float:
+        """The weight of the rows in the table."""
+        return self.rows.total
+
+    @property
+    def has_hidden(self) -> bool:
+        """Whether some variable is never seen."""
+        if self.sweep is None or self.sweep.table.total < self.n_real:
+            return False
+        return bool((self.sweep.table.n_missing == self.sweep.table.n_rows).any())
+
+    @property
+    def rows(self) -> RowTable:
+        """The rows; refused where only statistics are there."""
+        if self.table is None:
+            raise ModelError("there are no rows, only statistics; use method='ipf' or 'likelihood'")
+        return self.table
+
+    def conditionals(self, layout: Layout) -> Conditionals:
+        """Return complete rows as losses over one variable at a time see them, kept for the next time."""
+        if self._conditionals is None:
+            self._conditionals = conditionals_of(layout, self.rows)
+        return self._conditionals
 
     def take(self, numbers: Ints) -> FieldRows:
-        """Refuse: statistics have no parts."""
-        raise ModelError("rows enter as statistics; there are no mini-batches of them")
+        """Return all: statistics have no parts."""
+        return self
 
     def fingerprint(self) -> dict[str, str]:
         """Return what a checkpoint knows the rows by."""
         return self.marks
+
+
+def conditionals_of(layout: Layout, table: RowTable) -> Conditionals:
+    """Return complete rows by blankets, or as matrices where a pairwise field has nearly as many blankets as rows."""
+    if layout.arity.max(initial=0) <= 2:
+        blankets = [Blanket.of(layout, v) for v in range(layout.n_vars)]
+        lookups = sum(min(b.n_joint, table.n_rows) * b.card * b.partial.size for b in blankets)
+        if lookups > _LOOKUP * table.n_rows * float((layout.card - 1).sum()) ** 2:
+            return PairMatrices(layout, table)
+    return BlanketCounts(layout, table)
 
 
 def given_field(structure: Any) -> FactorGraph | None:

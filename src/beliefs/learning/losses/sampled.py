@@ -41,7 +41,7 @@ from beliefs.model.layout import Layout
 from beliefs.options import MANY, check_integer
 from beliefs.typing import Floats
 
-__all__ = ["ContrastiveDivergence", "StochasticLikelihood"]
+__all__ = ["ContrastiveDivergence", "StochasticLikelihood", "moved_chains", "possible"]
 
 
 @dataclass(eq=False)
@@ -102,9 +102,9 @@ class SampledLoss(Loss):
             memory = instance.memory.put(slot, Memory.of(self.seed, instance))
         data, start = self._data(graph, instance, memory)
         states = memory.free
-        if states is None or not (self.persistent and _possible(graph, states)):
+        if states is None or not (self.persistent and possible(graph, states)):
             states = start.copy()
-        model = _moved(graph, graph.layout, states, memory.keys[0], memory.n_sweeps, self.sweeps)
+        model = moved_chains(graph, graph.layout, states, memory.keys[0], memory.n_sweeps, self.sweeps)
         memory.free, memory.n_sweeps = states, memory.n_sweeps + self.sweeps
         return InstanceLoss(monitor, model - data)
 
@@ -114,9 +114,9 @@ class SampledLoss(Loss):
             return instance.statistics, np.repeat(instance.labels[:, None].astype(np.int32), self.chains, axis=1)
         clamped = instance.clamped(graph.theta)
         states = memory.clamped
-        if states is None or not _possible(clamped, states):
+        if states is None or not possible(clamped, states):
             states = starting_states(clamped, self.chains, int(memory.keys[1] >> np.uint64(1)))
-        data = _moved(clamped, graph.layout, states, memory.keys[1], memory.n_sweeps, self.sweeps)
+        data = moved_chains(clamped, graph.layout, states, memory.keys[1], memory.n_sweeps, self.sweeps)
         memory.clamped = states
         return data, states
 
@@ -140,12 +140,14 @@ class StochasticLikelihood(SampledLoss):
     persistent: ClassVar[bool] = True
 
 
-def _possible(graph: FactorGraph, states: States) -> bool:
+def possible(graph: FactorGraph, states: States) -> bool:
     """Whether hard zeros, which may have come with new weights, exclude none of the states."""
     return bool(graph.theta.min(initial=0.0) > -np.inf or (graph.log_scores(states.T) > -np.inf).all())
 
 
-def _moved(graph: FactorGraph, whole: Layout, states: States, key: np.uint64, first: int, n_sweeps: int) -> Floats:
+def moved_chains(
+    graph: FactorGraph, whole: Layout, states: States, key: np.uint64, first: int, n_sweeps: int
+) -> Floats:
     """Sweep all chains in place and return their mean statistics ``(n_cells,)`` on the whole layout.
 
     ``graph`` may have evidence, with which the states agree; ``whole`` is the layout without it.

@@ -22,7 +22,7 @@ from beliefs.learning.networks.structure import Structure, given_network
 from beliefs.model.naming import Naming
 from beliefs.typing import Floats
 
-__all__ = ["Kept", "load_learner", "save_learner"]
+__all__ = ["Kept", "load_learner", "plain_option", "save_learner"]
 
 VERSION = 2
 _FORMAT = "beliefs network learner"
@@ -54,7 +54,7 @@ def save_learner(learner: Any, path: StrPath) -> None:
     for name, value in learner.get_params(deep=False).items():
         if name in _NOT_THE_MODELS or name == "structure" and given_network(value) is not None:
             continue
-        params[name] = _leaves_as_json(value) if name == "leaves" else _plain(name, value)
+        params[name] = _leaves_as_json(value) if name == "leaves" else plain_option(name, value)
     naming, n = structure.naming, structure.n_vars
     header = {
         "format": _FORMAT,
@@ -140,7 +140,7 @@ def _leaves_as_json(leaves: Any) -> Any:
     }  # fmt: skip
 
 
-def _plain(name: str, value: Any) -> Any:
+def plain_option(name: str, value: Any) -> Any:
     """Return an option as JSON; what has no text is refused by its name."""
     if hasattr(value, "name") and not isinstance(value, type):
         value = repr(value)

@@ -1,0 +1,99 @@
+"""Files of fitted fields: a header of JSON and arrays in an ``.npz`` archive, never pickles."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any, TypeVar
+
+import numpy as np
+
+from beliefs.errors import BeliefsError, FormatError
+from beliefs.io.archive import check_beginning, unpacked
+from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
+from beliefs.learning.fields.methods import METHODS
+from beliefs.learning.fields.statistics import given_field
+from beliefs.learning.networks.counts import FamilyCounts
+from beliefs.learning.networks.storage import plain_option
+from beliefs.learning.networks.structure import Structure
+from beliefs.model.graph import FactorGraph
+from beliefs.model.layout import Layout
+from beliefs.model.naming import Naming
+
+__all__ = ["load_field", "save_field"]
+
+VERSION = 1
+_FORMAT = "beliefs field learner"
+_NOT_THE_MODELS = ("callback", "progress", "n_jobs", "max_bytes")
+L = TypeVar("L")
+
+
+def save_field(learner: Any, path: StrPath) -> None:
+    """Write a fitted learner, whole or not at all."""
+    structure, params = learner.structure_, {}
+    for name, value in learner.get_params(deep=False).items():
+        if name in _NOT_THE_MODELS or name == "structure" and given_field(value) is not None:
+            continue
+        params[name] = plain_option(name, value)
+    naming, n, layout = structure.naming, structure.n_vars, structure.layout
+    counts = learner._counts
+    header = {
+        "format": _FORMAT,
+        "version": VERSION,
+        "class": type(learner).__name__,
+        "params": params,
+        "method": learner.method_,
+        "names": [naming.name(v) for v in range(n)],
+        "states": [list(naming.states(v)) for v in range(n)],
+        "total": 0.0 if counts is None else counts.total,
+    }
+    arrays = {
+        "header": np.frombuffer(json.dumps(header).encode(), np.uint8),
+        **{name: getattr(layout, name) for name in ("scope_ptr", "scope_vars", "cell_ptr")},
+        "theta": learner.model_.theta,
+        "frequencies": learner.frequencies_,
+        "counts": np.zeros(0) if counts is None else counts.flat(),
+    }
+    data = io.BytesIO()
+    np.savez(data, allow_pickle=False, **arrays)
+    write_bytes(path, data.getvalue())
+
+
+def load_field(cls: type[L], path: StrPath) -> L:
+    """Return the learner in a file."""
+    with named_errors(path):
+        arrays = unpacked(read_bytes(path, check_beginning))
+        try:
+            header = json.loads(arrays["header"].tobytes())
+            if header["format"] != _FORMAT or header["version"] != VERSION or header["class"] != cls.__name__:
+                raise KeyError("format")
+        except (KeyError, TypeError, ValueError, RecursionError):
+            raise FormatError(f"the file holds no fitted {cls.__name__}; write one with its save(path)") from None
+        try:
+            return _learner(cls, header, arrays)
+        except (BeliefsError, AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise FormatError(f"the file does not make a {cls.__name__}: {reason}") from None
+
+
+def _learner(cls: type[L], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> L:
+    states = [tuple(labels) for labels in header["states"]]
+    card = np.array([len(labels) for labels in states], np.int64)
+    naming = Naming.of(header["names"], states, card)
+    layout = Layout.build(card, arrays["scope_ptr"], arrays["scope_vars"], arrays["cell_ptr"])
+    structure = Structure(naming, layout)
+    theta, frequencies = (np.array(arrays[name], np.float64) for name in ("theta", "frequencies"))
+    for what, size in (("log potentials", theta.size), ("frequencies", frequencies.size)):
+        if size != layout.n_cells:
+            raise ValueError(f"expected {layout.n_cells} {what}, found {size}")
+    if header["method"] not in METHODS:
+        raise ValueError(f"no method is called {header['method']!r}")
+    params = {name: value for name, value in header["params"].items() if name not in _NOT_THE_MODELS}
+    found: Any = cls(**({"structure": FactorGraph.build(layout, theta.copy(), naming)} | params))
+    counts, ends = np.array(arrays["counts"], np.float64), layout.table_ptr
+    found._counts = None
+    if counts.size:
+        tables = tuple(counts[ends[f] : ends[f + 1]] for f in range(layout.n_factors))
+        found._counts = FamilyCounts(structure, tables, float(header["total"]))
+    found._restore(structure, header["method"], theta, frequencies)
+    return found  # type: ignore[no-any-return]
