@@ -51,8 +51,8 @@ class HiddenFlow(FieldLoss):
         with np.errstate(over="ignore"):
             rates = weights * np.exp(0.5 * (energies[end] - energies[start]))
         size = nodes.n_rows
-        share: Floats = 0.5 * (np.bincount(end, rates, size) - np.bincount(start, rates, size))
-        weighted = replace(nodes, weights=share)
+        net = np.bincount(end, rates, size) - np.bincount(start, rates, size)
+        weighted = replace(nodes, weights=np.asarray(0.5 * net, np.float64))
         grad = layout.in_cells(count(self.structure, weighted, executor_of(self.threads)).flat())
         sweep = RowSweep(layout, weighted, max_bytes=self.max_bytes, threads=self.threads)
         grad = grad + swept_logs(sweep, theta)[1]
