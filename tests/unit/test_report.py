@@ -79,7 +79,7 @@ def test_page_needs_nothing_from_outside(html: str, tree: ET.Element) -> None:
 
 def test_pictures_are_whole_and_described(tree: ET.Element) -> None:
     images = list(tree.iter("img"))
-    assert len(images) == 8
+    assert len(images) == 9
     for image in images:
         assert image.get("alt")
         data = base64.b64decode((image.get("src") or "").split(",", 1)[1])
@@ -291,3 +291,15 @@ def test_covered_digits_are_completed_through_the_hidden_layer(tree: ET.Element)
     wrong = {row[0]: (float(row[1]), float(row[2])) for row in rows}
     assert wrong["belief propagation"][0] < wrong["logistic regression"][0]
     assert wrong["belief propagation"][1] < wrong["logistic regression"][1] - 0.05
+
+
+def test_learned_tables_stand_beside_the_truth(tree: ET.Element) -> None:
+    rows = rows_of(tree, "a-network-learned-back-from-rows-with-holes")
+    truth = bl.datasets.load_bn("alarm")
+    held_out = truth.sample(5000, 1)
+    scores = {row[0]: numbers(row[2])[0] for row in rows[1:5]}
+    assert scores["the truth"] == pytest.approx(bl.log_likelihood(truth, held_out).mean, abs=1e-3)
+    assert scores["the truth"] > scores["all cells"] > scores["nine cells in ten"] > scores["only rows without a hole"]
+    cells = [row for row in rows if row[0].startswith("LVEDVOLUME=")]
+    assert [numbers(row[2])[0] for row in cells] == pytest.approx(truth.cpt("CVP").ravel(), abs=1e-3)
+    assert all(low <= mine <= high for row in cells for mine, low, high in [numbers(" ".join(row[3:]))])

@@ -22,6 +22,7 @@ from beliefs.report.learning import learning_section
 from beliefs.report.methods import methods_section
 from beliefs.report.page import Section, drawing_style, page
 from beliefs.report.run import run_section, warm_up
+from beliefs.report.tables import tables_section
 
 __all__ = ["SECTIONS", "Section", "build_report", "write_report"]
 
@@ -29,6 +30,7 @@ SECTIONS: tuple[Callable[[], Section], ...] = (
     alarm_section,
     grid_section,
     bounds_section,
+    tables_section,
     learning_section,
     digits_section,
     cost_section,

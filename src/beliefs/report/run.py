@@ -17,6 +17,7 @@ from beliefs.report.bounds import METHODS
 from beliefs.report.digits import compile_digits
 from beliefs.report.learning import compile_learning
 from beliefs.report.page import Markup, Section, paragraph, seconds, table
+from beliefs.report.tables import compile_tables
 
 __all__ = ["run_section", "warm_up"]
 
@@ -31,6 +32,7 @@ def warm_up() -> float:
     marginal_map(asia, ["lung"])
     for method in METHODS:  # on a grid that is wider than the i-bounds among them
         infer(make_ising_grid(11, coupling=0.1), method, trace_every=1)
+    compile_tables()
     compile_learning()
     compile_digits()
     return time.perf_counter() - started

@@ -222,7 +222,7 @@ def _factorized_numbers(values: Any, kind: str, name: str, first_row: int) -> tu
         table[seen - low] = 0
         found = np.flatnonzero(table == 0)
         table[found] = np.arange(found.size)
-        codes = table[np.clip(numbers - low, 0, high - low)]
+        codes = table[np.clip(numbers - low, 0, high - low) if missing.any() else numbers - low]
         distinct = found + low
     else:
         distinct, codes = np.unique(numbers, return_inverse=True)
