@@ -64,7 +64,8 @@ def read_evidence_rows(graph: FactorGraph, evidence: Any, likelihoods: Any = Non
         logs, found = _likelihood(graph, v, values, table.n_rows)
         soft[v] = soft[v] * found if v in soft else found
         log_scale += logs
-    return RowEvidence(table, soft, log_scale, evidence.index if hasattr(evidence, "columns") else None)
+    framed = hasattr(evidence, "columns") and not isinstance(evidence, RowTable)
+    return RowEvidence(table, soft, log_scale, evidence.index if framed else None)
 
 
 def model_rows(graph: FactorGraph, data: Any) -> RowTable:

@@ -47,7 +47,8 @@ class HiddenFlow(FieldLoss):
             self._kept[:] = [(data, *_flows(data.rows))]
         _, nodes, start, end, weights = self._kept[0]
         graph, layout = self.graph(theta), self.structure.layout
-        energies = row_log_weights(graph, nodes, threads=self.threads, max_bytes=self.max_bytes)
+        limit = None if self.max_bytes is None else int(self.max_bytes)
+        energies = row_log_weights(graph, nodes, threads=self.threads, max_bytes=limit)
         with np.errstate(over="ignore"):
             rates = weights * np.exp(0.5 * (energies[end] - energies[start]))
         size = nodes.n_rows
