@@ -8,13 +8,13 @@ in the patch's middle.
 
 from __future__ import annotations
 
-import io
 import itertools
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from archives import image_of
 from PIL import Image
 
 from beliefs.learning.instances import HIDDEN
@@ -52,7 +52,7 @@ def scenes(archive: Path, limit: int | None = None) -> list[Scene]:
     """Return the scenes of the archive, all parts together, in the order of their names."""
     with tarfile.open(archive) as tar:
         names = sorted(n for n in tar.getnames() if n.endswith(".png") and "annot" not in n)[:limit]
-        return [_scene(_image(tar, name), _image(tar, _annotation(name)), _frame(name)) for name in names]
+        return [_scene(image_of(tar, name), image_of(tar, _annotation(name)), _frame(name)) for name in names]
 
 
 def shots(found: list[Scene]) -> np.ndarray:
@@ -73,12 +73,6 @@ def _frame(name: str) -> tuple[str, int]:
 def _annotation(name: str) -> str:
     folder, file = name.rsplit("/", 1)
     return f"{folder}annot/{file}"
-
-
-def _image(tar: tarfile.TarFile, name: str) -> Image.Image:
-    file = tar.extractfile(name)
-    assert file is not None
-    return Image.open(io.BytesIO(file.read()))
 
 
 def _scene(picture: Image.Image, annotation: Image.Image, frame: tuple[str, int]) -> Scene:
