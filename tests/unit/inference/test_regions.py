@@ -119,6 +119,25 @@ def test_messages_equal_full_tables_and_keep_the_product(name: str) -> None:
             np.testing.assert_allclose(own.transpose(axes), full.belief(r), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("scale", [0.5, 30.0, 300.0])
+def test_plain_numbers_equal_logs(scale: float) -> None:
+    """Also where a range turns out too large for them, before the first message or on the way."""
+    graph = random_model([2, 3, 2, 3, 2, 2], unary(6) + grid_pairs(2, 3) + [(0, 4)], seed=6, scale=scale)
+    zeros = graph.theta.copy()
+    zeros[graph.layout.cell_ptr[7] + 1] = -np.inf
+    problem = Problem(graph.with_theta(zeros))
+    for word in ("loops", "bethe"):
+        plan = chosen_plan(problem, word, "gbp")
+        one, other = RegionState(problem, plan), RegionState(problem, plan)
+        other.needs_logs = True
+        for share in (0.5, 0.3, 0.5):
+            order = message_order(plan.regions, "two_way")
+            assert one.send(order, share) == pytest.approx(other.send(order, share), abs=1e-9)
+            np.testing.assert_allclose(one.kikuchi(), other.kikuchi(), rtol=1e-10)
+            np.testing.assert_allclose(one.mu_var(), other.mu_var(), rtol=0, atol=1e-9)
+        assert one.needs_logs == (scale == 300.0)
+
+
 @pytest.mark.parametrize("scale", [1.0, 400.0])
 @pytest.mark.parametrize("zeros", [False, True])
 def test_loop_kernel_equals_its_joint_table(scale: float, zeros: bool) -> None:

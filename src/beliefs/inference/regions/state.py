@@ -15,6 +15,8 @@ from beliefs.inference.regions.plan import RegionPlan
 from beliefs.inference.rounding import magnitude
 from beliefs.kernels.regions.beliefs import refresh_all
 from beliefs.kernels.regions.parent_to_child import propagate, remove_impossible
+from beliefs.kernels.regions.plain import LEAST, propagate_plain
+from beliefs.kernels.regions.structure import PlainTables
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Bools, Floats, Ints
 
@@ -54,6 +56,9 @@ class RegionState:
         self.log_norm = np.zeros(plan.regions.n_regions)
         self.room = np.zeros(plan.n_room)
         self.n_steps = 0
+        self.plain: PlainTables | None = None
+        """The tables as plain numbers, in the memory of logs and beliefs, while messages are sent on these."""
+        self.needs_logs = False
         if self.constant == -np.inf:
             raise zero_probability(graph)
         if (self.logs == -np.inf).any():
@@ -64,7 +69,8 @@ class RegionState:
             self.changed[:] = 1
 
     def refresh(self) -> None:
-        """Bring all beliefs up to date."""
+        """Bring all beliefs up to date, in logs."""
+        self.to_logs()
         arrays = (self.changed, self.maximise, self.room, self.logs, self.beliefs, self.log_norm)
         if not refresh_all(self.plan.tables, *arrays):
             raise zero_probability(self.problem.graph)
@@ -72,24 +78,71 @@ class RegionState:
     def send(self, order: Ints, share: float) -> float:
         """Send messages in the given order; return how far parents and children were apart.
 
-        Tables that have grown beyond all measure are inf apart, and begin anew.
+        That is done on plain numbers while they have the range for it. Tables that have grown beyond all measure are
+        inf apart, and begin anew.
         """
-        arrays = (self.room, self.logs, self.beliefs, self.log_norm)
-        apart = propagate(self.plan.tables, self.plan.edges, order, self.changed, share, self.maximise, *arrays)
         self.n_steps += 1
-        if apart < 0 or (self.n_steps % _LOOK == 0 and self.overgrown):
+        self.to_plain()
+        apart, sent = 0.0, 0
+        setting = (self.changed, share, self.maximise, self.room)
+        if self.plain is not None:
+            apart, sent = propagate_plain(self.plan.tables, self.plan.edges, order, *setting, self.plain)
+            if sent == order.size:
+                return float(apart)
+            self.to_logs()
+            self.needs_logs = True
+            if apart == np.inf:
+                self.begin_anew()
+                return np.inf
+        arrays = (self.logs, self.beliefs, self.log_norm)
+        found = propagate(self.plan.tables, self.plan.edges, order[sent:], *setting, *arrays)
+        if found < 0 or (self.n_steps % _LOOK == 0 and self.overgrown):
             self.begin_anew()
             return np.inf
-        return float(apart)
+        return float(max(apart, found))
+
+    # -- plain numbers and logs -------------------------------------------------------------------------------------
+    def to_plain(self) -> None:
+        """Turn logs into plain numbers, in the same memory, where their range allows it."""
+        if self.plain is not None or self.needs_logs:
+            return
+        tables, n = self.plan.tables, self.plan.regions.n_regions
+        if not self.logs.size:
+            return
+        top = np.maximum.reduceat(self.logs, tables.cell_ptr[:-1])
+        shift = np.repeat(top, np.diff(tables.cell_ptr))
+        least = (self.logs - shift).min(where=self.logs > -np.inf, initial=0.0)
+        if not least > np.log(LEAST):
+            self.needs_logs = True
+            return
+        np.exp(self.logs - shift, out=self.logs)
+        offset = np.add.reduceat(top, tables.table_ptr[:-1])
+        self.plain = PlainTables(self.logs, self.beliefs, np.ones(n), offset, np.ones(n))
+        self.changed[:] = 1
+
+    def to_logs(self) -> None:
+        """Turn plain numbers back into logs."""
+        if self.plain is None:
+            return
+        tables, plain = self.plan.tables, self.plain
+        with np.errstate(divide="ignore"):
+            np.log(self.logs, out=self.logs)
+        taken = np.zeros(tables.cell_ptr.size - 1)
+        taken[tables.table_ptr[:-1]] = plain.offset + np.log(plain.growth)
+        self.logs += np.repeat(taken, np.diff(tables.cell_ptr))
+        self.changed[:] = 1
+        self.plain = None
 
     @property
     def overgrown(self) -> bool:
         """Whether tables are far beyond what messages of these potentials can be."""
+        self.to_logs()
         finite = np.where(self.logs > -np.inf, np.abs(self.logs), 0.0)
         return not float(finite.max(initial=0.0)) < self.most
 
     def begin_anew(self) -> None:
         """Forget all messages."""
+        self.plain = None
         self.logs[:] = self.potentials
         self.changed[:] = 1
 
@@ -126,6 +179,7 @@ class RegionState:
 
     def warm_start(self) -> RegionWarmStart:
         """Return what messages have changed."""
+        self.to_logs()
         with np.errstate(invalid="ignore"):
             moved = np.where(self.logs > -np.inf, self.logs - self.potentials, 0.0)
         return RegionWarmStart(self.plan.regions.scopes, moved)

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from beliefs.typing import Ints
+from beliefs.typing import Floats, Ints
 
-__all__ = ["Messages", "RegionTables"]
+__all__ = ["Messages", "PlainTables", "RegionTables"]
 
 
 class RegionTables(NamedTuple):
@@ -41,3 +41,17 @@ class Messages(NamedTuple):
     around_map: Ints
     target_ptr: Ints
     target: Ints
+
+
+class PlainTables(NamedTuple):
+    """Tables and beliefs as plain numbers, a cell each, and what scaling has taken out of each region.
+
+    A region's tables multiply to ``lin`` times ``growth[r] exp(offset[r])``; since they were scaled, messages have
+    changed no entry by more than a factor of ``spread[r]``.
+    """
+
+    lin: Floats
+    beliefs: Floats
+    growth: Floats
+    offset: Floats
+    spread: Floats
