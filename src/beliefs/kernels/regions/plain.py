@@ -1,7 +1,7 @@
 r"""Messages from parents to children on plain numbers: :mod:`beliefs.kernels.regions.parent_to_child` without logs.
 
 Tables are :math:`e^{T_\gamma}`, each scaled so that they sum to 1 (those of a maximisation to a largest entry of 1,
-those of a loop only where that is far away); ``growth[r]`` times :math:`e^{\mathrm{offset}[r]}` is what was taken out of
+those of a loop only where that is far away); ``growth[r]`` times :math:`e^{\mathrm{offset}[r]}` was taken out of
 region r. A message is then a quotient and its damping a power, for the usual half a square root: no transcendental
 function is left.
 
