@@ -246,6 +246,10 @@ class FactorGraph(Described):
                 name, old, new = self.naming.name(v), self.naming.label(v, int(states[v])), self.naming.label(v, x)
                 raise ModelError(f"variable {name!r} is already observed as {old!r}, and cannot become {new!r}")
             states[v] = x
+        return self.observing(states)
+
+    def observing(self, states: Ints) -> FactorGraph:
+        """Return the graph with these states ``(n_vars,)`` observed, -1 where not; its own evidence is among them."""
         layout = self.layout.conditioned(states >= 0)
         cells = np.empty(layout.n_cells, np.int64)
         fresh = np.where(self.layout.observed, -1, states)

@@ -12,7 +12,7 @@ from beliefs.errors import ModelError
 from beliefs.model.graph import FactorGraph
 from beliefs.model.rows.reading import named_columns, read_rows
 from beliefs.model.rows.table import RowTable, code_type
-from beliefs.typing import Floats
+from beliefs.typing import Floats, Ints
 
 __all__ = ["RowEvidence", "model_rows", "read_evidence_rows"]
 
@@ -48,10 +48,10 @@ class RowEvidence:
         soft = {v: values[rows] for v, values in self.likelihoods.items()}
         return RowEvidence(self.table.take(rows), soft, self.log_scale[rows])
 
-    def observed(self, row: int) -> dict[int, int]:
-        """Return the observed variables of a row and their states."""
+    def states(self, row: int) -> Ints:
+        """Return the observed states of a row, -1 for what is not ``(n_vars,)``."""
         codes = self.table.codes[:, row]
-        return {int(v): int(codes[v]) for v in np.flatnonzero(codes != self.table.missing)}
+        return np.where(codes == self.table.missing, -1, codes.astype(np.int64))
 
 
 def read_evidence_rows(graph: FactorGraph, evidence: Any, likelihoods: Any = None) -> RowEvidence:

@@ -209,8 +209,8 @@ def row_graph(graph: FactorGraph, evidence: RowEvidence, row: int) -> FactorGrap
                 logs = np.log(values[row])
                 theta[cells] = logs if state < 0 else logs[state : state + 1]
         graph = FactorGraph(graph.layout, theta, graph.naming, graph.evidence_states, children=graph.children)
-    seen = evidence.observed(row)
-    return graph.condition(seen) if len(seen) > len(graph.evidence) else graph
+    states = evidence.states(row)
+    return graph if np.array_equal(states, graph.evidence_states) else graph.observing(states)
 
 
 def _patterns(evidence: RowEvidence) -> int:
@@ -222,10 +222,9 @@ def _patterns(evidence: RowEvidence) -> int:
 def _masked(graph: FactorGraph, evidence: RowEvidence, row: int, factor: Ints) -> FactorGraph:
     """Return the model of one row in the layout without evidence: what it excludes is -inf in one factor each."""
     theta, layout = graph.theta.copy(), graph.layout
-    for v, x in evidence.observed(row).items():
-        if layout.observed[v]:
-            continue
-        f = int(factor[v])
+    states = evidence.states(row)
+    for v in np.flatnonzero((states >= 0) & ~layout.observed):
+        f, x = int(factor[v]), int(states[v])
         axis = layout.scope(f).tolist().index(v)
         shape = layout.shape(f)
         table = theta[layout.cells(f)].reshape(math.prod(shape[:axis]), shape[axis], -1)

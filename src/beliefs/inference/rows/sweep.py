@@ -18,6 +18,7 @@ approximate method is given; with one such rows are asked of it, one by one, and
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -275,12 +276,21 @@ def _moral_graph(layout: Layout, soft: Layout | None) -> tuple[Ints, Ints]:
 
 
 def _numbered(ptr: Ints, variables: Ints) -> tuple[Ints, list[Ints]]:
-    """Return which of the distinct groups each is, and the distinct groups."""
-    length = np.diff(ptr)
-    number, kinds = np.empty(length.size, np.int64), list[Ints]()
-    for n in np.unique(length):
-        which = np.flatnonzero(length == n)
-        found, inverse = np.unique(variables[ptr[which][:, None] + np.arange(n)], axis=0, return_inverse=True)
-        number[which] = len(kinds) + inverse.ravel()
-        kinds += list(found)
-    return number, kinds
+    """Return which of the distinct groups each is, and the distinct groups.
+
+    Groups are told apart by random numbers, summed over their variables, and then compared.
+    """
+    length, variables = np.diff(ptr), variables[: ptr[-1]]
+    if not length.size:
+        return np.zeros(0, np.int64), []
+    for seed in itertools.count():
+        marks = np.random.default_rng(seed).integers(0, 2**63, int(variables.max()) + 1)
+        _, first, number = np.unique(
+            np.add.reduceat(marks[variables], ptr[:-1]), return_index=True, return_inverse=True
+        )
+        alike = first[number]
+        if not np.array_equal(length, length[alike]):
+            continue
+        if np.array_equal(variables, variables[np.arange(ptr[-1]) + np.repeat(ptr[alike] - ptr[:-1], length)]):
+            break
+    return number, [variables[ptr[k] : ptr[k + 1]] for k in first]

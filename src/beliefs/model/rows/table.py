@@ -56,7 +56,7 @@ class RowTable:
         """Number of rows."""
         return int(self.codes.shape[1])
 
-    @property
+    @cached_property
     def missing(self) -> int:
         """The code of a missing cell."""
         return int(np.iinfo(self.codes.dtype).max)
