@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -77,3 +78,21 @@ def test_arcs_searches_and_fields(rows: pd.DataFrame) -> None:
 def test_errors_are_one_line(rows: pd.DataFrame, words: list[str], message: str) -> None:
     result = CliRunner().invoke(commands, words)
     assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_rows_of_evidence_are_answered_as_rows(rows: pd.DataFrame) -> None:
+    evidence = pd.DataFrame({"xray": ["yes", "no", None], "smoke": [None, "yes", None]})
+    evidence.to_csv("evidence.csv", index=False)
+    words = ["infer", "asia", "--evidence-file", "evidence.csv", "--targets", "lung", "-e", "dysp=yes"]
+    result = CliRunner().invoke(commands, words)
+    assert result.exit_code == 0, result.stderr
+    many = bl.infer_many(bl.datasets.load_bn("asia").condition({"dysp": "yes"}), evidence, targets=["lung"])
+    shown = pd.read_csv(io.StringIO(result.stdout))
+    assert list(shown.columns) == ["log_z", "lung=yes", "lung=no"]
+    np.testing.assert_allclose(shown.to_numpy(), many.to_frame().to_numpy(), rtol=1e-12)
+    assert CliRunner().invoke(commands, ["maximize", *words[1:4], "-o", "best.csv"]).exit_code == 0
+    best = bl.maximize_many(bl.datasets.load_bn("asia"), evidence).to_frame()
+    assert pd.read_csv("best.csv")["lung"].tolist() == best["lung"].tolist()
+    evidence.assign(xray="maybe").to_csv("evidence.csv", index=False)
+    refused = CliRunner().invoke(commands, words)
+    assert refused.exit_code != 0 and "column 'xray', row 0: no state 'maybe'" in refused.stderr

@@ -19,7 +19,7 @@ from beliefs.io.files import plain_name, write_bytes
 from beliefs.io.formats import format_of, suffixes
 from beliefs.model.graph import as_factor_graph
 
-__all__ = ["JOINT", "fill_rows", "fit_joint", "score_command", "tell"]
+__all__ = ["JOINT", "check_folder", "fill_rows", "fit_joint", "score_command", "tell"]
 
 JOINT = {"bn": "BNLearner", "mrf": "MRFLearner"}
 """The words of joint models, and their learners."""
@@ -29,7 +29,7 @@ def fit_joint(data: str, word: str, structure: str | None, output: str, options:
     """Fit a joint model to the rows of a file, write the model, and return what to tell."""
     import beliefs
 
-    _check_folder(output)
+    check_folder(output)
     format_of(output, written=True)
     if structure is None:
         raise ModelError(f"--model {word} needs --structure: a model, chow_liu, forest, or arcs such as a>b,b>c")
@@ -91,7 +91,7 @@ def fill_rows(model: str, data: str, output: str) -> dict[str, Any]:
     """Write the rows of a file with every missing cell at its likeliest state; return what to tell."""
     from beliefs.inference.rows.posteriors import filled_rows
 
-    _check_folder(output)
+    check_folder(output)
     if not plain_name(output).endswith(".csv"):
         raise FormatError("filled rows are written to a file that ends in .csv", output)
     loaded = load_model(model)
@@ -139,7 +139,8 @@ def tell(facts: dict[str, Any], as_json: bool) -> None:
     show_facts([(name, f"{value:.6g}" if isinstance(value, float) else str(value)) for name, value in shown.items()])
 
 
-def _check_folder(path: str) -> None:
+def check_folder(path: str) -> None:
+    """Refuse a path that cannot be written."""
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise FormatError(f"the folder {folder} does not exist", path)

@@ -9,6 +9,7 @@ import click
 
 from beliefs.cli.documents import Answer, csv_text, document, json_text
 from beliefs.cli.files import answer_kind, write_answer
+from beliefs.cli.many import answer_rows, evidence_file_option
 from beliefs.cli.names import load_graph, parse_query
 from beliefs.cli.options import Request, question
 from beliefs.cli.shown import facts, show_answer
@@ -27,8 +28,11 @@ Door = Callable[[Options], Answer]
 @click.command("infer")
 @question
 @click.option("--targets", metavar="NAME,...", help="Only these marginals are needed; the rest may be pruned.")
-def infer_command(request: Request, targets: str | None) -> None:
+@evidence_file_option
+def infer_command(request: Request, targets: str | None, evidence_file: str | None) -> None:
     """Compute log Z and the marginals of MODEL."""
+    if evidence_file is not None:
+        return answer_rows(request, Task.INFER, evidence_file, targets)
     kind = _kind(Task.INFER, request)
     if targets is not None and kind in ("MAR", "npz"):
         raise click.UsageError(f"a .{kind} file holds the marginals of all variables; leave out --targets")
@@ -40,8 +44,11 @@ def infer_command(request: Request, targets: str | None) -> None:
 
 @click.command("maximize")
 @question
-def maximize_command(request: Request) -> None:
+@evidence_file_option
+def maximize_command(request: Request, evidence_file: str | None) -> None:
     """Find the joint state of MODEL with the largest score."""
+    if evidence_file is not None:
+        return answer_rows(request, Task.MAXIMIZE, evidence_file)
     kind = _kind(Task.MAXIMIZE, request)
     graph = load_graph(request.model, request.evidence)
     _ask(request, _shown(graph, request), kind, lambda options: maximize(graph, request.method, **options))

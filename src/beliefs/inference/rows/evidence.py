@@ -65,7 +65,7 @@ def read_evidence_rows(graph: FactorGraph, evidence: Any, likelihoods: Any = Non
         soft[v] = soft[v] * found if v in soft else found
         log_scale += logs
     framed = hasattr(evidence, "columns") and not isinstance(evidence, RowTable)
-    return RowEvidence(table, soft, log_scale, evidence.index if framed else None)
+    return RowEvidence(table, soft, log_scale, getattr(evidence, "index", None) if framed else None)
 
 
 def model_rows(graph: FactorGraph, data: Any) -> RowTable:
