@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 from beliefs.errors import FormatError, UnsupportedError
@@ -34,7 +35,7 @@ def read_chunks(path: StrPath, rows: int = _ROWS) -> Iterator[Any]:
         import pandas as pd
     except ImportError:
         raise UnsupportedError("tables are read by pandas, which is missing; install it, or give arrays") from None
-    return _csv(pd, place, rows) if ".csv" in plain_name(path)[-4:] else _parquet(pd, place)
+    return _csv(pd, place, rows) if ".csv" in plain_name(path)[-4:] else _parquet(place, rows)
 
 
 def _csv(pd: Any, place: str, rows: int) -> Iterator[Any]:
@@ -42,15 +43,24 @@ def _csv(pd: Any, place: str, rows: int) -> Iterator[Any]:
         with pd.read_csv(
             place, dtype=str, chunksize=rows, keep_default_na=False, na_values=list(_MISSING), skipinitialspace=True
         ) as chunks:
-            yield from chunks
+            for chunk in chunks:
+                if not isinstance(chunk.index, pd.RangeIndex):
+                    raise FormatError("a line has more cells than the first has names", place)
+                yield chunk
+    except FormatError:
+        raise
     except (ValueError, UnicodeDecodeError, OSError) as error:  # pandas' own are ValueErrors
         raise FormatError(f"not a table of rows ({' '.join(str(error).split())[:200]})", place) from None
 
 
-def _parquet(pd: Any, place: str) -> Iterator[Any]:
+def _parquet(place: str, rows: int) -> Iterator[Any]:
     try:
-        yield pd.read_parquet(place)
+        parquet: Any = import_module("pyarrow.parquet")
     except ImportError:
         raise UnsupportedError("Parquet files need pyarrow, which is not installed; install it, or use CSV") from None
-    except (ValueError, OSError) as error:
+    try:
+        with parquet.ParquetFile(place) as file:
+            for batch in file.iter_batches(rows):
+                yield batch.to_pandas()
+    except (ValueError, OSError) as error:  # pyarrow's own are one of these
         raise FormatError(f"not a table of rows ({' '.join(str(error).split())[:200]})", place) from None

@@ -15,16 +15,24 @@ from beliefs.model.naming import Naming
 from beliefs.model.rows.reading import read_rows
 from beliefs.model.rows.table import RowTable
 
-__all__ = ["filled_like", "joined_rows", "opened", "table_of"]
+__all__ = ["filled_like", "joined_rows", "opened", "partitions_of", "table_of"]
 
 
 def opened(data: Any) -> Any:
     """Return the chunks of a file where data is its path, else the data; partitions (dask) are chunks too."""
     if isinstance(data, str | os.PathLike):
         return read_chunks(data)
-    if hasattr(data, "to_delayed"):
-        return (part.compute() for part in data.to_delayed())
-    return data
+    parts = partitions_of(data)
+    return data if parts is None else (part.compute() for part in parts)
+
+
+def partitions_of(data: Any) -> list[Any] | None:
+    """Return the partitions of a frame or array of dask, each with all columns; None: it is none."""
+    if not hasattr(data, "to_delayed"):
+        return None
+    if hasattr(data, "rechunk"):
+        data = data.rechunk({1: -1})
+    return list(np.ravel(np.asarray(data.to_delayed(), object)))
 
 
 def table_of(
@@ -39,11 +47,14 @@ def table_of(
     return read_rows(opened(data), naming, states=states, hidden=hidden, weights=weights)
 
 
-def filled_like(data: Any, filled: RowTable) -> Any:
-    """Return filled rows as the data came: a frame of labels, or codes ``(n_rows, n_vars)`` in the table's order."""
+def filled_like(data: Any, filled: RowTable, kept: Collection[str] = ()) -> Any:
+    """Return filled rows as the data came: a frame of labels, or codes ``(n_rows, n_vars)`` in the table's order.
+
+    ``kept`` are columns of a frame that stay as they were.
+    """
     if not hasattr(data, "columns"):
         return filled.codes.T.astype(np.int64)
-    values = dict(zip(filled.names, filled.labelled(), strict=True))
+    values = dict(zip(filled.names, filled.labelled(), strict=True)) | {name: data[name] for name in kept}
     order = [*map(str, data.columns), *(name for name in filled.names if name not in set(map(str, data.columns)))]
     return type(data)({name: values[name] for name in order}, index=data.index)
 

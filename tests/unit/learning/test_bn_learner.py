@@ -144,6 +144,36 @@ def test_chunks_threads_weights_and_partial_fits_count_alike(tmp_path):
     assert (by_states.partial_fit(rows).counts_["c"] == whole.counts_["c"]).all()
 
 
+def test_partitions_stay_where_they_are(monkeypatch):
+    array = pytest.importorskip("dask.array")
+    rows = frame(300).to_numpy().copy()
+    network = bl.BNLearner(ARCS).fit(frame(300)).model_
+    rows[5, 2] = -1
+    whole = bl.BNLearner(network, start="model", max_iters=2).fit(rows)
+    data = array.from_array(rows, chunks=(70, 2))
+    monkeypatch.setattr(type(data), "compute", None)  # the rows are never asked for
+    found = bl.BNLearner(network, start="model", max_iters=2).fit(data)
+    assert found.model_.probabilities == pytest.approx(whole.model_.probabilities, abs=1e-12)
+    assert (found.counts_["a"] == whole.counts_["a"]).all()
+
+
+def test_parquet_files_are_read_in_batches(tmp_path):
+    pytest.importorskip("pyarrow")
+    rows = frame(200).astype(str).astype("category")
+    rows.to_parquet(tmp_path / "rows.parquet", row_group_size=60)
+    found, whole = bl.BNLearner(ARCS).fit(tmp_path / "rows.parquet"), bl.BNLearner(ARCS).fit(rows)
+    assert (found.counts_["c"] == whole.counts_["c"]).all()
+    (tmp_path / "bad.parquet").write_text("no table")
+    with pytest.raises(FormatError, match="not a table of rows"):
+        bl.BNLearner(ARCS).fit(tmp_path / "bad.parquet")
+
+
+def test_lines_with_more_cells_than_names_are_refused(tmp_path):
+    (tmp_path / "rows.csv").write_text("a,b\n1,2,3\n4,5,6\n")
+    with pytest.raises(FormatError, match="more cells than the first has names"):
+        bl.BNLearner([]).fit(tmp_path / "rows.csv")
+
+
 def test_families_with_more_cells_than_rows_are_counted_sparsely():
     rng = np.random.default_rng(4)
     rows = rng.integers(0, 12, (50, 5))

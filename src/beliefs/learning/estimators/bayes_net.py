@@ -37,6 +37,7 @@ from beliefs.learning.networks.fitting import (
     with_leaves,
 )
 from beliefs.learning.networks.leaves import Leaves, checked_leaves
+from beliefs.learning.networks.partitions import gathered_partitions, partitions_of
 from beliefs.learning.networks.priors import prior_of
 from beliefs.learning.networks.stepwise import Stream, stepped
 from beliefs.learning.networks.storage import Kept, load_learner, save_learner
@@ -170,6 +171,10 @@ class BNLearner(DescribedEstimator, NetworkAnswers, BaseEstimator):  # type: ign
         names = None if naming is None else [naming.name(v) for v in range(naming.card.size)]
         self._column_names: list[str] | None = None
         leaves, values = checked_leaves(self.leaves), list[Floats]()
+        parts = partitions_of(data)
+        if parts is not None and network is not None and sample_weight is None and not leaves and self.bins is None:
+            self.bins_ = {}
+            return self._learn_partitions(network, parts)
         if leaves:
             data, values = self._split(opened(data), leaves, naming)
         self.bins_: dict[str, Floats] = learned_bins(data, self.bins, names)
@@ -184,6 +189,14 @@ class BNLearner(DescribedEstimator, NetworkAnswers, BaseEstimator):  # type: ign
         loss = NetworkLikelihood(self._estimate(structure), bound)
         found = gathered(structure, [table], self._executor, merge=False)
         return self._learn(loss, with_leaves(found, bound, table, values), weight)
+
+    def _learn_partitions(self, network: BayesianNetwork, parts: list[Any]) -> None:
+        """Learn from rows that stay where they are."""
+        structure, hidden = Structure(network.graph.naming, network.graph.layout), hidden_states(self.hidden)
+        _check_hidden(hidden, structure.naming)
+        check_budget(structure, self.max_bytes)
+        loss = NetworkLikelihood(self._estimate(structure))
+        self._learn(loss, gathered_partitions(structure, parts, hidden), 0.0)
 
     def _learn(self, loss: NetworkLikelihood, data: Gathered, tree_weight: float) -> None:
         options = self._em_options()

@@ -17,7 +17,7 @@ from beliefs.learning.networks.gaussian import FittedLeaf, GaussianLeaf
 from beliefs.learning.networks.leaves import LeafRows, Leaves, checked_leaves, leaf_values
 from beliefs.learning.networks.posterior import credible_interval, posterior_networks
 from beliefs.learning.networks.structure import Structure, hidden_states
-from beliefs.learning.rows import opened
+from beliefs.learning.rows import filled_like, opened
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.naming import Naming
 from beliefs.model.rows.reading import CodedColumn, read_rows, row_weights
@@ -134,16 +134,12 @@ class NetworkAnswers:
         ``(n_rows, n_vars)`` in the model's order.
         """
         self._check_fitted()
+        data = data.compute() if hasattr(data, "to_delayed") else data
         table, evidence, _ = self._evidence(data)
         filled = filled_rows(
             self.model_.graph, table, evidence=evidence, threads=self._threads, max_bytes=self.max_bytes
         )
-        if not hasattr(data, "columns"):
-            return filled.codes.T.astype(np.int64)
-        values = dict(zip(filled.names, filled.labelled(), strict=True))
-        values |= {column: data[column] for leaf in self.leaves_.values() for column in leaf.columns}
-        order = [*map(str, data.columns), *(name for name in filled.names if name not in set(map(str, data.columns)))]
-        return type(data)({name: values[name] for name in order}, index=data.index)
+        return filled_like(data, filled, [name for leaf in self.leaves_.values() for name in leaf.columns])
 
     def sample(self, n: int = 1, seed: int | None = None) -> Any:
         """Draw rows from the fitted network, codes ``(n, n_vars)``; with leaves, a mapping of names to columns."""

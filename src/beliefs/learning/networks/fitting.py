@@ -21,11 +21,12 @@ from beliefs.learning.networks.result import JointFit
 from beliefs.learning.networks.structure import Structure
 from beliefs.learning.parallel import Executor
 from beliefs.learning.result import FitProgress, FitResult
+from beliefs.learning.rows import joined_rows
 from beliefs.model.rows.table import RowTable
 from beliefs.options import check_integer, check_option, is_word
 from beliefs.typing import Floats
 
-__all__ = ["EMOptions", "Gathered", "fitted_tables", "gathered", "missing_rows", "start_of", "with_leaves"]
+__all__ = ["EMOptions", "Gathered", "fitted_tables", "gathered", "missing_rows", "start_of", "summed", "with_leaves"]
 
 _MERGED = 2**18  # incomplete rows up to which equal ones are looked for by sorting
 
@@ -73,16 +74,24 @@ class Gathered:
 
 def gathered(structure: Structure, tables: Iterable[RowTable], executor: Executor, merge: bool = True) -> Gathered:
     """Count table after table; only counts and incomplete rows are kept, equal ones merged."""
+    return summed((Gathered(count(structure, table, executor), _holes(table)) for table in tables), merge)
+
+
+def summed(parts: Iterable[Gathered], merge: bool = True) -> Gathered:
+    """Return what several tables say together."""
     counts: FamilyCounts | None = None
     holes: list[RowTable] = []
-    for table in tables:
-        found = count(structure, table, executor)
-        counts = found if counts is None else counts.plus(found)
-        if table.n_missing.any():
-            holes.append(table.take(table.incomplete()))
+    for part in parts:
+        counts = part.counts if counts is None else counts.plus(part.counts)
+        if part.incomplete is not None:
+            holes.append(part.incomplete)
     if counts is None:
         raise ModelError("there are no rows; at least one is needed")
     return Gathered(counts, _joined(holes, merge) if holes else None)
+
+
+def _holes(table: RowTable) -> RowTable | None:
+    return table.take(table.incomplete()) if table.n_missing.any() else None
 
 
 def with_leaves(found: Gathered, leaves: Leaves, table: RowTable, values: list[Floats]) -> Gathered:
@@ -96,11 +105,7 @@ def with_leaves(found: Gathered, leaves: Leaves, table: RowTable, values: list[F
 
 
 def _joined(tables: list[RowTable], merge: bool) -> RowTable:
-    codes = np.concatenate([table.codes for table in tables], axis=1)
-    weights = None
-    if any(table.weights is not None for table in tables):
-        weights = np.concatenate([np.ones(t.n_rows) if t.weights is None else t.weights for t in tables])
-    table = RowTable(tables[0].names, tables[0].labels, codes, weights)
+    table = joined_rows(tables)
     return table.merged()[0] if merge and table.n_rows <= _MERGED else table
 
 
