@@ -5,12 +5,15 @@
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format hooks torch bench experiments docs check-long check-oldest check-wheel clean distclean
+.PHONY: help demo test lint format hooks torch bench experiments docs notebooks check-long check-oldest check-release clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 SUITES ?= exact messages calls bounds boltzmann.ais boltzmann.matrix_bp learning.calls learning.truncated learning.image_pass learning.chunking learning.margin learning.margin
+
+# The versions of Python that the classifiers of pyproject.toml name, and the next.
+RELEASED := 3.11 3.12 3.13 3.14
 
 # The lower bounds have packages for this Python.
 OLDEST := .venv-oldest
@@ -64,8 +67,10 @@ experiments: $(VENV)/installed-dev  ## draw the papers' figures again
 	$(BIN)/python experiments/missing_labels.py
 	$(BIN)/python experiments/street_patches.py
 
+notebooks: $(VENV)/installed-docs  ## run the notebooks and store them with what they show
+	$(BIN)/python docs/notebooks/execute.py
+
 docs: $(VENV)/installed-docs  ## build the documentation: site/index.html
-	rm -rf docs/generated
 	$(BIN)/sphinx-build -W --keep-going -q -b html -d site/.doctrees docs site
 	@echo "The documentation is $(abspath site/index.html)"
 
@@ -75,7 +80,7 @@ hooks: $(VENV)/installed-dev  ## let git run lint and types before each commit (
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check pre-commit
 	$(BIN)/pre-commit install
 
-check-long: docs torch check-wheel check-oldest  ## what takes minutes: long tests, docs, the wheel, the oldest dependencies
+check-long: docs torch check-release check-oldest  ## what takes minutes: long tests, docs, the wheel, the oldest dependencies
 	$(BIN)/python -m pytest -n $(WORKERS) -m long
 
 # Kernels, questions, files, fits, pictures and the command with the lower bounds of pyproject.toml; deprecations that old
@@ -84,16 +89,21 @@ check-oldest: $(OLDEST)/installed  ## a part of the tests with the oldest suppor
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
 	$(OLDEST)/bin/python -m pytest -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning $(OLDEST_TESTS)
 
-check-wheel: $(VENV)/installed-dev  ## build the wheel, install it in an empty environment, ask it something
-	rm -rf build/wheel
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
-	$(PYTHON) -m venv build/wheel/venv
-	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/*.whl
-	cp tests/installed.py build/wheel
-	cd build/wheel && venv/bin/python -W error installed.py && venv/bin/beliefs --help >/dev/null
+# One wheel for all: what is asked of it is asked by every Python here; what is missing is said, not passed over.
+check-release: $(VENV)/installed-dev  ## build wheel and source archive, ask every door in empty environments, by each Python
+	rm -rf build/release
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m build --outdir build/release . >/dev/null
+	cp tests/installed.py build/release
+	cd build/release && for version in $(RELEASED); do \
+	    if ! python$$version -c '' 2>/dev/null; then echo "Python $$version: not found here, not tested"; continue; fi; \
+	    python$$version -m venv $$version && $$version/bin/python -m pip install --quiet --disable-pip-version-check *.whl \
+	        && $$version/bin/python -W error installed.py && $$version/bin/beliefs infer asia --evidence xray=yes >/dev/null || exit 1; done
+	cd build/release && $(PYTHON) -m venv source && source/bin/python -m pip install --quiet --disable-pip-version-check *.tar.gz \
+	    && source/bin/python -W error installed.py
 
 clean:  ## remove what the targets above wrote, but not the environment
-	rm -rf report site docs/generated build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf report site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 distclean: clean  ## also remove the environment and the compiled kernels
 	rm -rf $(VENV) $(OLDEST)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import tomllib
@@ -16,39 +15,41 @@ author = "The beliefs developers"
 copyright = "2026, The beliefs developers"
 release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"]
 
+sys.path.insert(0, str(HERE / "_extensions"))
 extensions = [
-    "myst_parser",
-    "sphinx.ext.apidoc",
+    "mathml",
+    "myst_nb",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
+    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinxcontrib.bibtex",
 ]
+exclude_patterns = ["_tables"]
 html_theme = "furo"
-# A package's page says what the package itself defines; what it passes on is on the page of its module. Some releases
-# of Sphinx (9.0, the last for Python 3.11) forget the options below on packages' pages, and look here.
-DESCRIBED = ("ignore-module-all", "members", "show-inheritance")
-os.environ["SPHINX_APIDOC_OPTIONS"] = ",".join(DESCRIBED)
-apidoc_modules = [
-    {
-        "path": "../src/beliefs",
-        "destination": "generated",
-        "separate_modules": True,
-        "module_first": True,
-        "exclude_patterns": ["../src/beliefs/__main__.py"],
-        "automodule_options": set(DESCRIBED),
-    }
-]
-myst_enable_extensions = ["dollarmath"]
+html_title = "beliefs"
+html_static_path = ["_static"]
+html_css_files = ["beliefs.css"]
+html_math_renderer = "mathml"  # written at build time: no script, no network
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+myst_enable_extensions = ["attrs_inline", "dollarmath"]
 myst_heading_anchors = 3
+nb_execution_mode = "off"  # notebooks are stored with their outputs: `make notebooks`
+nb_mime_priority_overrides = [("html", "image/png", 5), ("html", "text/html", 7)]
 bibtex_bibfiles = ["references.bib"]
 bibtex_default_style = "plain"
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
+autosummary_generate = False  # the tables only: their names are described on the same page
+autodoc_class_signature = "separated"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+autodoc_mock_imports = ["torch"]
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 90
 suppress_warnings = ["ref.python"]  # shapes such as (n_vars,) name attributes of several classes
 
 KEY = r"[a-z]+[0-9]{4}[a-z]?"
@@ -68,12 +69,8 @@ def cite_in_page(app: Any, docname: str, source: list[str]) -> None:
 
 
 def skip_borrowed(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what scikit-learn writes into estimators (`set_fit_request`, ...): its pages refer to its own.
-
-    And functions that a package has from a module of the same name (`learning.fit`): they are on the module's page.
-    """
-    page = app.env.docname.removeprefix("generated/")
-    borrowed = re.fullmatch(r"set_\w+_request", name) or f"{page}.{name}" in sys.modules
+    """Leave out what estimators have from scikit-learn (`set_fit_request`, ...): its pages refer to its own."""
+    borrowed = re.fullmatch(r"set_\w+_request", name) or str(getattr(obj, "__module__", "")).startswith("sklearn.")
     return True if borrowed else None
 
 

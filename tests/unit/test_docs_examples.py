@@ -1,8 +1,11 @@
-"""The interactive examples of the documentation print what they show."""
+"""The interactive examples of the documentation print what they show; its other Python runs."""
 
 from __future__ import annotations
 
+import contextlib
 import doctest
+import io
+import os
 import re
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md") if "```pycon" in path.read_text())
+PYTHON = sorted(path.name for path in DOCS.glob("*.md") if "```python" in path.read_text())
 
 
 def test_pages_with_examples_are_found() -> None:
@@ -25,3 +29,15 @@ def test_examples_print_what_the_page_shows(page: str) -> None:
     result = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
     assert result.attempted > 0
     assert result.failed == 0, "".join(said)
+
+
+@pytest.mark.parametrize("page", PYTHON)
+def test_python_of_a_page_runs(page: str) -> None:
+    """The blocks of a page are one program; what they need and is not installed here, or not there, skips them."""
+    program = "".join(re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL))
+    if "import torch" in program:
+        pytest.importorskip("torch")
+    if "uai_instances" in program and "BELIEFS_DATA" not in os.environ:
+        pytest.skip("BELIEFS_DATA names no directory of published problems")
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(program, {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,6 +21,8 @@ from beliefs.model.graph import FactorGraph
 from beliefs.model.machine import BoltzmannMachine
 
 __all__ = ["Done", "Question", "warn_if_short"]
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Question:
             raise UnsupportedError(f"{method.name} does not answer {task.value}; use one of {able}")
         check_time()  # a question within another whose time is over costs nothing
         form, problem = _form(method, self.problem)
+        _LOG.info("%s by %s: %s", task.value, method, reason)
         callback = options.get("callback")
         asked = options.get("progress", False)
         shown = reporter(method, task, problem.time_limit, self.started) if asked else nullcontext()
@@ -91,6 +95,7 @@ class Question:
             watch=Watch(() if callback is None else (callback,), shown, options.get("trace_every")),
         )
         status = found.run.status
+        _LOG.info("%s by %s: %s, steps: %d", task.value, method, status.name, found.run.n_iters)
         stopped_short = form.fixed_point and status not in (Status.CONVERGED, Status.STOPPED)
         source, parts = form.ran(found.state)
         source = method if source is form else source

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -38,6 +39,8 @@ from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["fit", "optimizer_of"]
+
+_LOG = logging.getLogger(__name__)
 
 
 def fit(
@@ -120,6 +123,7 @@ def fit(
     method.check(objective)
     kept = None if checkpoint is None else Checkpoint(checkpoint, fingerprint(objective, method, seed or 0))
     saved = None if kept is None else kept.load()
+    _LOG.info("fit of %d weights by %s", objective.start.size, method)
     with reporter(progress, method, limits) as shown, one_thread_of_blas():
         watch = Watch(
             limits,
@@ -135,6 +139,7 @@ def fit(
         finally:
             watch.write()
     result = _result(objective, method, watch, outcome)
+    _LOG.info("fit: %s after %d iterations, loss %.6g", result.status.name, result.n_iters, result.loss)
     _warn(result, watch, asked=max_iters is not None)
     return result
 

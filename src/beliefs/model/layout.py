@@ -16,7 +16,9 @@ array                 shape           meaning
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +34,8 @@ from beliefs.kernels.primitives.strides import table_strides
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["Layout", "PlanKey", "UnaryCells", "offsets", "read_only"]
+
+_LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -329,7 +333,9 @@ class Layout:
                 plans.move_to_end(key)
                 found: T = plans[key]
                 return found
+        started = time.perf_counter()
         made = make()  # not under the lock: it may take long, and ask for other plans
+        _LOG.debug("planned %s in %.3g s", key[0].__qualname__, time.perf_counter() - started)
         with _PLANS:
             found = plans.setdefault(key, made)  # another thread may have made the same one: all have the first
             if len(plans) > _KEPT_PLANS:

@@ -1,0 +1,42 @@
+"""Formulas as MathML, written at build time: pages need neither a script nor a network to show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util import logging
+
+LOG = logging.getLogger(__name__)
+SAME = {r"\dots": r"\ldots", r"\Bigl(": r"\left(", r"\Bigr)": r"\right)", r"\Big(": r"\left(", r"\Big)": r"\right)"}
+
+
+def mathml(node: nodes.Element, block: bool) -> str:
+    """Return the element for one formula; what cannot be read is shown as it was written, with a warning."""
+    text = node.astext().strip()
+    for command, known in SAME.items():
+        text = text.replace(command, known)
+    if block and (r"\\" in text or "&" in text):
+        text = rf"\begin{{align}}{text}\end{{align}}"
+    try:
+        return str(tex2mathml(text, as_block=block))
+    except MathError as error:
+        LOG.warning("this formula is not understood: %s (%s)", text, error, location=node)
+        return f"<code>{text}</code>"
+
+
+def visit_math(self: Any, node: nodes.math) -> None:
+    self.body.append(mathml(node, block=False))
+    raise nodes.SkipNode
+
+
+def visit_math_block(self: Any, node: nodes.math_block) -> None:
+    self.body.append(f'<div class="formula">{mathml(node, block=True)}</div>')
+    raise nodes.SkipNode
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
