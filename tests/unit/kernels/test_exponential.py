@@ -8,8 +8,8 @@ import pytest
 
 from beliefs.kernels._jit import linear_kernel
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log, fast_power
-from beliefs.kernels.primitives.exponential import exp4, exponentials16, log4
-from beliefs.kernels.primitives.memory import address
+from beliefs.kernels.primitives.exponential import NEAR_ONE, binomials, exp4, exponentials16, log4, power_near_one4
+from beliefs.kernels.primitives.memory import address, stack_memory
 from beliefs.kernels.primitives.simd import load4, store4
 
 
@@ -86,3 +86,19 @@ def test_one_by_one_as_well() -> None:
     assert (np.abs(logarithm - back) <= 2 * np.spacing(np.abs(logarithm)) + 1e-17).all()
     assert fast_exp(-1e9) == pytest.approx(np.exp(-708.0)) and np.isfinite(fast_exp(1e9))
     assert fast_power(3.0, 0.3) == pytest.approx(3.0**0.3, rel=1e-15)
+
+
+@linear_kernel
+def powers_near_one(x: np.ndarray, exponent: float, out: np.ndarray) -> None:
+    coefficients = stack_memory(8)
+    binomials(exponent, coefficients)
+    for i in range(0, x.size, 4):
+        store4(address(out), i, power_near_one4(load4(address(x), i), coefficients))
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.2, 0.5, 0.7, 1.0])
+def test_powers_near_one_within_two_units_in_the_last_place(exponent: float) -> None:
+    x = 1.0 + np.concatenate([np.linspace(-NEAR_ONE, NEAR_ONE, 4_000), [0.0, 1e-16, -1e-9, 1e-4]])
+    out = np.empty(x.size)
+    powers_near_one(x, exponent, out)
+    assert (np.abs(out - x.astype(np.longdouble) ** np.longdouble(exponent)) <= 2 * np.spacing(out)).all()

@@ -19,7 +19,8 @@ from functools import cache
 from beliefs.kernels._jit import linear_kernel
 from beliefs.kernels.messages.pairwise.structures import PairTables
 from beliefs.kernels.primitives.elementary import fast_exp
-from beliefs.kernels.primitives.exponential import exp4, log4
+from beliefs.kernels.primitives.exponential import NEAR_ONE, binomials, exp4, log4, power_near_one4
+from beliefs.kernels.primitives.memory import stack_memory
 from beliefs.kernels.primitives.simd import fill4, first4, multiply4, pair4, second4
 from beliefs.typing import Bools, Floats
 
@@ -47,6 +48,9 @@ def binary_linear_sweep(powered: bool) -> Callable[..., None]:
         If powered, with counting numbers ``rho (m,)`` and log damping ``1 - keep``; else neither is read.
         """
         u, v, at, psi = pairs.u, pairs.v, pairs.at, pairs.psi
+        if powered:
+            for_power, for_move, prepared = stack_memory(8), stack_memory(8), -1.0
+            binomials(keep, for_move)
         for e in range(begin, end, stride):
             i, j, k = u[e], v[e], at[e] if at.size > 0 else 3 * e
             b, c, d = psi[k], psi[k + 1], psi[k + 2]
@@ -64,12 +68,21 @@ def binary_linear_sweep(powered: bool) -> Callable[..., None]:
                     fresh[2 * e], fresh[2 * e + 1] = to_u, to_v
                     ratio[i], ratio[j] = ru * math.sqrt(to_u * mu), rv * math.sqrt(to_v * mv)
                     continue
-                change = multiply4(fill4(keep), log4(pair4(to_u / mu, to_v / mv)))  # both logarithms at once
-                power = exp4(multiply4(fill4(rho[e]), change))
+                by_u, by_v = to_u / mu, to_v / mv
+                steps = pair4(by_u, by_v)  # both powers at once
+                if max(abs(by_u - 1.0), abs(by_v - 1.0)) < NEAR_ONE and 0.0 <= rho[e] <= 1.0:
+                    if rho[e] != prepared:
+                        prepared = rho[e]
+                        binomials(keep * prepared, for_power)
+                    power = power_near_one4(steps, for_power)
+                    moved = power_near_one4(steps, for_move) if keep < 1.0 and rho[e] != 1.0 else power
+                else:
+                    change = multiply4(fill4(keep), log4(steps))
+                    power = exp4(multiply4(fill4(rho[e]), change))
+                    moved = exp4(change) if keep < 1.0 and rho[e] != 1.0 else power
                 ratio[i] *= first4(power)
                 ratio[j] *= second4(power)
                 if keep < 1.0:
-                    moved = power if rho[e] == 1.0 else exp4(change)
                     to_u, to_v = mu * first4(moved), mv * second4(moved)
                 fresh[2 * e], fresh[2 * e + 1] = to_u, to_v
                 continue

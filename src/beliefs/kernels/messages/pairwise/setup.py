@@ -15,9 +15,9 @@ import numpy as np
 from beliefs.kernels._jit import inlined_kernel, kernel, twofold_kernel
 from beliefs.kernels.layout import Scopes
 from beliefs.kernels.messages.pairwise.sweep import LOW
-from beliefs.kernels.primitives.elementary import fast_exp, fast_power
+from beliefs.kernels.primitives.elementary import fast_power
 from beliefs.kernels.primitives.exponential import exp4, exponentials16
-from beliefs.kernels.primitives.memory import address, get, onward
+from beliefs.kernels.primitives.memory import address, get, onward, put, stack_memory
 from beliefs.kernels.primitives.simd import add4, fill4, load4, maximum4, multiply4, peak4, store4, subtract4
 from beliefs.typing import Floats, Ints
 
@@ -74,8 +74,14 @@ def exponentiate(values: Floats, begin: int, end: int) -> None:
         exponentials16(memory, k, 0.0, 1.0, memory, k)
     for k in range(sixteen, four, 4):
         store4(memory, k, exp4(load4(memory, k)))
-    for k in range(four, end):
-        values[k] = fast_exp(values[k])
+    if four < end:  # not by another formula: equal tables have equal numbers, wherever they lie
+        rest = stack_memory(4)
+        store4(rest, 0, fill4(0.0))
+        for k in range(four, end):
+            put(rest, k - four, values[k])
+        store4(rest, 0, exp4(load4(rest, 0)))
+        for k in range(four, end):
+            values[k] = get(rest, k - four)
 
 
 @twofold_kernel(cost=0.5)

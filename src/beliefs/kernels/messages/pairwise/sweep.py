@@ -30,7 +30,7 @@ from typing import Any
 from beliefs.kernels._jit import inlined_kernel, linear_kernel
 from beliefs.kernels.messages.pairwise.structures import PairTables
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
-from beliefs.kernels.primitives.exponential import exp4
+from beliefs.kernels.primitives.exponential import NEAR_ONE, binomials, exp4, power_near_one4
 from beliefs.kernels.primitives.memory import address, get, onward, prefetch, put, stack_memory
 from beliefs.kernels.primitives.simd import (
     add4,
@@ -181,6 +181,25 @@ def logs_and_powers(n: int, rho: float, keep: float, ratios: Any, logs: Any, pow
 
 
 @inlined_kernel
+def from_one4(ratio: Any) -> Any:
+    """Return how far each number is from 1."""
+    return maximum4(subtract4(ratio, fill4(1.0)), subtract4(fill4(1.0), ratio))
+
+
+@inlined_kernel
+def powers_near_one(
+    n: int, damped: bool, same: bool, for_power: Any, for_move: Any, ratios: Any, powers: Any, moves: Any
+) -> None:
+    """Do what :func:`logs_and_powers` does where messages begin to settle, with coefficients for both exponents."""
+    for y in range(0, n, 4):
+        ratio = load4(ratios, y)
+        power = power_near_one4(ratio, for_power)
+        store4(powers, y, power)
+        if damped:
+            store4(moves, y, power if same else power_near_one4(ratio, for_move))
+
+
+@inlined_kernel
 def power_step(
     width: int, keep: float, powers: Any, moves: Any, to: Any, sent: Any, sending: Any, m: int, product: Any, p: int
 ) -> None:
@@ -216,7 +235,8 @@ def linear_sweep(constant: int, powered: bool) -> Callable[..., None]:
 
         Cost: 4 K^2 flops and 4 K divisions an edge, its table read once. If powered, ``rho`` 0.5, as on grids, and a
         damping of 0.5 cost a square root a state; other numbers an exponential and a logarithm, both together two
-        exponentials. ``keep`` is 1 minus the damping. Else neither is read.
+        exponentials, or eight multiplications where messages move by less than 1/64. ``keep`` is 1 minus the damping.
+        Else neither is read.
         """
         states, u, v, at = pairs.states, pairs.u, pairs.v, pairs.at
         width = constant if constant > 0 else (states + 3) // 4 * 4
@@ -229,6 +249,8 @@ def linear_sweep(constant: int, powered: bool) -> Callable[..., None]:
             powers, moves = stack_memory(_BOTH), stack_memory(_BOTH)
             for x in range(padded):
                 put(ratios, x, 1.0)
+            for_power, for_move, prepared = stack_memory(8), stack_memory(8), -1.0
+            binomials(keep, for_move)
         tables, beliefs, own_tables = address(pairs.psi), address(product), at.size == 0
         sent, sending = address(messages), address(fresh)
         ahead = max(1, AHEAD // (states * states)) * stride
@@ -248,10 +270,20 @@ def linear_sweep(constant: int, powered: bool) -> Callable[..., None]:
                 root_step(width, keep == 0.5, cu, to_u, sent, sending, mu, beliefs, pu)
                 root_step(width, keep == 0.5, cv, to_v, sent, sending, mv, beliefs, pv)
             else:
+                far = fill4(0.0)
                 for x in range(0, width, 4):
-                    store4(ratios, x, divide4(load4(to_u, x), load4(sent, mu + x)))
-                    store4(ratios, width + x, divide4(load4(to_v, x), load4(sent, mv + x)))
-                logs_and_powers(padded, rho[e], keep, ratios, logs, powers, moves)
+                    by_u = divide4(load4(to_u, x), load4(sent, mu + x))
+                    by_v = divide4(load4(to_v, x), load4(sent, mv + x))
+                    store4(ratios, x, by_u)
+                    store4(ratios, width + x, by_v)
+                    far = maximum4(far, maximum4(from_one4(by_u), from_one4(by_v)))
+                if peak4(far) < NEAR_ONE and 0.0 <= rho[e] <= 1.0:
+                    if rho[e] != prepared:
+                        prepared = rho[e]
+                        binomials(keep * prepared, for_power)
+                    powers_near_one(2 * width, keep < 1.0, prepared == 1.0, for_power, for_move, ratios, powers, moves)
+                else:
+                    logs_and_powers(padded, rho[e], keep, ratios, logs, powers, moves)
                 power_step(width, keep, powers, moves, to_u, sent, sending, mu, beliefs, pu)
                 of_v, moves_v = onward(powers, width), onward(moves, width)
                 power_step(width, keep, of_v, moves_v, to_v, sent, sending, mv, beliefs, pv)
