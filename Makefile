@@ -60,6 +60,7 @@ experiments: $(VENV)/installed-dev  ## draw the papers' figures again
 	$(BIN)/python experiments/pedigree_bounds.py
 	$(BIN)/python experiments/misspecified_chain.py
 	$(BIN)/python experiments/perturbation_step.py
+	$(BIN)/python experiments/mixture.py
 	$(BIN)/python experiments/denoising.py
 	$(BIN)/python experiments/pystruct_pages.py
 	$(BIN)/python experiments/hidden_chain.py

@@ -52,6 +52,14 @@ def test_quick_run_writes_a_figure_and_valid_bounds(tmp_path: Path) -> None:
             assert min(curve["bound"]) >= panel["truth"] - 1e-4  # six digits are kept
 
 
+def test_the_mixture_falls_and_is_learned_back(tmp_path: Path) -> None:
+    run("mixture.py", "--quick", "--output", str(tmp_path))
+    assert (tmp_path / "figures" / "mixture.png").stat().st_size < 300_000
+    found = json.loads((tmp_path / "results" / "mixture.json").read_text())
+    assert [claim["holds"] for claim in found["claims"][:2]] == [True, True]
+    assert found["learned"]["means"] == pytest.approx([-2.0, 1.0, 4.0], abs=0.5)
+
+
 def test_the_step_of_perturbation_has_an_optimum(tmp_path: Path) -> None:
     run("perturbation_step.py", "--quick", "--output", str(tmp_path))
     assert (tmp_path / "figures" / "perturbation_step.png").stat().st_size < 300_000
