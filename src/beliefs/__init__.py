@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from beliefs.inference.regions.gbp import GBP
     from beliefs.inference.regions.ijgp import IJGP
     from beliefs.inference.sampling.gibbs import Gibbs
+    from beliefs.inference.sampling.likelihood_weighting import LikelihoodWeighting
     from beliefs.inference.search.local_search import LocalSearch
     from beliefs.inference.variational.mean_field import MeanField
     from beliefs.io import read, read_evidence, read_query, write
@@ -87,6 +88,8 @@ if TYPE_CHECKING:
         Layout,
         RBMBatch,
         Variable,
+        noisy_max,
+        noisy_or,
     )
 
 __version__ = "0.1.0"
@@ -119,6 +122,7 @@ _HOMES = {
     "inference.regions.gbp": ("GBP",),
     "inference.regions.ijgp": ("IJGP",),
     "inference.sampling.gibbs": ("Gibbs",),
+    "inference.sampling.likelihood_weighting": ("LikelihoodWeighting",),
     "inference.search.local_search": ("LocalSearch",),
     "inference.variational.mean_field": ("MeanField",),
     "io": ("read", "read_evidence", "read_query", "write"),
@@ -138,6 +142,7 @@ _HOMES = {
     "learning.networks.scores": ("structure_score",),
     "model": (
         "CRBM", "RBM", "BayesianNetwork", "Factor", "FactorGraph", "FractionalRBM", "Layout", "RBMBatch", "Variable",
+        "noisy_max", "noisy_or",
     ),
 }  # fmt: skip
 _MODULES = ("cycles", "datasets", "driver", "errors", "inference", "io", "learning", "metrics", "model", "torch")
@@ -185,6 +190,7 @@ __all__ = [
     "InfiniteRBM",
     "JunctionTree",
     "Layout",
+    "LikelihoodWeighting",
     "LocalSearch",
     "LogLikelihood",
     "MRFLearner",
@@ -217,6 +223,8 @@ __all__ = [
     "maximize_many",
     "methods",
     "metrics",
+    "noisy_max",
+    "noisy_or",
     "read",
     "read_evidence",
     "read_query",

@@ -23,6 +23,7 @@ from beliefs.inference.regions.double_loop import DoubleLoop
 from beliefs.inference.regions.gbp import GBP
 from beliefs.inference.regions.ijgp import IJGP
 from beliefs.inference.sampling.gibbs import Gibbs
+from beliefs.inference.sampling.likelihood_weighting import LikelihoodWeighting
 from beliefs.inference.search.local_search import LocalSearch
 from beliefs.inference.variational.mean_field import MeanField
 
@@ -32,7 +33,8 @@ _HEADER = ("method", "answers", "guarantee", "cost", "reference")
 
 METHODS: tuple[type[Method], ...] = (
     Enumeration, Elimination, JunctionTree, BP, TRW, FractionalBP, IJGP, GBP, DoubleLoop, ConvexGBP, MeanField,
-    MiniBucket, WMB, GDD, LocalSearch, Gibbs, AIS,
+    MiniBucket, WMB, GDD, LocalSearch, Gibbs, LikelihoodWeighting,
+    AIS,
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from beliefs.model.factor import Factor
 from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.layout import Layout
+from beliefs.model.noisy import noisy_max, noisy_or
 from beliefs.model.rbm import RBM
 from beliefs.model.rbm_batch import RBMBatch
 from beliefs.model.variable import Variable
@@ -22,4 +23,6 @@ __all__ = [
     "RBMBatch",
     "Variable",
     "as_factor_graph",
+    "noisy_max",
+    "noisy_or",
 ]

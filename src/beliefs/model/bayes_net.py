@@ -166,6 +166,33 @@ class BayesianNetwork(Described):
         """Arcs ``(parent, child)`` by name."""
         return tuple((p, v.name) for v in self.variables for p in self.parents(v.name))
 
+    def to_networkx(self) -> Any:
+        """Return the directed networkx graph; see :mod:`beliefs.model.networkx`."""
+        from beliefs.model.networkx import network_to_networkx
+
+        return network_to_networkx(self)
+
+    @classmethod
+    def from_networkx(cls, graph: Any) -> BayesianNetwork:
+        """Build from a directed networkx graph as :meth:`to_networkx` makes it."""
+        from beliefs.model.networkx import network_from_networkx
+
+        return network_from_networkx(graph)
+
+    @classmethod
+    def from_pgmpy(cls, model: Any) -> BayesianNetwork:
+        """Build from a network of pgmpy with all its tables (``DiscreteBayesianNetwork``)."""
+        from beliefs.model.other_libraries import from_pgmpy
+
+        return from_pgmpy(model)
+
+    @classmethod
+    def from_pyagrum(cls, model: Any) -> BayesianNetwork:
+        """Build from a network of pyAgrum (``pyagrum.BayesNet``)."""
+        from beliefs.model.other_libraries import from_pyagrum
+
+        return from_pyagrum(model)
+
     def to_factor_graph(self) -> FactorGraph:
         """Return the equivalent factor graph, one factor per conditional table; its Z is one."""
         return self.graph
