@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from beliefs.learning.estimators.grid_svm import GridSVM
     from beliefs.learning.estimators.infinite_rbm import InfiniteRBM
     from beliefs.learning.estimators.markov_field import MRFLearner
+    from beliefs.learning.estimators.per_instance import PerInstance
     from beliefs.learning.networks.gaussian import GaussianLeaf
     from beliefs.learning.networks.scores import structure_score
     from beliefs.model import (
@@ -139,6 +140,7 @@ _HOMES = {
     "learning.estimators.grid_svm": ("GridSVM",),
     "learning.estimators.infinite_rbm": ("InfiniteRBM",),
     "learning.estimators.markov_field": ("MRFLearner",),
+    "learning.estimators.per_instance": ("PerInstance",),
     "learning.networks.scores": ("structure_score",),
     "model": (
         "CRBM", "RBM", "BayesianNetwork", "Factor", "FactorGraph", "FractionalRBM", "Layout", "RBMBatch", "Variable",
@@ -201,6 +203,7 @@ __all__ = [
     "MiniBucket",
     "ModelError",
     "NotConvergedError",
+    "PerInstance",
     "Progress",
     "RegionGraph",
     "RBMBatch",

@@ -22,15 +22,13 @@ from beliefs.errors import ModelError
 from beliefs.kernels.layout import condition_cells, log_scores
 from beliefs.model.describing import describe_graph
 from beliefs.model.factor import Factor, check_axes, check_logs, log_table, numbers_key, numeric
-from beliefs.model.layout import Layout, frozen, frozen_ints, offsets
+from beliefs.model.layout import Layout, frozen, frozen_ints, offsets, sums_to_one
 from beliefs.model.naming import Naming
 from beliefs.model.variable import Variable
 from beliefs.model.views import Factors, Variables
 from beliefs.typing import Bools, Evidence, Floats, Ints, StateRef, VariableRef
 
 __all__ = ["FactorGraph", "Model", "as_factor_graph"]
-
-_ROUNDING = 1e-12  # a column whose sum is nearer to one sums to one
 
 
 @runtime_checkable
@@ -220,7 +218,7 @@ class FactorGraph(Described):
             return self.without_evidence.normalised
         found = np.zeros(self.n_factors, np.bool_)
         for f, v in enumerate(() if self.children is None else self.children.tolist()):
-            found[f] = v in self.layout.scope(f) and _sums_to_one(self, f, v)
+            found[f] = v in self.layout.scope(f) and sums_to_one(self.theta, self.layout, f, v)
         found.setflags(write=False)
         return found
 
@@ -444,9 +442,3 @@ class FactorGraph(Described):
     def __repr__(self) -> str:
         seen = f", {len(self.evidence)} observed" if self.layout.observed.any() else ""
         return f"FactorGraph({self.n_vars} variables, {self.n_factors} factors, {self.layout.n_cells} cells{seen})"
-
-
-def _sums_to_one(graph: FactorGraph, f: int, child: int) -> bool:
-    shape, axis = graph.layout.shape(f), graph.layout.scope(f).tolist().index(child)
-    table = np.exp(graph.theta[graph.layout.cells(f)]).reshape(-1, shape[axis], math.prod(shape[axis + 1 :]))
-    return bool(np.abs(table.sum(axis=1) - 1).max() < _ROUNDING)

@@ -17,6 +17,7 @@ array                 shape           meaning
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -33,7 +34,7 @@ from beliefs.kernels.layout import Adjacency, Scopes, condition_scopes, repeated
 from beliefs.kernels.primitives.strides import table_strides
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["Layout", "PlanKey", "UnaryCells", "offsets", "read_only"]
+__all__ = ["Layout", "PlanKey", "UnaryCells", "offsets", "read_only", "sums_to_one"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ PlanKey = tuple[Callable[..., object], *tuple[Hashable, ...]]
 """The function that makes a plan, and what it depends on besides the layout."""
 
 _PLANS = threading.Lock()  # around the plans of all layouts: held for a moment, and layouts are copied and pickled
+_ROUNDING = 1e-12  # a column whose sum is nearer to one sums to one
 _KEPT_PLANS = 32  # plans and conditioned layouts kept on one layout, least recently used dropped first
 
 
@@ -405,3 +407,10 @@ def _check_tied(starts: Ints, sizes: Ints) -> int:
     if not (same and joined):
         raise ModelError("tied factors must share whole runs of cells, and runs must follow one another")
     return int(ends[-1]) if first.size else 0
+
+
+def sums_to_one(theta: Floats, layout: Layout, f: int, child: int) -> bool:
+    """Whether the columns of a conditional table, logs over the states of ``child``, sum to one to rounding."""
+    shape, axis = layout.shape(f), layout.scope(f).tolist().index(child)
+    table = np.exp(theta[layout.cells(f)]).reshape(-1, shape[axis], math.prod(shape[axis + 1 :]))
+    return bool(np.abs(table.sum(axis=1) - 1).max() < _ROUNDING)

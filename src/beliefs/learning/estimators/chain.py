@@ -26,7 +26,7 @@ from beliefs.learning.chains.union import ChainUnion, rows_for
 from beliefs.learning.estimators.base import DataForm
 from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.examples import Examples, Stream, inputs_of
-from beliefs.learning.estimators.inputs import FactorSpec, ParsedInput, check_kinds, checked_features
+from beliefs.learning.estimators.inputs import FactorSpec, ParsedInput, checked_features
 from beliefs.learning.estimators.labels import Classes, label_array
 from beliefs.learning.estimators.prediction import expected_states, likeliest_states
 from beliefs.learning.estimators.states import Outputs, WithConstants
@@ -237,8 +237,9 @@ class ChainCRF(CRF):
         if self._spaces.latent or not self._exact:
             return super().predict_marginals(X)
         found: list[Floats] = []
-        for union, rows, table in self._unions(X):
-            found += _split(union.marginals(rows, table, self._executor)[1].copy(), union)
+        with self._list_of_inputs(X):
+            for union, rows, table in self._unions(X):
+                found += _split(union.marginals(rows, table, self._executor)[1].copy(), union)
         return found
 
     def sample(self, X: Any, n: int = 1, method: Any = "auto") -> list[np.ndarray]:
@@ -285,7 +286,7 @@ class ChainCRF(CRF):
         size = 0
         for name, x in inputs_of(X):
             parsed = self._read(x, name)
-            check_kinds(parsed.kinds, self.kinds_, name, "the fitted model")
+            self._check_kinds(parsed, self.kinds_, name, "the fitted model")
             waiting.append(parsed.inputs)
             size += parsed.n_vars
             if size >= _WINDOW:

@@ -9,7 +9,8 @@ as good as the inference it was learned for ([domke2013]).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -157,7 +158,7 @@ class CRF(Estimator[Loss]):
         for example in examples:
             parsed = self._read(example.x, example.name)
             kinds = kinds or parsed.kinds
-            check_kinds(parsed.kinds, kinds, example.name, "instance 0")
+            self._check_kinds(parsed, kinds, example.name, "instance 0")
             labels = label_array(example.y, parsed.shape, example.name)
             check_unlabelled(labels, parsed.hidden, example.name)
             tally.add(labels, example.name)
@@ -179,7 +180,7 @@ class CRF(Estimator[Loss]):
 
     def _example(self, example: Example, classes: Classes, weights: Floats | None) -> Instance:
         parsed = self._read(example.x, example.name)
-        check_kinds(parsed.kinds, self.kinds_, example.name, "instance 0")
+        self._check_kinds(parsed, self.kinds_, example.name, "instance 0")
         labels = label_array(example.y, parsed.shape, example.name)
         return self._instance(example, parsed, labels, classes, weights)
 
@@ -240,7 +241,9 @@ class CRF(Estimator[Loss]):
         """Return the labels of each input, in the shape of its variables; see ``decode`` of the class."""
         how = self.decode if decode is None else decode
         self._check_decode(how)
-        return [self._shown(states, outputs) for states, outputs in self._decoded(X, how)]
+        self._check_fitted()
+        with self._list_of_inputs(X):
+            return [self._shown(states, outputs) for states, outputs in self._decoded(X, how)]
 
     def _decoded(self, X: Any, how: str) -> list[tuple[np.ndarray, Outputs]]:
         """Return the states of each input's vertices, flat, and their shape."""
@@ -274,10 +277,16 @@ class CRF(Estimator[Loss]):
 
         Those of vertices that are declared hidden are 0.
         """
-        return [
-            self._spaces.label_marginals(mu, outputs).reshape(*outputs.shape, self.n_states_)
-            for mu, outputs in self._all_marginals(X)
-        ]
+        self._check_fitted()
+        with self._list_of_inputs(X):
+            return [
+                self._spaces.label_marginals(mu, outputs).reshape(*outputs.shape, self.n_states_)
+                for mu, outputs in self._all_marginals(X)
+            ]
+
+    def predict_proba(self, X: Any) -> list[Floats]:
+        """Return :meth:`predict_marginals`, by the name that scikit-learn's scorers ask for."""
+        return self.predict_marginals(X)
 
     def sample(self, X: Any, n: int = 1, method: Any = "auto") -> list[np.ndarray]:
         """Draw ``n`` joint labellings of each input, ``(n, *shape)``; exactly where that is affordable."""
@@ -329,11 +338,30 @@ class CRF(Estimator[Loss]):
     def _graph(self, instance: Instance) -> FactorGraph:
         return FactorGraph.build(instance.layout, self.template_.theta(self.weights_, instance.inputs))
 
+    def _check_kinds(self, parsed: ParsedInput, kinds: tuple[FactorSpec, ...], name: str, model: str) -> None:
+        check_kinds(parsed.kinds, kinds, name, model, int(bool(getattr(self, "intercept", False))))
+
+    @contextmanager
+    def _list_of_inputs(self, X: Any) -> Iterator[None]:
+        """Say so where what was given as a list of inputs is one input."""
+        try:
+            yield
+        except ModelError:
+            try:
+                self._read(X, "X")
+            except Exception:  # no input either: what was wrong stands
+                single = False
+            else:
+                single = True
+            if single:
+                raise ModelError("X is a single input; pass a list of inputs, [X]") from None
+            raise
+
     def _asked(self, entry: tuple[str, Any]) -> tuple[Instance, Outputs]:
         """Return one input, with its name, as an instance whose labels say nothing, and the shape of its answers."""
         name, x = entry
         parsed = self._read(x, name)
-        check_kinds(parsed.kinds, self.kinds_, name, "the fitted model")
+        self._check_kinds(parsed, self.kinds_, name, "the fitted model")
         layout = self._layouts.of(parsed)
         outputs = Outputs(parsed.shape, parsed.hidden)
         nothing = self._spaces.labels(outputs.masked(np.zeros(parsed.n_vars, np.int64)).ravel(), parsed)

@@ -180,8 +180,13 @@ def with_intercept(rows: Any) -> Any:
     return LazyFeatures((n, width + 1), lambda: np.concatenate([rows, ones], axis=1, dtype=np.float64))
 
 
-def check_kinds(found: Sequence[FactorSpec], expected: Sequence[FactorSpec], name: str, model: str) -> None:
-    """Raise unless an input has the types and widths of ``model`` (the fitted model, or the first instance)."""
+def check_kinds(
+    found: Sequence[FactorSpec], expected: Sequence[FactorSpec], name: str, model: str, added: int = 0
+) -> None:
+    """Raise unless an input has the types and widths of ``model`` (the fitted model, or the first instance).
+
+    ``added`` is how many features of a variable are ours, and not counted in messages.
+    """
     if len(found) != len(expected):
         raise ModelError(f"{name} has {len(found)} types of factors, {model} has {len(expected)}; all must be alike")
     for mine, other in zip(found, expected, strict=True):
@@ -191,8 +196,9 @@ def check_kinds(found: Sequence[FactorSpec], expected: Sequence[FactorSpec], nam
             with_features, without = (model, name) if mine.tied else (name, model)
             raise ModelError(f"{mine.name} have features in {with_features} and none in {without}; give all or none")
         if mine.width != other.width:
+            ours = added if mine.arity == 1 else 0
             raise ModelError(
-                f"{name}: {mine.name} have {mine.width} features, those of {model} {other.width}; "
+                f"{name}: {mine.name} have {mine.width - ours} features, those of {model} {other.width - ours}; "
                 "all inputs need the same features in the same order"
             )
 
