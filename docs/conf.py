@@ -13,7 +13,9 @@ HERE = Path(__file__).parent
 project = "beliefs"
 author = "The beliefs developers"
 copyright = "2026, The beliefs developers"
-release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]["version"]
+release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"][
+    "version"
+]
 
 sys.path.insert(0, str(HERE / "_extensions"))
 extensions = [
@@ -41,7 +43,9 @@ bibtex_default_style = "plain"
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
-autosummary_generate = False  # the tables only: their names are described on the same page
+autosummary_generate = (
+    False  # the tables only: their names are described on the same page
+)
 autodoc_class_signature = "separated"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -50,7 +54,9 @@ autodoc_preserve_defaults = True
 autodoc_mock_imports = ["torch"]
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90
-suppress_warnings = ["ref.python"]  # shapes such as (n_vars,) name attributes of several classes
+suppress_warnings = [
+    "ref.python"
+]  # shapes such as (n_vars,) name attributes of several classes
 
 KEY = r"[a-z]+[0-9]{4}[a-z]?"
 CITATION = re.compile(rf"\[({KEY}(?:[,;] ?{KEY})*)\]")
@@ -60,17 +66,27 @@ def _role(match: re.Match[str]) -> str:
     return f":cite:p:`{re.sub('[;,] ?', ',', match.group(1))}`"
 
 
-def cite_in_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def cite_in_docstring(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
     lines[:] = [CITATION.sub(_role, line) for line in lines]
 
 
 def cite_in_page(app: Any, docname: str, source: list[str]) -> None:
-    source[0] = CITATION.sub(lambda match: "{cite:p}" + _role(match).removeprefix(":cite:p:"), source[0])
+    source[0] = CITATION.sub(
+        lambda match: "{cite:p}" + _role(match).removeprefix(":cite:p:"), source[0]
+    )
 
 
-def skip_borrowed(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what estimators have from scikit-learn (`set_fit_request`, ...): its pages refer to its own."""
-    borrowed = re.fullmatch(r"set_\w+_request", name) or str(getattr(obj, "__module__", "")).startswith("sklearn.")
+def skip_borrowed(
+    app: Any, what: str, name: str, obj: Any, skip: bool, options: Any
+) -> bool | None:
+    """Leave out what estimators have from scikit-learn (its pages refer to its own), and what only tools ask for."""
+    if name in ("data_form", "tiny_data"):
+        return True
+    borrowed = re.fullmatch(r"set_\w+_request", name) or str(
+        getattr(obj, "__module__", "")
+    ).startswith("sklearn.")
     return True if borrowed else None
 
 

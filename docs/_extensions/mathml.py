@@ -10,7 +10,13 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
 
 LOG = logging.getLogger(__name__)
-SAME = {r"\dots": r"\ldots", r"\Bigl(": r"\left(", r"\Bigr)": r"\right)", r"\Big(": r"\left(", r"\Big)": r"\right)"}
+SAME = {
+    r"\dots": r"\ldots",
+    r"\Bigl(": r"\left(",
+    r"\Bigr)": r"\right)",
+    r"\Big(": r"\left(",
+    r"\Big)": r"\right)",
+}
 
 
 def mathml(node: nodes.Element, block: bool) -> str:
@@ -23,7 +29,9 @@ def mathml(node: nodes.Element, block: bool) -> str:
     try:
         return str(tex2mathml(text, as_block=block))
     except MathError as error:
-        LOG.warning("this formula is not understood: %s (%s)", text, error, location=node)
+        LOG.warning(
+            "this formula is not understood: %s (%s)", text, error, location=node
+        )
         return f"<code>{text}</code>"
 
 

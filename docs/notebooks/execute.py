@@ -25,7 +25,9 @@ def tidy(notebook: Any) -> None:
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         for output in cell.get("outputs", ()):
-            output.pop("metadata", None) if output.output_type == "stream" else output.metadata.clear()
+            output.pop(
+                "metadata", None
+            ) if output.output_type == "stream" else output.metadata.clear()
             for kind, text in output.get("data", {}).items():
                 if kind.startswith("text/"):
                     output.data[kind] = re.sub(r" at 0x[0-9a-f]+", "", text)
