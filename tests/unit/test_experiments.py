@@ -333,3 +333,14 @@ def test_ten_triplets_are_better_than_none_and_than_all(module: ModuleType) -> N
     found = {n: np.array([module.errors(0.5, "lexicographic", n, seed) for seed in range(2)]) for n in (0, 10, 20)}
     assert all((trials[:, 2] == 1.0).all() for trials in found.values())
     assert found[10][:, 0].mean() < found[0][:, 0].mean() < found[20][:, 0].mean()
+
+
+# -- fields from rows ------------------------------------------------------------------------------------------------
+@of("field_methods")
+def test_laws_draws_and_slopes_of_fields(module: ModuleType) -> None:
+    p = module.law(module.field(module.RING, 1.0, 3))
+    rows = module.drawn(p, 40_000, 0)
+    found = np.bincount(rows @ 2 ** np.arange(6)[::-1], minlength=64) / len(rows)
+    assert p.sum() == pytest.approx(1.0) and np.abs(found - p).max() < 0.01
+    assert module.divergence(p, p) == 0.0 < module.divergence(p, np.full(64, 1 / 64))
+    assert module.slope((10, 100, 1000), [0.3, 0.03, 0.003]) == pytest.approx(-1.0)
