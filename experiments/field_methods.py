@@ -25,7 +25,7 @@ from trials import Kept
 import beliefs as bl
 from beliefs.errors import ConvergenceWarning, ModelError
 
-SIZES, TRIALS = (300, 1000, 3000, 10_000, 30_000, 100_000), 5
+SIZES, TRIALS = (300, 1000, 3000, 10_000, 30_000, 100_000), 3
 LABELS = ("emotions", "flags", "scene", "yeast")
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (0, 3)]
 CHORDAL = [(0, 1, 2), (1, 2, 3), (3, 4), (4, 5)]
