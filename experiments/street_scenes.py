@@ -50,7 +50,7 @@ def cells() -> list[Cell]:
     found = []
     for row, (loss, printed) in LOSSES.items():
         for n, (train, test) in zip(SWEEPS, printed, strict=True):
-            options = {"loss": loss, "inference": "trw", "n_sweeps": n, "l2": 1e-3, "init": "independent"}
+            options = {"loss": loss, "inference": "trw", "n_sweeps": n, "l2": 1e-3}
             found.append(Cell(row, f"trw {n}", options, train, test))
     for row, (options, train, test) in ALONE.items():
         through = {} if row == "independent" else {"inference_tol": 1e-5, "n_sweeps": None}
