@@ -78,7 +78,7 @@ class Setting:
 
 DEFAULT = Setting(32, 18, (100, 150), 200)
 FULL = Setting(32, 18, (200, 300), 1000)
-QUICK = Setting(4, 12, (100, 150), 40, 5.0)
+QUICK = Setting(4, 12, (200, 300), 40, 10.0)
 DIFFERENCES = [
     "50 photographs of the validation part, 32 to fit and 18 to try, where the paper has 132, 32 and 100; averaged "
     "down to 100 x 150 (with --full to the paper's 200 x 300). A quick run: 4 to fit in at most 40 iterations, 12 to "
