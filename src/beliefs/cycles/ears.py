@@ -23,7 +23,7 @@ from beliefs.cycles.cores import grid_faces, grid_inside, planar_faces, star_at
 from beliefs.cycles.pairs import Cycle, PairGraph, canonical, checked_cycles, components, edge_set
 from beliefs.cycles.predicates import not_peeled
 from beliefs.errors import ModelError, UnsupportedError
-from beliefs.kernels.orders.paths import Incidence, Walk, nearest_target
+from beliefs.kernels.orders.paths import Incidence, Walk, meeting, nearest_target
 from beliefs.model.graph import Model
 from beliefs.model.layout import frozen_ints
 from beliefs.options import check_integer, check_option
@@ -98,16 +98,16 @@ class _Growth:
     visited: Ints = field(init=False)
     piece: list[int] = field(init=False)
     walk: Walk = field(init=False)
-    target: Ints = field(init=False)
-    last: int = 0
+    back: Walk = field(init=False)
     n_walks: int = 0
 
     def __post_init__(self) -> None:
         n = self.pairs.n_vars
         self.visited = np.zeros(n, np.int64)
-        self.target = np.zeros(n, np.int64)
         self.piece = list(range(n))
-        self.walk = Walk(np.zeros(n, np.int64), np.empty(n, np.int64), np.empty(n + 1, np.int64))
+        self.walk, self.back = (
+            Walk(np.zeros(n, np.int64), np.empty(n, np.int64), np.empty(n + 1, np.int64)) for _ in range(2)
+        )
 
     def root(self, v: int) -> int:
         """Return the representative of all vertices that used edges join to this one."""
@@ -121,11 +121,22 @@ class _Growth:
         self.visited[u] = self.visited[v] = 1
         self.piece[self.root(u)] = self.root(v)
 
-    def only(self, v: int) -> Ints:
-        """Return the targets of a walk to one vertex."""
-        self.target[self.last] = 0
-        self.target[v], self.last = 1, v
-        return self.target
+    def use_cycles(self, cycles: Sequence[Cycle]) -> None:
+        """Mark the edges of the core as used, all at once."""
+        if not cycles:
+            return
+        n = self.pairs.n_vars
+        sizes = np.array([len(cycle) for cycle in cycles])
+        here = np.array([v for cycle in cycles for v in cycle])
+        there = np.roll(here, -1)
+        ends = np.cumsum(sizes) - 1
+        there[ends] = here[ends - sizes + 1]
+        keys = np.minimum(here, there) * n + np.maximum(here, there)
+        used = np.unique(np.searchsorted(self.pairs.edges @ np.array([n, 1]), keys))
+        self.kind[used] = _USED
+        self.visited[here] = 1
+        _, first, label = np.unique(components(n, self.pairs.edges[used]), return_index=True, return_inverse=True)
+        self.piece = first[label].tolist()
 
     def path(self, start: int, target: Ints, kind: int, skipped: int) -> list[int]:
         """Return the vertices of a shortest path from a target back to the start."""
@@ -137,6 +148,22 @@ class _Growth:
             end = int(self.walk.before[end])
         return found
 
+    def way(self, start: int, goal: int) -> list[int]:
+        """Return the vertices of a shortest path over used edges, from the goal back to the start."""
+        if start == goal:
+            return [start]
+        self.n_walks += 1
+        one, other = meeting(self.incidence, self.kind, _USED, start, goal, self.n_walks, self.walk, self.back)
+        found = []
+        while other >= 0:
+            found.append(int(other))
+            other = self.back.before[other]
+        found.reverse()
+        while one >= 0:
+            found.append(int(one))
+            one = self.walk.before[one]
+        return found
+
 
 def _grown(pairs: PairGraph, core: list[Cycle], rng: np.random.Generator | None) -> list[Cycle]:
     """Add ears to the core until no edge is unused; with a generator, ears and their first edges are drawn."""
@@ -145,9 +172,7 @@ def _grown(pairs: PairGraph, core: list[Cycle], rng: np.random.Generator | None)
     growth = _Growth(pairs, incidence, kind)
     block = components(pairs.n_vars, pairs.edges[kind != _BRIDGE])
     cycles = list(core)
-    for cycle in core:
-        for u, v in edge_set(cycle):
-            growth.use(u, v)
+    growth.use_cycles(core)
     begun = np.flatnonzero(growth.visited)
     touched = set(block[begun].tolist())
     cycles += _ears(growth, begun.tolist(), rng)
@@ -163,7 +188,8 @@ def _ears(growth: _Growth, begun: list[int], rng: np.random.Generator | None) ->
     """Add ears at visited vertices, and at those that ears visit, until their edges are used."""
     ptr, neighbour, edge = growth.incidence
     found: list[Cycle] = []
-    todo = [(s, k) for s in begun for k in range(ptr[s], ptr[s + 1])]
+    unused = growth.kind[edge] == _UNUSED
+    todo = [(s, k) for s in begun for k in range(ptr[s], ptr[s + 1]) if rng is not None or unused[k]]
     done = 0
     while done < len(todo):
         if rng is not None:
@@ -175,7 +201,7 @@ def _ears(growth: _Growth, begun: list[int], rng: np.random.Generator | None) ->
             continue
         ear = growth.path(int(neighbour[k]), growth.visited, _UNUSED, int(edge[k]))[::-1]
         closed = growth.root(s) == growth.root(ear[-1])
-        back = growth.path(ear[-1], growth.only(s), _USED, -1) if closed else []
+        back = growth.way(ear[-1], s) if closed else []
         for u, v in zip([s, *ear], ear, strict=False):
             growth.use(u, v)
         if closed:

@@ -1,0 +1,3 @@
+from benchmarks.regions.run import SUITE
+
+SUITE.main()
