@@ -128,7 +128,7 @@ SUITES = ("boltzmann.ais", "boltzmann.matrix_bp", "bounds.run", "calls.run", "ex
 STORED = {
     "bounds.run": "bounds", "calls.run": "calls", "exact.run": "exact", "learning.calls": "calls_learning",
     "learning.chunking.run": "chunking", "learning.margin.run": "margin", "learning.truncated.run": "truncated",
-    "messages.run": "messages", "rows.networks": "rows_networks",
+    "messages.run": "messages", "regions.run": "regions", "rows.networks": "rows_networks",
 }  # fmt: skip
 
 
