@@ -3,11 +3,12 @@
     python -m benchmarks.rows.networks [--quick] [--only NAMES] [--json FILE] [--markdown FILE] [--from FILE]
                                        [--no-peers] [--peers-python FILE] [--data FOLDER]
 
-``counting``: all families of alarm (37 variables), 1e6 rows drawn from it. Beside NumPy's ``bincount`` a family on
-columns of bytes, and, with loading counted for all, peers. Ours reads an array of 64-bit integers; pyAgrum reads a CSV
-file, as it always does, pgmpy has a frame in memory. ``em``: an iteration with a tenth of the cells missing, beside
-``condition`` and ``infer`` row by row (a sample of rows, scaled up) and pyAgrum (two runs with different numbers of
-iterations, their difference). ``chow_liu``: the 60,000 x 784 digits, binarised, beside one matrix product of that size.
+``counting``: all families of alarm (37 variables), 1e6 rows drawn from it; ``wide``: of a random network of 100. Beside
+NumPy's ``bincount`` a family on columns of bytes, and, with loading counted for all, peers. Ours reads an array of
+64-bit integers; pyAgrum reads a CSV file, as it always does, pgmpy has a frame in memory. ``em``: an iteration with a
+tenth of the cells missing, beside ``condition`` and ``infer`` row by row (a sample of rows, scaled up) and pyAgrum (two
+runs with different numbers of iterations, their difference). ``chow_liu``: the 60,000 x 784 digits, binarised, beside
+one matrix product of that size.
 Everything on one thread but where it says two.
 """
 
@@ -34,7 +35,7 @@ from benchmarks.clock import least
 from benchmarks.frame import Options, Result, Run, Suite
 from benchmarks.tables import table
 
-PARTS = ("counting", "em", "chow_liu")
+PARTS = ("counting", "wide", "em", "chow_liu")
 MISSING, ASKED = 0.1, 100  # share of cells; rows that are asked one by one
 FEW, MANY = 2, 4  # iterations of EM of the peer
 
@@ -55,7 +56,26 @@ def write_rows(network: bl.BayesianNetwork, rows: np.ndarray, path: Path) -> str
     return str(path)
 
 
-def counting(run: Run, network: bl.BayesianNetwork) -> None:
+def random_network(n: int = 100, seed: int = 5) -> bl.BayesianNetwork:
+    """Return a network in which a variable has 2 to 4 states and up to 3 parents among the ten before it."""
+    rng = np.random.default_rng(seed)
+    card = rng.integers(2, 5, n)
+    cpts = {}
+    for v in range(n):
+        above = sorted(
+            rng.choice(np.arange(max(0, v - 10), v), min(v, int(rng.integers(0, 4))), replace=False).tolist()
+        )
+        table = rng.dirichlet(np.ones(card[v]), [int(card[u]) for u in above])
+        cpts[f"v{v}"] = ([f"v{u}" for u in above], table)
+    return bl.BayesianNetwork.from_cpts([bl.Variable(f"v{v}", int(k)) for v, k in enumerate(card)], cpts)
+
+
+def wide(run: Run, network: bl.BayesianNetwork) -> None:
+    """Measure the same on a hundred variables."""
+    counting(run, random_network(), "wide")
+
+
+def counting(run: Run, network: bl.BayesianNetwork, name: str = "counting") -> None:
     """Measure reading, counting, memory, and peers."""
     n = 20_000 if run.options.quick else 1_000_000
     rows, layout = network.sample(n, 1), network.graph.layout
@@ -77,7 +97,7 @@ def counting(run: Run, network: bl.BayesianNetwork) -> None:
         request = {"rows": write_rows(network, rows, run.folder / "rows.npz"), "csv": str(run.folder / "rows.csv")}
         for peer in ("pyagrum", "pgmpy"):
             found[peer] = run.ask("benchmarks.rows.peers", {"task": peer, "iterations": 0, **request}, peer, peer=True)
-    run.result["counting"] = found
+    run.result[name] = found
 
 
 def em(run: Run, network: bl.BayesianNetwork) -> None:
@@ -140,15 +160,17 @@ def measure(run: Run) -> None:
     """Measure the parts that were asked for."""
     network = bl.datasets.load_bn("alarm")
     for part in run.options.parts:
-        {"counting": counting, "em": em, "chow_liu": chow_liu}[part](run, network)
+        {"counting": counting, "wide": wide, "em": em, "chow_liu": chow_liu}[part](run, network)
 
 
 def page(result: Result, options: Options) -> str:
     """Return the measurements as tables."""
     rows: list[list[str]] = []
-    if "counting" in result:
-        c = result["counting"]
-        what = f"all families of alarm, {c['rows']:,} rows"
+    for name, title in (("counting", "alarm"), ("wide", "100 variables")):
+        if name not in result:
+            continue
+        c = result[name]
+        what = f"all families of {title}, {c['rows']:,} rows"
         rows.append(
             [f"{what}: counts", f"{c['count']:.3f} s", "bincount a family", f"{c['bincount'] / c['count']:.1f}x"]
         )
@@ -159,8 +181,8 @@ def page(result: Result, options: Options) -> str:
         for peer in ("pyagrum", "pgmpy"):
             if "counting" in c.get(peer, {}):
                 seconds = c[peer]["counting"] + c[peer].get("loading", 0.0)
-                name = f"{peer} {c[peer]['version']}, {seconds:.2f} s"
-                rows.append([f"{what}: reading and tables", f"{c['fit']:.3f} s", name, f"{seconds / c['fit']:.1f}x"])
+                beside = f"{peer} {c[peer]['version']}, {seconds:.2f} s"
+                rows.append([f"{what}: reading and tables", f"{c['fit']:.3f} s", beside, f"{seconds / c['fit']:.1f}x"])
         rows.append([f"{what}: peak memory", f"{c['peak bytes a cell']:.2f} bytes a cell", "", ""])
     if "em" in result:
         e = result["em"]
