@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from math import lgamma, log
 
 import numpy as np
@@ -11,6 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import beliefs as bl
 from beliefs.errors import ModelError
+from beliefs.learning.networks.structure import Structure
+from beliefs.learning.networks.tree_em import expected_pairs
 from beliefs.learning.networks.trees import mutual_information
 from beliefs.model.rows.reading import read_rows
 
@@ -208,3 +210,36 @@ def test_classifier_takes_frames_with_words_and_holes():
     posterior = found.predict_proba(asked)
     first = bl.infer(found.model_.condition({"v": str(asked.loc[0, "v"])})).marginal("y")
     assert posterior[0] == pytest.approx(first) and posterior.shape == (4, 2)
+
+
+def test_a_tree_from_rows_with_holes_is_chosen_by_em():
+    rng = np.random.default_rng(8)
+    n, card = 5, [2, 3, 2, 2, 3]
+    network = bl.BNLearner(
+        [("x0", "x1"), ("x1", "x2"), ("x1", "x3"), ("x3", "x4")], states={f"x{v}": range(k) for v, k in enumerate(card)}
+    ).fit(rng.integers(0, card, (20, n))).model_  # fmt: skip
+    rows = network.sample(80, seed=1)
+    rows[rng.random(rows.shape) < 0.35] = -1
+    weights = rng.random(len(rows)) + 0.5
+    table = read_rows(rows, network.graph.naming, weights=weights)
+    found, log_likelihood = expected_pairs(
+        Structure(network.graph.naming, network.graph.layout), np.array(network.probabilities), table
+    )
+    expected, total = np.zeros_like(found), 0.0
+    start = network.graph.layout.state_ptr
+    for row, weight in zip(rows, weights, strict=True):
+        states = np.array(list(product(*(range(k) if x < 0 else [x] for x, k in zip(row, card, strict=True)))))
+        p = np.exp([network.log_score(x) for x in states])
+        total += weight * np.log(p.sum())
+        for x, share in zip(states, weight * p / p.sum(), strict=True):
+            expected[np.ix_(start[:-1] + x, start[:-1] + x)] += share
+    assert found == pytest.approx(expected, abs=1e-9) and log_likelihood == pytest.approx(total)
+    # a tree learned from holes is about as good as one from the whole rows
+    truth = bl.BNLearner([("x0", "x1"), ("x1", "x2"), ("x2", "x3")], "dirichlet(alpha=0.3)").fit(
+        rng.integers(0, 2, (12, 4))
+    ).model_  # fmt: skip
+    seen = truth.sample(3000, seed=2)
+    holed = np.where(rng.random(seen.shape) < 0.3, -1, seen)
+    by_em, whole = bl.BNLearner("chow_liu").fit(holed), bl.BNLearner("chow_liu").fit(seen)
+    assert by_em.result_.tree_weight == pytest.approx(whole.result_.tree_weight, rel=0.1)
+    assert by_em.score(seen) == pytest.approx(whole.score(seen), abs=0.02)

@@ -284,7 +284,8 @@ class BNLearner(DescribedEstimator, NetworkAnswers, BaseEstimator):  # type: ign
             if are_chunks(data) and sample_weight is None:
                 return structure, chunk_tables(data, structure.naming, hidden), 0.0
             return structure, [read_rows(data, structure.naming, hidden=hidden, weights=sample_weight)], 0.0
-        states = {**(self.states or {}), **{name: labels for name, labels in hidden.items() if labels is not None}}
+        given = {name: tuple(map(str, labels)) for name, labels in (self.states or {}).items()}
+        states = {**given, **{name: labels for name, labels in hidden.items() if labels is not None}}
         table = table_of(data, states=states, hidden=hidden, weights=sample_weight)
         naming = Naming.of(table.names, table.labels, table.card)
         if search is None:

@@ -13,12 +13,14 @@ The tree that gives the rows the largest likelihood is the spanning tree of larg
 ``naive_bayes``           ``target`` is the parent of all
 ========================  ============================================================================================
 
-Joint counts of all pairs are one product of indicator matrices, a block of rows at a time. Cells that are missing are
-left out pair by pair. Ties go to the smallest index. Cost: rows x states x states, by BLAS.
+Joint counts of all pairs are one product of indicator matrices, a block of rows at a time. Where cells are missing the
+counts of ``chow_liu`` and ``forest`` are expected ones, by EM (:mod:`beliefs.learning.networks.tree_em`); ``tan``
+leaves such cells out pair by pair. Ties go to the smallest index. Cost: rows x states x states, by BLAS.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,6 +30,7 @@ from beliefs.errors import ModelError
 from beliefs.inference.base import written
 from beliefs.inference.text import parse
 from beliefs.learning.networks.structure import Structure
+from beliefs.learning.networks.tree_em import pairs_by_em
 from beliefs.model.naming import Naming
 from beliefs.model.rows.table import RowTable
 from beliefs.options import shown
@@ -69,7 +72,7 @@ class ChowLiu(Search):
 
     def of(self, naming: Naming, table: RowTable, target: int | None, root: int) -> TreeFound:
         """Return the maximum spanning tree of mutual information."""
-        information = mutual_information(table)
+        information = _information(naming, table, lambda found: spanning_tree(found, root))
         return _tree(naming, information, spanning_tree(information, root))
 
 
@@ -81,13 +84,18 @@ class Forest(Search):
 
     def of(self, naming: Naming, table: RowTable, target: int | None, root: int) -> TreeFound:
         """Return the spanning tree of penalised mutual information without arcs that do not pay."""
-        information, free = mutual_information(table), (table.card - 1).astype(np.float64)
-        gain = table.total * information - 0.5 * np.log(table.total) * np.outer(free, free)
-        parent = spanning_tree(gain, root)
-        for v, u in enumerate(parent):
-            if u >= 0 and not gain[u, v] > 0:
-                parent[v] = -1
-        return _tree(naming, information, parent)
+        free = (table.card - 1).astype(np.float64)
+
+        def best(information: Floats) -> Ints:
+            gain = table.total * information - 0.5 * np.log(table.total) * np.outer(free, free)
+            parent = spanning_tree(gain, root)
+            for v, u in enumerate(parent):
+                if u >= 0 and not gain[u, v] > 0:
+                    parent[v] = -1
+            return parent
+
+        information = _information(naming, table, best)
+        return _tree(naming, information, best(information))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -171,12 +179,27 @@ def spanning_tree(weights: Floats, root: int) -> Ints:
     return parent
 
 
+def _information(naming: Naming, table: RowTable, best: Callable[[Floats], Ints]) -> Floats:
+    """Return mutual information, of expected counts where cells are missing; ``best`` is the tree for it."""
+    if not table.n_missing.any():
+        return mutual_information(table)
+    complete = table.take(~table.incomplete())
+    pairs = pairs_by_em(
+        naming, table, _pair_counts(complete), _pair_counts(table), lambda counts: best(_of_pairs(counts, table.card))
+    )
+    return _of_pairs(pairs, table.card)
+
+
 def mutual_information(table: RowTable) -> Floats:
     """Return the mutual information of every pair of columns, ``(n, n)`` in nats, from pairs that are both seen."""
+    return _of_pairs(_pair_counts(table), table.card)
+
+
+def _of_pairs(counts: Floats, card: Ints) -> Floats:
+    """Return the mutual information of every pair of columns from counts of pairs of states."""
     from scipy.sparse import csr_array
 
-    card, n = table.card, len(table.names)
-    counts = _pair_counts(table)
+    n = card.size
     starts = np.concatenate([[0], np.cumsum(card)])
     owner = np.repeat(np.arange(n), card)
     block = csr_array((np.ones(owner.size), (owner, np.arange(owner.size))), shape=(n, int(starts[-1])))
