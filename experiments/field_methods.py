@@ -197,7 +197,7 @@ def picture(sizes: tuple[int, ...], curves: dict[str, list[float]], tables: dict
         where = np.arange(len(tables)) + 0.8 * (k + 0.5) / len(whats) - 0.4
         right.bar(where, gains, 0.75 / len(whats), color=COLOURS.get(what, "#bbbbbb"), label=what)
     right.set_xticks(range(len(tables)), list(tables))
-    right.set(ylabel="held-out gain over independent labels, nats a row", title="Labels")
+    right.set(ylabel="held-out gain, nats a row", title="Labels: gain over independent ones")
     for ax in (left, right):
         tidy(ax)
     legend_below(figure, right if tables else left, 5)
