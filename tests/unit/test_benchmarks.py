@@ -124,7 +124,8 @@ def test_methods_are_split_at_commas_between_them_only(module: ModuleType) -> No
 # -- the frame -------------------------------------------------------------------------------------------------------
 SUITES = ("boltzmann.ais", "boltzmann.matrix_bp", "bounds.run", "calls.run", "exact.run", "first_answer",
           "learning.calls", "learning.chunking.run", "learning.image_pass", "learning.margin.run",
-          "learning.truncated.run", "limits", "messages.run", "regions.run", "rows.fields", "uai.run")  # fmt: skip
+          "learning.truncated.run", "limits", "many", "messages.run", "regions.run",
+          "rows.fields", "uai.run")  # fmt: skip
 STORED = {
     "bounds.run": "bounds", "calls.run": "calls", "exact.run": "exact", "learning.calls": "calls_learning",
     "learning.chunking.run": "chunking", "learning.margin.run": "margin", "learning.truncated.run": "truncated",
