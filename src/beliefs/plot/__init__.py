@@ -1,7 +1,8 @@
 """Pictures of models and results; needs the extra ``beliefs[plot]``.
 
-Every function takes ``ax=None`` and returns the matplotlib Axes it drew on. Without ``ax`` it makes a figure of its
-own, outside pyplot: ``plot_network(bn).figure.savefig("network.svg")``.
+Every function takes ``ax=None`` and returns the matplotlib Axes it drew on. Without ``ax`` it makes a figure as
+``plt.subplots`` does: a notebook shows it at the end of the cell, a script with ``plt.show()``, and
+``plot_network(bn).figure.savefig("network.svg")`` writes it.
 """
 
 from beliefs.plot.charts import plot_grid, plot_marginals, plot_scatter, plot_trace

@@ -33,15 +33,15 @@ STRONG, ACCENT = "#1f6391", "#c4541c"
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
     """Return ``ax``, or the axes of a new figure of that size in inches.
 
-    The new figure is not registered with pyplot, so nothing needs to be closed and the backend stays as it is.
-    ``ax.figure.savefig(path)`` writes it.
+    The new figure is pyplot's: a notebook shows it at the end of the cell, ``plt.show()`` in a script, and
+    ``ax.figure.savefig(path)`` writes it. Whoever draws many closes them, or passes ``ax``.
     """
     if ax is not None:
         return ax
     require_matplotlib()
-    from matplotlib.figure import Figure
+    from matplotlib import pyplot
 
-    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+    return pyplot.figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
 def require_matplotlib() -> None:

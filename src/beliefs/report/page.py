@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import io
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -110,6 +111,8 @@ def picture(drawn: Figure | Axes, alt: str, caption: str, *, pixels: int = 1000)
     assert figure is not None
     data = io.BytesIO()
     figure.savefig(data, format="svg", metadata={"Date": None, "Creator": None})
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close(figure)  # where it is one of pyplot's, which keeps them
     source = base64.b64encode(data.getvalue()).decode()
     width, height = figure.get_size_inches()
     size = f'width="{pixels}" height="{pixels * height / width:.0f}"'
