@@ -4,12 +4,14 @@ Either all instances in one array, ``X`` and ``Y`` with a first axis of instance
 ``X_1``, ``Y_1``, ...; ``Y`` is needed for fitting only. What else an instance has comes under its name in the same way;
 which arrays these are, and their shapes, is declared by the estimator
 (:class:`~beliefs.learning.estimators.base.DataForm`).
-``edges (m, 2)`` without a number are those of every instance.
+``edges (m, 2)`` without a number are those of every instance. Folders of images and tables of tokens are read by
+:mod:`beliefs.cli.plain_data`.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +39,9 @@ class DataSet:
 
 def read_data(path: str, model: str) -> DataSet:
     """Read a data set for a model; what does not fit is a FormatError that names the array."""
+    plain = _plain(path, model)
+    if plain is not None:
+        return DataSet(*plain, stacked=False)
     arrays = _arrays(path)
     stacked = "X" in arrays
     numbers = sorted(int(match[1]) for name in arrays if (match := _NUMBERED.fullmatch(name)))
@@ -60,6 +65,20 @@ def read_data(path: str, model: str) -> DataSet:
     further = [columns.get(name) for name in form.further]
     inputs = [cls.input_of(columns["X"][k], [None if c is None else c[k] for c in further]) for k in range(count)]
     return DataSet(inputs, columns.get("Y"), stacked)
+
+
+def _plain(path: str, model: str) -> tuple[list[Any], list[Any] | None] | None:
+    """Return data that come as a folder of images or a table of tokens, if the model takes such; else None."""
+    kind = "images" if os.path.isdir(path) else "tokens" if path.lower().endswith(".csv") else ""
+    if not kind:
+        return None
+    from beliefs.cli.plain_data import read_images, read_tokens
+    from beliefs.learning.estimators.registry import estimator
+
+    if estimator(model).data_form.files != kind:
+        what = "a folder of images" if kind == "images" else "a table of tokens"
+        raise FormatError(f"{what} is no data for --model {model}; see beliefs fit --help", path)
+    return read_images(path) if kind == "images" else read_tokens(path)
 
 
 def _arrays(path: str) -> dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ from beliefs.cli.joint import JOINT, fill_rows, fit_joint, tell
 from beliefs.cli.options import json_flag
 from beliefs.cli.stopping import Stoppable
 from beliefs.driver import Status
-from beliefs.errors import FormatError, ModelError
+from beliefs.errors import BeliefsError, FormatError, ModelError
 from beliefs.io.files import write_bytes
 from beliefs.io.rows import is_table
 from beliefs.model.variable import suggestion
@@ -107,8 +107,9 @@ def fit_command(
     For random fields, machines with a margin and Boltzmann machines DATA.npz has arrays X and Y with a first axis of
     instances, or X_0, Y_0, X_1, Y_1, ...; labels are integers from 0, -1 where hidden. Graphs also have edges and
     edge_features, and a mask of hidden vertices. Boltzmann machines take rows of bits, and no labels; conditional ones
-    (crbm) rows of inputs X and of bits Y. Networks (bn) and fields (mrf) take a table of rows, DATA.csv or
-    DATA.parquet, and are written as models.
+    (crbm) rows of inputs X and of bits Y. Grids also take a folder with images/*.png and labels/*.png of the same
+    names, and chains a DATA.csv with a line a token, blank lines or a column sequence between sequences, and a column
+    label. Networks (bn) and fields (mrf) take a table of rows, DATA.csv or DATA.parquet, and are written as models.
     """
     if model in JOINT:
         _fit_joint(data, model, output, more, threads, progress, as_json, options)
@@ -174,10 +175,11 @@ def predict_command(
 
     The file that is written has Y, or Y_0, Y_1, ... as the inputs have; with --marginals also marginals. Where DATA.npz
     has labels, the share that is predicted is told. Of Boltzmann machines it is H, the probabilities of hidden units.
+    Grids also take a folder with images/*.png, and chains a DATA.csv with a line a token, as for fit.
     Where DATA is a table of rows, .csv or .parquet, MODEL is any model, and the rows are written with every missing
     cell at its likeliest state.
     """
-    if is_table(data):
+    if is_table(data) and not _takes_tokens(model):
         if decode is not None or marginals:
             raise ModelError("rows are filled in one way; leave out --decode and --marginals")
         tell(fill_rows(model, data, output), as_json)
@@ -202,6 +204,19 @@ def predict_command(
     score = crf.score(examples.inputs, examples.labels) if known else None
     write_bytes(output, archive_bytes(columns, examples.stacked))
     tell({"n_instances": len(examples.inputs), _score_name(type(crf)): score, "output": output}, as_json)
+
+
+def _takes_tokens(model: str) -> bool:
+    """Whether a file holds a model of sequences, for which a table has a line a token."""
+    from beliefs.learning.estimators.registry import load_estimator
+
+    if not model.lower().endswith(".npz"):
+        return False
+    try:
+        form = getattr(load_estimator(model), "data_form", None)
+    except BeliefsError:
+        return False
+    return form is not None and form.files == "tokens"
 
 
 def _fit_joint(

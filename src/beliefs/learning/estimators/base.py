@@ -43,7 +43,7 @@ class DataForm:
     """What a data file holds of one instance: the shapes of ``X`` and ``Y``, and further arrays by name.
 
     ``further_shown`` says it of those in the docs; ``shared`` has the axes of those that one instance has and all may
-    share.
+    share. ``files`` says what else data may be: ``"images"``, a folder of them, or ``"tokens"``, a table.
     """
 
     x: str
@@ -51,6 +51,7 @@ class DataForm:
     further: tuple[str, ...] = ()
     further_shown: str = ""
     shared: Mapping[str, int] = field(default_factory=dict)
+    files: str = ""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

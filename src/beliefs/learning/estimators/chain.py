@@ -98,7 +98,7 @@ class ChainCRF(CRF):
     boundaries: bool = False
     intercept: bool = True
 
-    data_form: ClassVar[DataForm] = DataForm("`(T, D)`", "`(T,)`")
+    data_form: ClassVar[DataForm] = DataForm("`(T, D)`", "`(T,)`", files="tokens")
     _switches: ClassVar[tuple[str, ...]] = ("all_pairs", "all_transitions", "boundaries", "intercept")
     _learned_names: ClassVar[tuple[str, ...]] = ("form_", "attributes_", "pair_ptr_", "pair_label_", "transitions_")
 

@@ -88,6 +88,7 @@ class GridCRF(CRF):
         "`(H, W)`",
         ("horizontal", "vertical", "down", "up"),
         "`horizontal (H, W-1, E)`, `vertical (H-1, W, E)`; `down`, `up` with `-O connectivity=8`",
+        files="images",
     )
     _switches: ClassVar[tuple[str, ...]] = ("separate_directions", "intercept", "on_the_fly")
     _learned_names: ClassVar[tuple[str, ...]] = ("edge_thresholds_",)
