@@ -1,8 +1,8 @@
 """Data that people have: folders of images for grids, and tables of tokens for chains.
 
 A folder has ``images/`` and ``labels/`` with PNG files of the same names; ``labels`` may be absent where only
-predictions are wanted. Values of images are divided by 255 (by 65535 where they have 16 bits); a label is the grey value or the
-number in the palette, 255 where it is unknown.
+predictions are wanted. Values of images are divided by 255 (by 65535 where they have 16 bits); a label is the grey
+value or the number in the palette, 255 where it is unknown.
 
 A table of tokens is a CSV file with a line a token and a first line of names. Sequences are told apart by the column
 ``sequence``, or by blank lines; ``label`` holds the labels, empty where unknown. All other columns are what is known of
