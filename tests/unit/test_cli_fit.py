@@ -197,7 +197,7 @@ def test_predicting_with_what_is_no_model(folder: Path) -> None:
     run("fit", "data.npz", "--model", "grid", "-o", "model.npz", *QUICK)
     np.savez("wide.npz", X=np.zeros((1, 3, 3, 5)))
     said = run("predict", "model.npz", "wide.npz", "-o", "p.npz", code=2).stderr
-    assert "instance 0: pixels have 6 features, those of the fitted model 2" in said
+    assert "instance 0: pixels have 5 features, those of the fitted model 1" in said
     assert not Path("p.npz").exists()
 
 
