@@ -36,7 +36,7 @@ GRAPHS: list[tuple[Any, Any, str]] = [
     ((changed(U, np.nan), EDGES), Y, "instance 1: unary features hold nan in row 1, feature 1"),
     ((changed(U, np.inf), EDGES), Y, "instance 1: unary features hold inf in row 1, feature 1"),
     ((sparse_nan(), EDGES), Y, "instance 1: unary features hold nan"),
-    ((U[:, :1], EDGES), Y, "instance 1: vertices have 2 features, those of instance 0 3"),
+    ((U[:, :1], EDGES), Y, "instance 1: vertices have 1 features, those of instance 0 2"),
     ((U[0], EDGES), Y, r"instance 1: unary features must have shape \(n, width\), found \(2,\)"),
     ((np.array([["a"]] * 3), EDGES), Y, "instance 1: unary features must be real numbers"),
     ((U[:0], EDGES[:0]), [], "instance 1 has no vertices"),
@@ -75,7 +75,7 @@ LABELS = np.array([[0, 1, 0, 1]] * 3)
         (np.zeros(3), LABELS, r"instance 1: an input is an array \(H, W, D\)"),
         (np.zeros((0, 4, 2)), LABELS[:0], "instance 1: an input is an array"),
         (IMAGE, LABELS.T, r"instance 1: labels must have shape \(3, 4\), one per variable, found \(4, 3\)"),
-        (IMAGE[..., :1], LABELS, "instance 1: pixels have 2 features, those of instance 0 3"),
+        (IMAGE[..., :1], LABELS, "instance 1: pixels have 1 features, those of instance 0 2"),
         (np.full((3, 4, 2), np.nan), LABELS, "instance 1: features of pixels hold nan in row 0, feature 0"),
         ((IMAGE, np.ones((3, 3, 1))), LABELS, r"instance 1: features of edges are 2 arrays \(horizontal, vertical\)"),
         ((IMAGE, np.ones((3, 4, 1)), np.ones((2, 4, 1))), LABELS, "instance 1: features of horizontal edges must have"),
@@ -208,7 +208,7 @@ def test_an_error_leaves_the_estimator_as_it_was() -> None:
 
 def test_inputs_of_another_kind_are_refused_by_predict() -> None:
     crf = GraphCRF(max_iters=2).fit(*GOOD)
-    with pytest.raises(bl.ModelError, match="instance 1: vertices have 2 features, those of the fitted model 3"):
+    with pytest.raises(bl.ModelError, match="instance 1: vertices have 1 features, those of the fitted model 2"):
         crf.predict([(U, EDGES), (U[:, :1], EDGES)])
     with pytest.raises(bl.ModelError, match="X must be a list of instances"):
         crf.predict(3)

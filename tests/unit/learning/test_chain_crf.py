@@ -335,7 +335,7 @@ def test_counts_of_instances_weigh() -> None:
         (
             [np.zeros((3, 2)), np.zeros((2, 3))],
             [[0, 1, 0], [0, 1]],
-            "instance 1: tokens have 4 features, those of instance 0 3",
+            "instance 1: tokens have 3 features, those of instance 0 2",
         ),
         ([np.zeros((3, 2)), np.zeros((2, 2))], [[0, 1, 0], [0, -2]], "instance 1: label -2"),
         ([np.zeros((3, 2))], [[0, 1]], "instance 0: labels must have shape"),
