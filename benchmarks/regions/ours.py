@@ -5,10 +5,9 @@ Processor time, the best of several; contenders of one ratio are run in turn, so
 
 from __future__ import annotations
 
-import resource
 import statistics
-import sys
 import time
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -173,17 +172,18 @@ def basis(request: Answer) -> Answer:
 
 
 def memory(request: Answer) -> Answer:
-    """Measure the growth of this process beside what the plan predicts, on the faces of a grid."""
-    method = parse_method("gbp(regions=faces)")
-    small: Any = method.init(Problem(grid(6, 2)))
-    method.step(small)
-    graph = grid(request["side"], 2)
+    """Measure the most that planning and a sweep allocate beside what the plan predicts, on the faces of a grid."""
+    bl.infer(grid(6, request["states"]), "gbp(regions=faces)")  # loads the compiler and what it has made
+    graph = grid(request["side"], request["states"])
     regions = bl.RegionGraph.loops(graph, bl.cycles.faces(graph))
-    before = peak()
+    tracemalloc.start()
     plan = chosen_plan(Problem(graph), regions, "gbp")
     state = RegionState(Problem(graph), plan)
     state.send(message_order(regions, "depth_first"), 0.5)
-    return {"predicted": plan.n_bytes, "grown": peak() - before}
+    state.kikuchi()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return {"predicted": plan.n_bytes, "grown": most}
 
 
 def convex(request: Answer) -> Answer:
@@ -195,11 +195,6 @@ def convex(request: Answer) -> Answer:
     bl.infer(graph, method, tol=1e-10, max_iters=5000)
     taken = [seconds(lambda: bl.infer(graph, method, tol=1e-10, max_iters=5000)) for _ in range(5)]
     return {"log_z": bl.infer(graph, method, tol=1e-10, max_iters=5000).log_z, "seconds": min(taken)}
-
-
-def peak() -> float:
-    """Return the largest memory of this process so far, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1.0 if sys.platform == "darwin" else 1024.0)
 
 
 TASKS = {

@@ -59,8 +59,11 @@ def _basis(run: Run) -> Result:
 
 
 def _memory(run: Run) -> Result:
-    side = 40 if run.options.quick else 150
-    return run.ask(OURS, {"task": "memory", "side": side}, "memory") | {"side": side}
+    found = {}
+    for side, states in ((20, 2),) if run.options.quick else ((80, 2), (40, 8)):
+        name = f"{side}x{side}, K={states}"
+        found[name] = run.ask(OURS, {"task": "memory", "side": side, "states": states}, f"memory, {name}")
+    return found
 
 
 def _peers(run: Run) -> Result:

@@ -72,12 +72,12 @@ def others(result: Result) -> str:
             f"- A partially tree-robust basis of {where}: {basis['cycles']} cycles in {basis['seconds']:.2f} s, "
             f"{basis['ratio']:.0f} iterations of belief propagation."
         )
-    memory = result.get("memory", {})
-    if "grown" in memory:
-        side, predicted, grown = memory["side"], memory["predicted"] / 1e6, memory["grown"] / 1e6
-        lines.append(
-            f"- Memory on faces of a {side}x{side} grid: {predicted:.0f} MB predicted, {grown:.0f} MB measured."
-        )
+    for name, e in result.get("memory", {}).items():
+        if "grown" in e:
+            predicted, grown = e["predicted"] / 1e6, e["grown"] / 1e6
+            lines.append(
+                f"- Memory on faces of {name}: {predicted:.1f} MB predicted, {grown:.1f} MB allocated at most."
+            )
     peers = result.get("peers", {})
     if "seconds" in peers.get("mbi", {}) and "seconds" in peers.get("ours", {}):
         mbi, ours = peers["mbi"], peers["ours"]

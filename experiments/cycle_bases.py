@@ -1,0 +1,237 @@
+"""Which cycles to choose as regions (Figures 3.13 to 3.17 of [gelfand2014]).
+
+    python experiments/cycle_bases.py [--quick] [--output FOLDER]
+
+====  ================================================================================================================
+3.13  9x9 grids, fields N(0, 0.1^2): 64 faces, 16 tiled copies of the one basis of a 3x3 grid that is not fundamental,
+      belief propagation; against the couplings
+3.14  complete graphs of 20, fields N(0, 1), couplings N(0, 1/19): the star, then triangles (1, u, v) swapped for
+      (w, u, v) one after the other, fundamental throughout
+3.15  partial k-trees (k = 9), 100 variables, fields N(0, 1), couplings N(0, 0.3^2), against connectivity
+3.16  the same at a connectivity of 0.7, against the i-bound of join graphs (their count, one more than ours)
+3.17  10x10 grids with 5 to 50 more edges, fields N(0, 1), couplings N(0, 0.5^2)
+====  ================================================================================================================
+
+Half of the old message is kept. The schedule is ``auto``, which ends with the double loop where messages do not settle,
+at most 1,000 steps; depth first alone for 3.14, which counts sweeps. Trials are kept in
+``experiments/local``, so that a run that was stopped goes on from there.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from paper import Claim, command_line, report, save, tidy
+from trials import Kept, mean_and_error
+
+import beliefs as bl
+
+DIFFERENCES = [
+    "The dissertation prints no values for these figures, so shapes are compared.",
+    "Levels of couplings and of connectivity are not printed there; they are ours.",
+    "A run that does not converge counts with the beliefs it ended with.",
+]
+SIDE, TILE = 9, 3
+MOST_SWEEPS = 1000
+PATTERN = [(0, 1, 2, 5, 8, 7, 4, 3), (0, 1, 2, 5, 4, 7, 6, 3), (0, 1, 4, 5, 8, 7, 6, 3), (1, 2, 5, 8, 7, 6, 3, 4)]
+Errors = dict[str, list[float]]  # of a method: errors of log Z and of marginals, sweeps, whether it converged
+Found = dict[str, dict[str, list[Errors]]]  # figure, level, model
+
+
+def compared(graph: bl.FactorGraph, methods: dict[str, Any]) -> Errors:
+    """Return what each method does on one model."""
+    exact, found = bl.infer(graph, "junction_tree"), {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        for name, method in methods.items():
+            result = bl.infer(graph, method, tol=1e-6, max_iters=MOST_SWEEPS)
+            errors = [bl.metrics.log_z_error(result, exact), bl.metrics.marginal_error(result, exact)]
+            found[name] = [*errors, float(result.n_iters), float(result.converged)]
+    return found
+
+
+def gbp(graph: bl.FactorGraph, cycles: Any, schedule: str = "auto") -> bl.GBP:
+    return bl.GBP(regions=bl.RegionGraph.loops(graph, cycles), schedule=schedule)
+
+
+def faces_or_pattern(coupling: float, seed: int) -> Errors:
+    """Figure 3.13."""
+    graph = bl.datasets.make_grid(SIDE, field=0.1, coupling=coupling, seed=seed)
+    corners = [(row, col) for row in range(0, SIDE - 2, 2) for col in range(0, SIDE - 2, 2)]
+    tiled = [
+        tuple((row + v // TILE) * SIDE + col + v % TILE for v in cycle) for row, col in corners for cycle in PATTERN
+    ]
+    faces = bl.cycles.faces(graph)
+    return compared(graph, {"faces": gbp(graph, faces), "tiled": gbp(graph, tiled), "BP": "bp"})
+
+
+def swapped(n_swaps: int, seed: int) -> Errors:
+    """Figure 3.14."""
+    n = 20
+    edges = list(combinations(range(n), 2))
+    graph = bl.datasets.make_pairwise(n, edges, field=1.0, coupling=1 / np.sqrt(n - 1), seed=seed)
+    rng = np.random.default_rng([seed, 14])
+    cycles, done = bl.cycles.star(graph, 0), 0
+    while done < n_swaps:
+        k, w = int(rng.integers(len(cycles))), int(rng.integers(1, n))
+        root, u, v = cycles[k]
+        new = tuple(sorted((w, u, v)))
+        if root != 0 or w in (u, v) or new in cycles:
+            continue
+        tried = [*cycles[:k], new, *cycles[k + 1 :]]
+        if bl.cycles.is_fundamental(graph, tried):
+            cycles, done = tried, done + 1
+    return compared(graph, {"swapped": gbp(graph, cycles, "depth_first"), "BP": "bp"})
+
+
+def bases(graph: bl.FactorGraph, ibounds: tuple[int, ...], seed: int) -> Errors:
+    """Partially tree-robust and random fundamental bases, join graphs (their i-bounds) and BP on one model."""
+    methods = {
+        "partially tree-robust": gbp(graph, bl.cycles.partially_tree_robust(graph)),
+        "fundamental": gbp(graph, bl.cycles.random_fundamental(graph, seed)),
+        **{f"IJGP({i})": f"ijgp(ibound={i - 1}, damping=0.5)" for i in ibounds},
+        "BP": "bp",
+    }
+    return compared(graph, methods)
+
+
+def k_trees(connectivity: float, ibounds: tuple[int, ...], seed: int) -> Errors:
+    """Figures 3.15 and 3.16."""
+    graph = bl.datasets.make_partial_k_tree(100, 9, connectivity=connectivity, field=1.0, coupling=0.3, seed=seed)
+    return bases(graph, ibounds, seed)
+
+
+def more_edges(extra: int, seed: int) -> Errors:
+    """Figure 3.17."""
+    graph = bl.datasets.make_grid(10, extra_edges=extra, field=1.0, coupling=0.5, seed=seed)
+    return bases(graph, (3,), seed)
+
+
+def studies(quick: bool) -> dict[str, tuple[dict[str, Callable[[int], Errors]], int]]:
+    """Return what each figure asks at each level, and of how many models."""
+    couplings = (0.2, 0.6, 1.0) if quick else (0.2, 0.4, 0.6, 0.8, 1.0, 1.4, 2.0)
+    swaps = (0, 10, 30) if quick else (0, 5, 10, 15, 20, 25, 30)
+    levels = (0.3, 0.7) if quick else (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    ibounds = (2, 3, 5, 7) if quick else tuple(range(2, 11))
+    extras = (5, 25, 50) if quick else tuple(range(5, 55, 5))
+    return {
+        "3.13": ({str(c): partial(faces_or_pattern, c) for c in couplings}, 3 if quick else 50),
+        "3.14": ({str(s): partial(swapped, s) for s in swaps}, 4 if quick else 500),
+        "3.15": ({str(c): partial(k_trees, c, (3,)) for c in levels}, 2 if quick else 100),
+        "3.16": ({"0.7": partial(k_trees, 0.7, ibounds)}, 3 if quick else 100),
+        "3.17": ({str(e): partial(more_edges, e) for e in extras}, 2 if quick else 25),
+    }
+
+
+def means(trials: list[Errors], name: str) -> tuple[float, float]:
+    """Return the mean errors of log Z and of marginals."""
+    return float(np.mean([t[name][0] for t in trials])), float(np.mean([t[name][1] for t in trials]))
+
+
+def shown(trials: list[Errors]) -> str:
+    """Return all methods with their errors."""
+    names = list(trials[0])
+    return ", ".join(f"{name} {means(trials, name)[0]:.3g} / {means(trials, name)[1]:.2g}" for name in names)
+
+
+def judged(found: Found) -> list[Claim]:
+    """Compare shapes."""
+    grids, swaps, trees, bounds, extra = (found[f] for f in ("3.13", "3.14", "3.15", "3.16", "3.17"))
+    best = [means(t, "faces")[1] <= min(means(t, "BP")[1], means(t, "tiled")[1]) for t in grids.values()]
+    strong = list(grids.values())[-1]
+    few, many = list(swaps.values())[0], list(swaps.values())[-1]
+    sweeps = [float(np.mean([t["swapped"][2] for t in trials])) for trials in (few, many)]
+    errors = [means(trials, "swapped") for trials in (few, many)]
+    ahead = [
+        means(t, "partially tree-robust")[1] < min(means(t, "IJGP(3)")[1], means(t, "BP")[1]) for t in trees.values()
+    ]
+    beat = [
+        max(means(t, name)[1] for name in ("partially tree-robust", "fundamental")) < means(t, "IJGP(3)")[1]
+        for t in extra.values()
+    ]
+    return [
+        Claim(
+            "3.13: faces are best, and the tiled basis is soon worse than belief propagation.",
+            f"Faces are best at {sum(best)} of {len(best)} couplings; at {list(grids)[-1]}: {shown(strong)}.",
+            all(best) and means(strong, "tiled")[1] > means(strong, "BP")[1],
+        ),
+        Claim(
+            "3.14: errors and sweeps grow with swaps.",
+            f"{list(swaps)[0]} to {list(swaps)[-1]} swaps: log Z {errors[0][0]:.3g} to {errors[1][0]:.3g}, marginals "
+            f"{errors[0][1]:.2g} to {errors[1][1]:.2g}, sweeps {sweeps[0]:.0f} to {sweeps[1]:.0f}.",
+            errors[1][0] > errors[0][0] and errors[1][1] > errors[0][1] and sweeps[1] > sweeps[0],
+        ),
+        Claim(
+            "3.15: partially tree-robust bases are ahead of IJGP(3) and of belief propagation.",
+            "; ".join(f"{level}: {shown(trials)}" for level, trials in trees.items()) + ".",
+            all(ahead),
+        ),
+        Claim(
+            "3.16: they are about as good as IJGP(7), random fundamental ones as IJGP(6).",
+            f"{shown(bounds['0.7'])}.",
+            means(bounds["0.7"], "partially tree-robust")[1] < means(bounds["0.7"], "IJGP(5)")[1],
+        ),
+        Claim(
+            "3.17: both kinds of bases beat IJGP(3).",
+            "; ".join(f"{level} edges: {shown(trials)}" for level, trials in extra.items()) + ".",
+            all(beat),
+        ),
+    ]
+
+
+def draw(found: Found) -> Figure:
+    """Draw errors of log Z and of marginals, a row a figure."""
+    figure = Figure(figsize=(9.6, 3.2 * len(found)), layout="constrained")
+    axes = np.atleast_2d(figure.subplots(len(found), 2))
+    labels = {"3.13": "couplings", "3.14": "swaps", "3.15": "connectivity", "3.16": "method", "3.17": "more edges"}
+    for row, (name, levels) in zip(axes, found.items(), strict=True):
+        methods = list(next(iter(levels.values()))[0])
+        for k, (ax, what) in enumerate(zip(row, ("error of log Z", "error of marginals, L1"), strict=True)):
+            if len(levels) == 1:
+                trials = next(iter(levels.values()))
+                pairs = [mean_and_error([t[m][k] for t in trials]) for m in methods]
+                ax.errorbar(range(len(methods)), [p[0] for p in pairs], [p[1] for p in pairs], fmt="o", ms=4)
+                ax.set_xticks(range(len(methods)), methods, rotation=30, ha="right")
+            for method in methods if len(levels) > 1 else []:
+                pairs = [mean_and_error([t[method][k] for t in trials]) for trials in levels.values()]
+                at = [float(level) for level in levels]
+                ax.errorbar(at, [p[0] for p in pairs], [p[1] for p in pairs], label=method, marker="o", ms=3)
+            ax.set(title=f"Figure {name}", xlabel=labels[name], ylabel=what, yscale="log")
+            tidy(ax)
+            if len(levels) > 1 and k == 0:
+                ax.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def main() -> int:
+    options = command_line(__doc__, needs_data=False)
+    assert options is not None
+    kept = Kept(None if options.quick else Path(__file__).parent / "local" / "cycle_bases.trials.json")
+    found: Found = {}
+    for name, (levels, n_models) in studies(options.quick).items():
+        found[name] = {
+            level: [kept.of(f"{name} {level} {seed}", partial(ask, seed)) for seed in range(n_models)]
+            for level, ask in levels.items()
+        }
+        print(f"figure {name}: done", file=sys.stderr, flush=True)
+    claims = judged(found)
+    report("Figures 3.13 to 3.17: cycle bases", claims, DIFFERENCES)
+    numbers: dict[str, Any] = {
+        name: {level: {m: means(trials, m) for m in trials[0]} for level, trials in levels.items()}
+        for name, levels in found.items()
+    }
+    numbers["models"] = {name: n_models for name, (_, n_models) in studies(options.quick).items()}
+    save(options.output, "cycle_bases", {"cycle_bases": draw(found)}, numbers, claims)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
