@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from beliefs.inference.search.local_search import LocalSearch
     from beliefs.inference.variational.mean_field import MeanField
     from beliefs.io import read, read_evidence, read_query, write
+    from beliefs.learning.cluster import cluster
     from beliefs.learning.estimators.bayes_net import BNLearner
     from beliefs.learning.estimators.bernoulli_rbm import BernoulliRBM
     from beliefs.learning.estimators.bn_classifier import BNClassifier
@@ -127,6 +128,7 @@ _HOMES = {
     "inference.search.local_search": ("LocalSearch",),
     "inference.variational.mean_field": ("MeanField",),
     "io": ("read", "read_evidence", "read_query", "write"),
+    "learning.cluster": ("cluster",),
     "learning.estimators.bernoulli_rbm": ("BernoulliRBM",),
     "learning.estimators.bayes_net": ("BNLearner",),
     "learning.networks.gaussian": ("GaussianLeaf",),
@@ -213,6 +215,7 @@ __all__ = [
     "UnsupportedError",
     "Variable",
     "ZeroProbabilityError",
+    "cluster",
     "cycles",
     "datasets",
     "infer",

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound
-from beliefs.learning.parallel import Executor, executor_of
+from beliefs.learning.parallel import Executor, Threads, engine_around, executor_of
 from beliefs.options import MANY, Suggesting, check_integer, check_option, is_number
 from beliefs.typing import Floats
 
@@ -100,6 +100,15 @@ class Total:
         self.upper += share.upper
         self.minorant &= share.minorant
         self.delta += share.delta
+
+    def plus(self, other: Total) -> Total:
+        """Return the sum of both."""
+        return Total(
+            self.grad + other.grad, self.value + other.value, self.n_labelled + other.n_labelled,
+            self.n_instances + other.n_instances, self.n_diverged + other.n_diverged,
+            self.n_not_converged + other.n_not_converged, self.bounds | other.bounds, self.upper + other.upper,
+            self.minorant and other.minorant, self.delta + other.delta, self.overflowed or other.overflowed,
+        )  # fmt: skip
 
     def evaluation(self, weights: Floats, l2: float) -> Evaluation:
         """Return the loss per labelled variable with its ridge."""
@@ -252,10 +261,25 @@ class BatchLoss(metaclass=Suggesting):
     def evaluate(self, weights: Floats, data: Any) -> Evaluation:
         """Return what :meth:`value_and_grad` returns, and the flags; ``data`` may be a batch of this loss."""
         weights = np.asarray(weights, self.weight_type)
-        total, executor = self.total(), executor_of(self.threads)
+        total, engine = None, engine_around()
+        if engine is not None and not (self.by_row or self.remembers):
+            total = engine.total(self._elsewhere, weights, data)
+        if total is None:
+            total = self._total(weights, data, executor_of(self.threads))
+        return total.evaluation(weights, self.l2)
+
+    def _total(self, weights: Floats, data: Any, executor: Executor) -> Total:
+        total = self.total()
         for batch in (data,) if isinstance(data, Batch) else self.batches(data):
             batch.add_to(total, weights, executor)
-        return total.evaluation(weights, self.l2)
+        return total
+
+    def _elsewhere(self, items: list[Any], state: dict[str, Any], weights: Floats) -> Total:
+        """Return the sum over some instances, in a process that holds them."""
+        loss = state.setdefault("loss", replace(self, threads=1))
+        with np.errstate(over="ignore", invalid="ignore"):  # as the objective has it
+            found: Total = loss._total(weights, items, Threads(1))
+        return found
 
     def forget(self) -> None:
         """Let go of what was laid out for lists."""

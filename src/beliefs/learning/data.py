@@ -19,9 +19,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from beliefs.learning.instances import Instance
+from beliefs.learning.parallel import engine_around
 from beliefs.typing import Ints
 
-__all__ = ["Data", "LabelledData", "can_choose", "chosen", "first_ones", "n_labels", "read_once"]
+__all__ = ["Data", "LabelledData", "can_choose", "chosen", "first_ones", "hand_out", "n_labels", "read_once"]
 
 
 class Data(ABC):
@@ -72,6 +73,13 @@ def n_labels(data: Any) -> float:
 def read_once(data: Any) -> bool:
     """Whether the data can be gone through only once, as a generator can."""
     return isinstance(data, Iterator)
+
+
+def hand_out(data: Any) -> None:
+    """Let the processes that a fit is engaged with, if any, hold the instances; mini-batches are then parts of them."""
+    engine = engine_around()
+    if engine is not None and isinstance(data, list | tuple) and all(isinstance(i, Instance) for i in data):
+        engine.hold(data, [int(instance.layout.table_ptr[-1]) for instance in data])
 
 
 def first_ones(data: Any, n: int) -> Any:

@@ -28,7 +28,7 @@ from beliefs.inference.quiet import warn
 from beliefs.inference.text import parse
 from beliefs.io.files import StrPath
 from beliefs.learning.checkpoint import Checkpoint, fingerprint
-from beliefs.learning.data import Data, LabelledData, read_once
+from beliefs.learning.data import Data, LabelledData, hand_out, read_once
 from beliefs.learning.optimizers import OPTIMIZERS
 from beliefs.learning.optimizers.base import Optimizer, Outcome
 from beliefs.learning.optimizers.objective import Objective
@@ -121,6 +121,7 @@ def fit(
     _check(loss, method, callback, checkpoint_every, seed, patience)
     objective = Objective(loss, instances, _start(loss, weights), l1, free, bounds)
     method.check(objective)
+    hand_out(instances)
     kept = None if checkpoint is None else Checkpoint(checkpoint, fingerprint(objective, method, seed or 0))
     saved = None if kept is None else kept.load()
     _LOG.info("fit of %d weights by %s", objective.start.size, method)

@@ -1,0 +1,158 @@
+"""Fits on a cluster of processes: the same weights as on threads, the same bytes for any workers, whatever happens."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import beliefs as bl
+from beliefs.learning.shards import n_held
+
+pytest.importorskip("distributed", reason="dask is not installed: pip install 'beliefs[cluster]'")
+from dask_processes import Processes
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory):
+    running = Processes(tmp_path_factory.mktemp("cluster"))
+    yield running
+    running.close()
+
+
+@pytest.fixture(autouse=True)
+def many_shards(monkeypatch):
+    monkeypatch.setattr("beliefs.learning.cluster._LEAST_WORK", 2**9)
+    monkeypatch.setattr("beliefs.learning.cluster._GLANCE", 0.1)
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    rng = np.random.default_rng(0)
+    labels = [(np.add.outer(np.arange(6), np.arange(7)) // (2 + k % 3)) % 2 for k in range(11)]
+    return [y[..., None] + rng.normal(size=(*y.shape, 1)) for y in labels], labels
+
+
+def fitted(pictures, **options):
+    options = {"loss": "clique_logistic", "inference": "trw", "n_sweeps": 3, "max_iters": 6} | options
+    return bl.GridCRF(**options).fit(*pictures)
+
+
+def held_by(client) -> list[int]:
+    return sorted(client.run(n_held).values())
+
+
+def test_one_worker_two_and_threads_agree(processes, pictures) -> None:
+    here = fitted(pictures)
+    processes.have(1)
+    with bl.cluster(processes.client) as engine:
+        one = fitted(pictures)
+        n_shards = engine.n_sent
+        assert held_by(processes.client) == [n_shards]
+    assert n_shards > 4
+    np.testing.assert_allclose(one.weights_, here.weights_, rtol=1e-9, atol=1e-11)
+    assert held_by(processes.client) == [0]  # nothing is left behind
+
+    processes.have(2)
+    with bl.cluster(processes.client) as engine:
+        two = fitted(pictures)
+        assert engine.n_sent == n_shards  # each was sent once and stayed
+        fewest, most = held_by(processes.client)
+        assert most - fewest <= 2  # one for each list: the start of a fit has another
+    assert two.weights_.tobytes() == one.weights_.tobytes()
+
+
+@pytest.mark.parametrize("options", [{"optimizer": "adam(batch_size=3)"}, {"loss": "surrogate_likelihood"}], ids=str)
+def test_other_losses_and_mini_batches(processes, pictures, options) -> None:
+    processes.have(2)
+    here = fitted(pictures, **options, max_iters=2)
+    with bl.cluster(processes.client) as engine:
+        there = fitted(pictures, **options, max_iters=2)
+        assert engine.n_sent > 4
+    np.testing.assert_allclose(there.weights_, here.weights_, rtol=1e-4, atol=1e-6)
+
+
+def test_chains_and_margins(processes) -> None:
+    processes.have(2)
+    rng = np.random.default_rng(1)
+    labels = [rng.integers(0, 3, size=n) for n in (5, 9, 4, 7, 6, 8)]
+    inputs = [np.eye(3)[y] + rng.normal(size=(y.size, 3)) for y in labels]
+    for make in (lambda: bl.ChainCRF(max_iters=5), lambda: bl.ChainSVM(optimizer="one_slack", max_iters=5)):
+        here = make().fit(inputs, labels)
+        with bl.cluster(processes.client) as engine:
+            there = make().fit(inputs, labels)
+            assert engine.n_sent > 0
+        np.testing.assert_allclose(there.weights_, here.weights_, rtol=1e-6, atol=1e-8)
+
+
+def test_a_killed_worker_costs_time_and_a_new_one_is_used(processes, pictures) -> None:
+    processes.have(2)
+    events: dict[str, int] = {}
+    with bl.cluster(processes.client):
+        calm = fitted(pictures)
+
+    def happen(progress) -> None:
+        if progress.iteration >= 1 and engine.n_sent > 4 and "killed" not in events:  # not in the start of the fit
+            events["killed"] = engine.n_sent
+            processes.kill(processes.workers[-1])
+        elif "killed" in events and progress.iteration >= 3 and "joined" not in events:
+            events["joined"] = engine.n_sent
+            processes.add_worker()
+            time.sleep(0.2)
+
+    with bl.cluster(processes.client) as engine:
+        stormy = fitted(pictures, callback=happen)
+        assert engine.n_sent > events["joined"] > events["killed"]  # what was lost, and then moved, was sent again
+        assert min(held_by(processes.client)) > 0
+    assert stormy.weights_.tobytes() == calm.weights_.tobytes()
+
+
+def test_questions_about_many_models(processes) -> None:
+    processes.have(2)
+    graphs = [bl.datasets.make_ising_grid(3, seed=k) for k in range(3)]
+    with bl.cluster(processes.client) as engine:
+        answers = engine.map(bl.infer, graphs)
+    for graph, answer in zip(graphs, answers):
+        assert answer.log_z == bl.infer(graph).log_z
+
+
+def test_errors_are_those_of_the_loss(processes, pictures) -> None:
+    processes.have(2)
+    inputs, labels = pictures
+    hidden = [np.where(np.arange(y.size).reshape(y.shape) == 3, -1, y) for y in labels]
+    with bl.cluster(processes.client), pytest.raises(bl.ModelError, match="not defined with hidden variables"):
+        fitted((inputs, hidden), loss="surrogate_likelihood")
+
+
+def test_data_beyond_the_memory_of_workers_is_refused(processes, pictures, monkeypatch) -> None:
+    processes.have(2)
+    monkeypatch.setattr("beliefs.learning.cluster._COPIES", 1e7)
+    with bl.cluster(processes.client) as engine, pytest.raises(bl.BudgetError, match="on the workers"):
+        fitted(pictures)
+    assert engine.n_sent == 0
+
+
+def test_a_dead_scheduler_leaves_the_checkpoint(pictures, tmp_path) -> None:
+    whole = fitted(pictures)
+    running = Processes(tmp_path)
+    running.add_worker()
+    file = tmp_path / "fit.npz"
+
+    def happen(progress) -> None:
+        if progress.iteration == 3:
+            running.kill(running.scheduler)
+
+    try:
+        with (
+            pytest.raises(bl.BeliefsError, match="scheduler of the cluster does not answer"),
+            bl.cluster(running.client),
+        ):
+            fitted(pictures, callback=happen, checkpoint=file)
+    finally:
+        running.close()
+    resumed = fitted(pictures, checkpoint=file)
+    assert resumed.result_.n_iters == whole.result_.n_iters
+    np.testing.assert_allclose(resumed.weights_, whole.weights_, rtol=1e-6, atol=1e-8)
