@@ -28,7 +28,7 @@ class Processes:
             assert self.scheduler.poll() is None and time.monotonic() - began < 60, "the scheduler has not started"
             time.sleep(0.05)
         self.address = json.loads(file.read_text())["address"]
-        self.client = Client(self.address, timeout=60, set_as_default=False)
+        self.client = Client(self.address, timeout=10, set_as_default=False)
 
     def _start(self, program: str, *arguments: str) -> Process:
         command = [sys.executable, "-W", "ignore", "-m", f"distributed.cli.{program}", *arguments]
@@ -64,6 +64,6 @@ class Processes:
 
     def close(self) -> None:
         """End everything."""
-        self.client.close(timeout=1)
+        self.client.close(timeout=5)
         for process in [*self.workers, self.scheduler]:
             self.kill(process)

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -93,6 +94,7 @@ _output = click.option("--output", "-o", required=True, metavar="FILE.npz", help
 )
 @click.option("--validation", type=float, metavar="SHARE", help="Share of the instances held out to stop early.")
 @click.option("--checkpoint", metavar="FILE.npz", help="Kept up to date; a fit that was killed goes on from it.")
+@click.option("--cluster", metavar="ADDRESS", help="Of a dask scheduler, whose workers hold the instances.")
 @click.option("--seed", type=int, help="Seed of all random choices.")
 @click.option("--option", "-O", "more", multiple=True, metavar="NAME=VALUE", help="Any other option of the model.")
 @_threads
@@ -111,6 +113,24 @@ def fit_command(
     names, and chains a DATA.csv with a line a token, blank lines or a column sequence between sequences, and a column
     label. Networks (bn) and fields (mrf) take a table of rows, DATA.csv or DATA.parquet, and are written as models.
     """
+    address = options.pop("cluster")
+    with _engaged(address):
+        _fit(data, model, output, more, threads, progress, as_json, options)
+
+
+def _engaged(address: str | None) -> AbstractContextManager[object]:
+    """Return the cluster at an address, to be entered; without one nothing."""
+    if address is None:
+        return nullcontext()
+    from beliefs.learning.cluster import cluster
+
+    return cluster(address)
+
+
+def _fit(
+    data: str, model: str, output: str, more: tuple[str, ...], threads: int, progress: bool | None, as_json: bool,
+    options: dict[str, Any],
+) -> None:  # fmt: skip
     if model in JOINT:
         _fit_joint(data, model, output, more, threads, progress, as_json, options)
         return

@@ -44,6 +44,7 @@ _MEMORY = 0.6  # of a worker's limit, above which dask begins to write to the di
 _COPIES = 3.0  # of a shard's bytes that it takes at its worker: packed, unpacked, and what losses keep
 _GLANCE = 1.0  # seconds between two looks at who is there, while waiting
 _PATIENCE = 60.0  # seconds without any worker
+_ANSWER = 20.0  # seconds that the scheduler may take to say who is there
 
 
 @dataclass(eq=False)
@@ -104,6 +105,7 @@ class Cluster(Engine):
     _made: int = 0
     _workers: dict[str, int] = field(default_factory=dict, repr=False)
     _seen: float = -np.inf
+    _lost: bool = False
 
     # -- data -----------------------------------------------------------------------------------------------------
     def hold(self, items: Sequence[Any], sizes: Sequence[int]) -> None:
@@ -204,21 +206,18 @@ class Cluster(Engine):
         """Return what a worker answers; None if it is lost. What the task raises is raised here."""
         from concurrent.futures import CancelledError
 
-        from distributed import KilledWorker, wait
+        from distributed import KilledWorker
 
-        while True:
-            try:
-                wait(future, timeout=_GLANCE)
-            except TimeoutError:
-                if worker in self._look():
-                    continue
-                future.cancel(force=True)
-                return None
-            except CancelledError:
-                pass
-            break
         try:
-            return future.result()
+            while True:
+                try:
+                    return future.result(timeout=_GLANCE)
+                except TimeoutError:
+                    if future.done():  # in the meantime, or the task's own
+                        return future.result()
+                    if worker not in self._look():
+                        future.cancel(force=True)
+                        return None
         except (CancelledError, KilledWorker):
             self._look()
             return None
@@ -230,8 +229,10 @@ class Cluster(Engine):
             try:
                 if self.client.status != "running":
                     raise OSError(f"the client is {self.client.status}")
-                self._workers = {str(worker): int(n) for worker, n in self.client.nthreads().items()}
+                found = self.client.sync(self.client.scheduler.ncores, callback_timeout=_ANSWER)
+                self._workers = {str(worker): int(n) for worker, n in found.items()}
             except (OSError, TimeoutError, RuntimeError) as error:
+                self._lost = True
                 raise BeliefsError(
                     f"the scheduler of the cluster does not answer ({error}); a fit with a checkpoint goes on from it "
                     "when it is started again"
@@ -292,7 +293,7 @@ class Cluster(Engine):
 
     def close(self) -> None:
         """Let workers forget what they hold."""
-        if self._spreads or self._jobs:
+        if (self._spreads or self._jobs) and not self._lost:
             self._everywhere(drop, f"{self._name}/")
         self._spreads, self._jobs = [], []
 
@@ -319,10 +320,16 @@ def cluster(client: Any) -> Iterator[Cluster]:
     client : distributed.Client or str
         Connected to the scheduler, or its address.
     """
-    from distributed import Client
+    try:
+        from distributed import Client
+    except ImportError:
+        raise BeliefsError("a cluster needs dask: pip install 'beliefs[cluster]'") from None
 
     check_option(isinstance(client, Client | str), "client", "a distributed.Client or an address", client)
-    connected = Client(client, set_as_default=False) if isinstance(client, str) else client
+    try:
+        connected = Client(client, set_as_default=False) if isinstance(client, str) else client
+    except (OSError, ValueError) as error:
+        raise BeliefsError(f"there is no scheduler at {client!r} ({' '.join(str(error).split())[:100]})") from None
     engine = Cluster(connected)
     try:
         with engaged(engine):

@@ -119,6 +119,41 @@ def test_questions_about_many_models(processes) -> None:
         assert answer.log_z == bl.infer(graph).log_z
 
 
+def test_expected_counts_of_rows_with_missing_cells(processes, monkeypatch) -> None:
+    processes.have(2)
+    monkeypatch.setattr("beliefs.learning.networks.elsewhere._ROWS", 16)
+    rng = np.random.default_rng(3)
+    rows = rng.integers(0, 2, size=(200, 3)).astype(float)
+    rows[rng.random(rows.shape) < 0.2] = np.nan
+
+    def learned():
+        return bl.BNLearner([("x0", "x1"), ("x1", "x2")], max_iters=5).fit(rows)
+
+    here = learned()
+    with bl.cluster(processes.client) as engine:
+        there = learned()
+        assert engine.n_sent > 0
+    for name in ("x0", "x1", "x2"):
+        np.testing.assert_allclose(there.model_.cpt(name), here.model_.cpt(name), rtol=1e-9)
+
+
+def test_the_command_fits_on_a_cluster(processes, pictures, tmp_path, monkeypatch) -> None:
+    from click.testing import CliRunner
+
+    from beliefs.cli import commands
+
+    processes.have(1)
+    monkeypatch.chdir(tmp_path)
+    inputs, labels = pictures
+    np.savez("data.npz", X=np.array(inputs), Y=np.array(labels))
+    command = ["fit", "data.npz", "--model", "grid", "--max-iters", "3", "--n-sweeps", "3", "-o"]
+    for output, more in (("here.npz", []), ("there.npz", ["--cluster", processes.address])):
+        done = CliRunner().invoke(commands, [*command, output, *more])
+        assert done.exit_code == 0, done.output
+    here, there = (np.load(name)["weights"] for name in ("here.npz", "there.npz"))
+    np.testing.assert_allclose(there, here, rtol=1e-9, atol=1e-11)
+
+
 def test_errors_are_those_of_the_loss(processes, pictures) -> None:
     processes.have(2)
     inputs, labels = pictures

@@ -22,6 +22,7 @@ import math
 import sys
 import zlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -31,10 +32,12 @@ from beliefs.errors import ModelError
 from beliefs.inference.rows.sweep import RowSweep, scored_rows
 from beliefs.learning.batches import Evaluation
 from beliefs.learning.data import Data
+from beliefs.learning.networks.elsewhere import ExpectedCounts, SweepJob, row_pieces
 from beliefs.learning.networks.estimates import Estimate
 from beliefs.learning.networks.leaves import LeafRows, Leaves
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.objective import Objective
+from beliefs.learning.parallel import engine_around
 from beliefs.model.rows.table import RowTable
 from beliefs.typing import Floats, Ints
 
@@ -65,6 +68,21 @@ class MissingRows(Data):
     def take(self, numbers: Ints) -> MissingRows:
         """Refuse: EM looks at all rows together."""
         raise ModelError("em needs all rows together; it has no mini-batches")
+
+    @cached_property
+    def _job(self) -> tuple[SweepJob, list[RowTable]]:
+        sweep = self.sweep
+        return SweepJob(sweep.layout, sweep.approximate, sweep.max_bytes), row_pieces(self.rows)
+
+    def swept_elsewhere(self, tables: Floats) -> ExpectedCounts | None:
+        """Return what the processes find that the fit is engaged with, if there are any; they hold the rows."""
+        engine = engine_around()
+        if engine is None:
+            return None
+        job, pieces = self._job
+        engine.hold(pieces, [piece.codes.size for piece in pieces])
+        found: ExpectedCounts | None = engine.total(job, tables, pieces)
+        return found
 
     def fingerprint(self) -> dict[str, str]:
         """Return sizes and checksums of the incomplete rows, and the number of all."""
@@ -106,6 +124,9 @@ class NetworkLikelihood:
         with np.errstate(divide="ignore"):
             found = float(data.counts[seen] @ np.log(tables[seen]))
         if data.columns is None:
+            elsewhere = data.swept_elsewhere(tables)
+            if elsewhere is not None:
+                return found + elsewhere.log_z, data.counts + elsewhere.cells
             swept = data.sweep.run(tables)
             return found + data.sweep.total_log_z(swept), data.counts + swept.cells
         soft, shift = data.columns.evidence(numbers, count_seen=False)
