@@ -162,6 +162,7 @@ def rows() -> dict[str, Callable[[Library], Call]]:
         "local_search, 5x5, small": ask("maximize", grid(5), "local_search", seed=0),
         "local_search, 20x20": ask("maximize", grid(20), "local_search", seed=0, max_iters=5),
         "gibbs, 5x5, small": ask("sample", grid(5), 10, "gibbs(burn_in=50)", seed=0),
+        "likelihood_weighting, alarm, small": ask("infer", network("alarm"), "likelihood_weighting", seed=0),
         "gibbs, 60x60": ask("sample", grid(60), 10, "gibbs(burn_in=50)", seed=0),
         "auto, alarm, small": ask("infer", network("alarm")),
         "GridCRF.fit, small": fit("GridCRF", images(2, 10)),
