@@ -310,10 +310,9 @@ def _ask(
         try:
             done = _automatic(question) if _is_auto(method) else question.put(named_method(method), "as asked")
         except OutOfTime:
-            raise BudgetError(
-                f"{method} was not done when the time limit of {problem.time_limit:g} s was over, and it has no answer "
-                "before; raise time_limit, or use auto, which has bounds at any time"
-            ) from None
+            other = "" if _is_auto(method) else ", or use auto, which has bounds at any time"
+            over = f"when the time limit of {problem.time_limit:g} s was over"
+            raise BudgetError(f"{method} had no answer {over}; raise time_limit{other}") from None
     warn_if_short(done, stacklevel=3)
     return done
 
