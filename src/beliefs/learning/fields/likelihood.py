@@ -17,12 +17,12 @@ Cost: one inference an evaluation, and one a factor and sweep of ``ipf``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.driver import Status, Value, run
+from beliefs.driver import Status
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound, Method
 from beliefs.inference.run import Answer, answer, settled
@@ -31,6 +31,7 @@ from beliefs.learning.fields.base import FieldLoss, clamped
 from beliefs.learning.fields.statistics import FieldRows
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.objective import Objective
+from beliefs.learning.optimizers.rounds import Rounds
 from beliefs.typing import Floats
 
 __all__ = ["IPF", "FieldLikelihood"]
@@ -102,7 +103,7 @@ class IPF(Optimizer):
         return Outcome(status, sweeps.point, "all marginals agree" if status is Status.CONVERGED else "")
 
 
-class _Sweeps:
+class _Sweeps(Rounds):
     """One run of proportional fitting; the gradient of a point is how far its marginals are from the frequencies."""
 
     def __init__(self, objective: Objective, watch: Watched, resumed: Point | None) -> None:
@@ -116,14 +117,6 @@ class _Sweeps:
         bound = "" if found.bound is None else found.bound.name
         distance = float(np.abs(found.grad).max(initial=0.0))
         return Point(iteration, iteration, self.theta.copy(), found.value, distance, bound=bound)
-
-    def run(self) -> Status:
-        """Let the driver run the loop."""
-        if self.fresh:
-            self.watch.iterate(self.point)
-        left = max(self.watch.limits.max_iters - self.point.iteration, 0)
-        limits = replace(self.watch.limits, max_iters=left, callbacks=())
-        return run(self._step, lambda: Value(0.0), limits, fixed_point=False).status
 
     def _step(self) -> float:
         loss: FieldLikelihood = self.objective.loss

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
 from typing import Any, TypeVar
 
 import numpy as np
 
-from beliefs.errors import BeliefsError, FormatError
-from beliefs.io.archive import check_beginning, unpacked
-from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
+from beliefs.io.files import StrPath
 from beliefs.learning.fields.methods import METHODS
 from beliefs.learning.fields.statistics import given_field
+from beliefs.learning.learner_files import LearnerFormat, plain_option
 from beliefs.learning.networks.counts import FamilyCounts
-from beliefs.learning.networks.storage import plain_option
 from beliefs.learning.networks.structure import Structure
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
@@ -22,8 +18,7 @@ from beliefs.model.naming import Naming
 
 __all__ = ["load_field", "save_field"]
 
-VERSION = 1
-_FORMAT = "beliefs field learner"
+_FORMAT = LearnerFormat("beliefs field learner", 1)
 _NOT_THE_MODELS = ("callback", "progress", "n_jobs", "max_bytes")
 L = TypeVar("L")
 
@@ -38,9 +33,6 @@ def save_field(learner: Any, path: StrPath) -> None:
     naming, n, layout = structure.naming, structure.n_vars, structure.layout
     counts = learner._counts
     header = {
-        "format": _FORMAT,
-        "version": VERSION,
-        "class": type(learner).__name__,
         "params": params,
         "method": learner.method_,
         "names": [naming.name(v) for v in range(n)],
@@ -48,32 +40,17 @@ def save_field(learner: Any, path: StrPath) -> None:
         "total": 0.0 if counts is None else counts.total,
     }
     arrays = {
-        "header": np.frombuffer(json.dumps(header).encode(), np.uint8),
         **{name: getattr(layout, name) for name in ("scope_ptr", "scope_vars", "cell_ptr")},
         "theta": learner.model_.theta,
         "frequencies": learner.frequencies_,
         "counts": np.zeros(0) if counts is None else counts.flat(),
     }
-    data = io.BytesIO()
-    np.savez(data, allow_pickle=False, **arrays)
-    write_bytes(path, data.getvalue())
+    _FORMAT.write(learner, path, header, arrays)
 
 
 def load_field(cls: type[L], path: StrPath) -> L:
     """Return the learner in a file."""
-    with named_errors(path):
-        arrays = unpacked(read_bytes(path, check_beginning))
-        try:
-            header = json.loads(arrays["header"].tobytes())
-            if header["format"] != _FORMAT or header["version"] != VERSION or header["class"] != cls.__name__:
-                raise KeyError("format")
-        except (KeyError, TypeError, ValueError, RecursionError):
-            raise FormatError(f"the file holds no fitted {cls.__name__}; write one with its save(path)") from None
-        try:
-            return _learner(cls, header, arrays)
-        except (BeliefsError, AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise FormatError(f"the file does not make a {cls.__name__}: {reason}") from None
+    return _FORMAT.read(cls, path, _learner)
 
 
 def _learner(cls: type[L], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> L:

@@ -27,7 +27,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from beliefs.driver import Status, Value, run
+from beliefs.driver import Status
 from beliefs.errors import ModelError
 from beliefs.inference.rows.sweep import RowSweep, scored_rows
 from beliefs.learning.batches import Evaluation
@@ -37,6 +37,7 @@ from beliefs.learning.networks.estimates import Estimate
 from beliefs.learning.networks.leaves import LeafRows, Leaves
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.objective import Objective
+from beliefs.learning.optimizers.rounds import Rounds
 from beliefs.learning.parallel import engine_around
 from beliefs.model.rows.table import RowTable
 from beliefs.typing import Floats, Ints
@@ -173,7 +174,7 @@ class EM(Optimizer):
 _MEANING = "the objective rose by less than tol in an iteration"
 
 
-class _Rounds:
+class _Rounds(Rounds):
     """One run of EM; the gradient of a point is the largest change of a table's number in its iteration."""
 
     def __init__(self, objective: Objective, watch: Watched, resumed: Point | None) -> None:
@@ -189,14 +190,6 @@ class _Rounds:
     def _point(self, iteration: int, tables: Floats, change: float) -> Point:
         assert self.found.bound is not None
         return Point(iteration, iteration, tables, self.found.value, change, bound=self.found.bound.name)
-
-    def run(self) -> Status:
-        """Let the driver run the loop."""
-        if self.fresh:
-            self.watch.iterate(self.point)
-        left = max(self.watch.limits.max_iters - self.point.iteration, 0)
-        limits = replace(self.watch.limits, max_iters=left, callbacks=())
-        return run(self._step, lambda: Value(0.0), limits, fixed_point=False).status
 
     def _step(self) -> float:
         total: float = self.objective.data.total  # type: ignore[union-attr]

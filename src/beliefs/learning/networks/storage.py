@@ -7,25 +7,21 @@ whole and expected statistics, what a stream of incomplete rows has led to, and 
 
 from __future__ import annotations
 
-import io
-import json
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from beliefs.errors import BeliefsError, FormatError
-from beliefs.io.archive import check_beginning, unpacked
-from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
+from beliefs.io.files import StrPath
+from beliefs.learning.learner_files import LearnerFormat, plain_option
 from beliefs.learning.networks.gaussian import GaussianLeaf
 from beliefs.learning.networks.stepwise import Stream
 from beliefs.learning.networks.structure import Structure, given_network
 from beliefs.model.naming import Naming
 from beliefs.typing import Floats
 
-__all__ = ["Kept", "load_learner", "plain_option", "save_learner"]
+__all__ = ["Kept", "load_learner", "save_learner"]
 
-VERSION = 2
-_FORMAT = "beliefs network learner"
+_FORMAT = LearnerFormat("beliefs network learner", 2)
 _NOT_THE_MODELS = ("callback", "progress", "checkpoint", "n_jobs", "max_bytes")
 _CUTS = "cuts."
 _LEAF = ("columns", "parents", "covariance", "floor")
@@ -57,9 +53,6 @@ def save_learner(learner: Any, path: StrPath) -> None:
         params[name] = _leaves_as_json(value) if name == "leaves" else plain_option(name, value)
     naming, n = structure.naming, structure.n_vars
     header = {
-        "format": _FORMAT,
-        "version": VERSION,
-        "class": type(learner).__name__,
         "params": params,
         "names": [naming.name(v) for v in range(n)],
         "states": [list(naming.states(v)) for v in range(n)],
@@ -69,7 +62,6 @@ def save_learner(learner: Any, path: StrPath) -> None:
     }
     leaves = learner._leaves
     arrays = {
-        "header": np.frombuffer(json.dumps(header).encode(), np.uint8),
         "scope_ptr": structure.layout.scope_ptr,
         "scope_vars": structure.layout.scope_vars,
         "weights": learner._weights,
@@ -81,26 +73,12 @@ def save_learner(learner: Any, path: StrPath) -> None:
         **{f"overall.{j}": x for j, x in enumerate(() if leaves is None else leaves.overall)},
         **{_CUTS + name: cuts for name, cuts in learner.bins_.items()},
     }
-    data = io.BytesIO()
-    np.savez(data, allow_pickle=False, **arrays)
-    write_bytes(path, data.getvalue())
+    _FORMAT.write(learner, path, header, arrays)
 
 
 def load_learner(cls: type[L], path: StrPath) -> L:
     """Return the learner in a file."""
-    with named_errors(path):
-        arrays = unpacked(read_bytes(path, check_beginning))
-        try:
-            header = json.loads(arrays["header"].tobytes())
-            if header["format"] != _FORMAT or header["version"] != VERSION or header["class"] != cls.__name__:
-                raise KeyError("format")
-        except (KeyError, TypeError, ValueError, RecursionError):
-            raise FormatError(f"the file holds no fitted {cls.__name__}; write one with its save(path)") from None
-        try:
-            return _learner(cls, header, arrays)
-        except (BeliefsError, AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise FormatError(f"the file does not make a {cls.__name__}: {reason}") from None
+    return _FORMAT.read(cls, path, _learner)
 
 
 def _learner(cls: type[L], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> L:
@@ -138,21 +116,3 @@ def _leaves_as_json(leaves: Any) -> Any:
                "floor": float(leaf.floor)}
         for name, leaf in leaves.items()
     }  # fmt: skip
-
-
-def plain_option(name: str, value: Any) -> Any:
-    """Return an option as JSON; what has no text is refused by its name."""
-    if hasattr(value, "name") and not isinstance(value, type):
-        value = repr(value)
-    try:
-        return json.loads(json.dumps(value, default=_item))
-    except (TypeError, ValueError):
-        raise FormatError(
-            f"{name}={type(value).__name__} cannot be written; give it as text to save the learner"
-        ) from None
-
-
-def _item(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError
