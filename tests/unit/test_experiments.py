@@ -29,8 +29,8 @@ def module(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> M
     return importlib.import_module(request.param)
 
 
-def of(name: str) -> Any:
-    return pytest.mark.parametrize("module", [name], indirect=True, ids=[name])
+def of(*names: str) -> Any:
+    return pytest.mark.parametrize("module", names, indirect=True, ids=names)
 
 
 def run(script: str, *options: str) -> str:
@@ -159,7 +159,16 @@ def test_the_chain_study_runs_and_the_right_model_needs_no_special_loss(tmp_path
 def test_denoising_is_skipped_without_its_photographs(module: ModuleType, tmp_path: Path) -> None:
     said = run("denoising.py", "--data", str(tmp_path), "--output", str(tmp_path))
     assert said.startswith("Skipped: ") and said.count("\n") == 1
-    assert [row[0] for row in module.ROWS if row[0] in module.MARGINAL] == list(module.MARGINAL)
+    assert list(module.ROWS) == list(module.PRINTED)
+    assert set(module.MARGINAL) | set(module.SHOWN) < set(module.ROWS)
+
+
+@of("horses", "street_scenes")
+def test_tables_of_pictures_are_skipped_without_them(module: ModuleType, tmp_path: Path) -> None:
+    said = run(f"{module.__name__}.py", "--data", str(tmp_path), "--output", str(tmp_path))
+    assert said.startswith("Skipped: ") and said.count("\n") == 1
+    names = [cell.name for cell in module.cells()]
+    assert len(set(names)) == len(names)
 
 
 # -- learning with hidden variables ----------------------------------------------------------------------------------

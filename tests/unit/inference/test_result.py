@@ -128,7 +128,7 @@ def test_repr_of_the_other_results() -> None:
     graph = family("grid")
     assert "score   " in repr(bl.maximize(graph)) and "(optimal)" in repr(bl.maximize(graph))
     assert "value   = " in repr(bl.marginal_map(graph, [0])) and "(optimal)" in repr(bl.marginal_map(graph, [0]))
-    assert "samples 3 (EXACT)" in repr(bl.sample(graph, 3))
+    assert "samples  3 (EXACT)" in repr(bl.sample(graph, 3))
 
 
 def test_states_by_name_and_label() -> None:

@@ -110,6 +110,9 @@ class RegionState:
         if not self.logs.size:
             return
         top = np.maximum.reduceat(self.logs, tables.cell_ptr[:-1])
+        if not (top > -np.inf).all():  # an impossible region, which the sweep in logs will name
+            self.needs_logs = True
+            return
         shift = np.repeat(top, np.diff(tables.cell_ptr))
         least = (self.logs - shift).min(where=self.logs > -np.inf, initial=0.0)
         if not least > np.log(LEAST):
