@@ -18,6 +18,7 @@ from beliefs.inference.rows.sweep import partial_factors
 from beliefs.kernels.rows.counts import BLOCK, LANES, Scratch, count_families, family_cells
 from beliefs.learning.networks.structure import Structure
 from beliefs.learning.parallel import Executor
+from beliefs.model.layout import read_only
 from beliefs.model.rows.table import RowTable
 from beliefs.typing import Floats
 
@@ -85,7 +86,7 @@ def count(structure: Structure, table: RowTable, executor: Executor) -> FamilyCo
     weights = _NO_WEIGHTS if table.weights is None else table.weights
     starts = np.concatenate([[0], np.cumsum(np.where(dense, sizes, 0))])
     cells = np.zeros(int(starts[-1]))
-    scopes = layout.scopes._replace(cell_ptr=starts[:-1])
+    scopes = layout.scopes._replace(cell_ptr=read_only(starts[:-1]))
 
     def task(v: int) -> Any:
         if not dense[v]:
