@@ -127,9 +127,9 @@ SUITES = ("boltzmann.ais", "boltzmann.matrix_bp", "bounds.run", "calls.run", "ex
           "learning.truncated.run", "limits", "many", "messages.run", "regions.run",
           "rows.fields", "uai.run")  # fmt: skip
 STORED = {
-    "bounds.run": "bounds", "calls.run": "calls", "exact.run": "exact", "learning.calls": "calls_learning", "many": "many",
+    "bounds.run": "bounds", "calls.run": "calls", "exact.run": "exact", "learning.calls": "calls_learning",
     "learning.chunking.run": "chunking", "learning.margin.run": "margin", "learning.truncated.run": "truncated",
-    "messages.run": "messages", "regions.run": "regions", "rows.networks": "rows_networks",
+    "many": "many", "messages.run": "messages", "regions.run": "regions", "rows.networks": "rows_networks",
 }  # fmt: skip
 
 
