@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from beliefs.learning.networks.result import JointFit
 from beliefs.learning.networks.structure import Structure
 from beliefs.learning.optimizers.adam import Adam
 from beliefs.learning.optimizers.base import Optimizer
+from beliefs.learning.restarts import best_of
 from beliefs.learning.result import FitProgress, FitResult
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Bools, Floats
@@ -153,16 +155,7 @@ def fitted(method: str, structure: Structure, rows: FieldRows, options: FieldOpt
     loss.check(rows)
     if method != "ipf":
         _check_maximum(structure, rows, options)
-    best: FitResult | None = None
-    objectives = []
-    for restart in range(options.n_restarts):
-        found = _one_run(method, loss, rows, optimizer, options, restart)
-        objectives.append(-found.loss)
-        if best is None or found.loss < best.loss:
-            best = found
-        if found.was_stopped:
-            break
-    assert best is not None
+    best, objectives = best_of(options.n_restarts, partial(_one_run, method, loss, rows, optimizer, options))
     value, bound = _log_likelihood(loss, structure, rows, best, options)
     done = method in _SAMPLED and best.status is Status.MAX_ITERS
     return best.weights, JointFit(

@@ -20,6 +20,7 @@ from beliefs.learning.networks.leaves import LeafRows, Leaves
 from beliefs.learning.networks.result import JointFit
 from beliefs.learning.networks.structure import Structure
 from beliefs.learning.parallel import Executor
+from beliefs.learning.restarts import best_of
 from beliefs.learning.result import FitProgress, FitResult
 from beliefs.learning.rows import joined_rows
 from beliefs.model.rows.table import RowTable
@@ -163,16 +164,7 @@ def _by_em(
     loss: NetworkLikelihood, data: Gathered, counts: Floats, options: EMOptions, executor: Executor
 ) -> tuple[Floats, Floats, dict[str, Any]]:
     rows = missing_rows(loss, data, options.max_bytes, executor)
-    best: FitResult | None = None
-    objectives = []
-    for restart in range(options.n_restarts):
-        found = _one_run(loss, rows, options, restart, data.values)
-        objectives.append(-found.loss)
-        if best is None or found.loss < best.loss:
-            best = found
-        if found.was_stopped:
-            break
-    assert best is not None
+    best, objectives = best_of(options.n_restarts, lambda restart: _one_run(loss, rows, options, restart, data.values))
     likelihood, expected = loss.log_likelihood(best.weights, rows)
     return best.weights, expected, {
         "status": best.status,
