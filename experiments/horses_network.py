@@ -8,13 +8,13 @@ truncated TRW marginals, through ``beliefs.torch``. All are measured by pixel er
 from __future__ import annotations
 
 import copy
-import io
 import tarfile
 import time
 from pathlib import Path
 
 import numpy as np
 import torch
+from archives import image_of
 from paper import Claim, command_line, report, save
 from PIL import Image
 
@@ -27,16 +27,17 @@ SWEEPS = 5
 
 def pictures(archive: Path, size: int, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Grey pictures ``(n, size, size)`` with mean 0 and deviation 1 each, and masks of horses."""
+    grey, masks = [], []
     with tarfile.open(archive) as tar:
         names = sorted(name for name in tar.getnames() if "figure_ground" in name and name.endswith(".jpg"))[:most]
-        read = {name: tar.extractfile(name).read() for name in tar.getnames() if name.endswith(".jpg")}  # type: ignore[union-attr]
-    grey, masks = [], []
-    for name in names:
-        picture = Image.open(io.BytesIO(read[name.replace("figure_ground", "gray")])).convert("L")
-        mask = Image.open(io.BytesIO(read[name])).convert("L")
-        values = np.asarray(picture.resize((size, size), Image.Resampling.BOX), float)
-        grey.append((values - values.mean()) / (values.std() + 1e-6))
-        masks.append(np.asarray(mask.resize((size, size), Image.Resampling.BOX)) > 127)
+        for name in names:
+            picture, mask = (
+                image_of(tar, found).convert("L").resize((size, size), Image.Resampling.BOX)
+                for found in (name.replace("figure_ground", "gray"), name)
+            )
+            values = np.asarray(picture, float)
+            grey.append((values - values.mean()) / (values.std() + 1e-6))
+            masks.append(np.asarray(mask) > 127)
     return np.array(grey), np.array(masks).astype(np.int64)
 
 
