@@ -1,8 +1,9 @@
-"""The command ``warmup``: compile everything now, so that no later question waits for the compiler.
+"""The command ``warmup``: compile everything now, or a part, so that no later question waits for the compiler.
 
 Every door meets every method that answers it on small models (with and without loops, hard zeros and values that only
 the log domain can hold), every reader meets a file of its format, and every loss an instance. The jobs are shared among
-as many processes as there are cores. Compiled kernels are kept on disk.
+as many processes as there are cores. Compiled kernels are kept on disk. A part is a method, or one of `auto`, `files`,
+`machines` and `learning`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import importlib
 import pkgutil
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -22,9 +23,10 @@ import beliefs.kernels
 from beliefs.cli.first_use import no_explanation
 from beliefs.cli.warmup_learning import learning_jobs
 from beliefs.cli.warmup_workers import done_in_turn, n_cores
+from beliefs.cycles import partially_tree_robust
 from beliefs.datasets import load_bn, make_ising_grid
-from beliefs.errors import ConvergenceWarning
-from beliefs.inference.base import Problem, Task
+from beliefs.errors import ConvergenceWarning, ModelError
+from beliefs.inference.base import Method, Problem, Task
 from beliefs.inference.doors import infer, marginal_map, maximize, sample
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.registry import methods
@@ -37,6 +39,7 @@ from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.graph import FactorGraph, Model
 from beliefs.model.rbm import RBM
 from beliefs.model.rbm_batch import RBMBatch
+from beliefs.options import suggestion
 
 __all__ = ["jobs", "warmup_command"]
 
@@ -65,26 +68,28 @@ _SMALL_DOORS: dict[Task, Callable[[Model, str], object]] = {
 
 
 @click.command("warmup")
+@click.argument("names", metavar="[PART]...", nargs=-1)
 @click.option("--jobs", "n_jobs", type=click.IntRange(1), help="Processes that compile; as many as cores otherwise.")
-def warmup_command(n_jobs: int | None) -> None:
-    """Compile all kernels, so that questions start at once.
+def warmup_command(names: tuple[str, ...], n_jobs: int | None) -> None:
+    """Compile kernels, so that questions start at once: all of them, or those of some parts.
 
-    They are kept on disk, so this is needed once after an installation. Stopped by Ctrl-C, it goes on where it was the
-    next time.
+    A PART is a method (`beliefs methods`), `auto` (what it does where exact inference does not fit), `files`,
+    `machines` (questions about Boltzmann machines) or `learning`. Kernels are kept on disk, so this is needed once
+    after an installation. Stopped by Ctrl-C, it goes on where it was the next time.
     """
     no_explanation()
     started = time.perf_counter()
-    todo = list(jobs())
+    todo = list(jobs(*names))
     with click.progressbar(length=len(todo), label="compiling", item_show_func=_shown) as bar:
-        for number in _done(todo, n_jobs or n_cores()):
+        for number in _done(todo, names, n_jobs or n_cores()):
             bar.update(1, todo[number][0])
     ready = sum(kernel.is_on_disk for kernel in kernels())
     click.echo(f"{ready} kernels are compiled ({time.perf_counter() - started:.1f} s)")
 
 
-def _done(todo: list[Job], n_jobs: int) -> Iterator[int]:
+def _done(todo: list[Job], names: tuple[str, ...], n_jobs: int) -> Iterator[int]:
     if n_jobs > 1:
-        yield from done_in_turn(len(todo), n_jobs)
+        yield from done_in_turn(names, len(todo), n_jobs)
         return
     Twofold.always_compiled = True
     with warnings.catch_warnings():
@@ -98,38 +103,52 @@ def _shown(name: str | None) -> str | None:
     return name
 
 
-def jobs() -> Iterator[Job]:
-    """Yield what there is to run, each with its name."""
+def jobs(*names: str) -> Iterator[Job]:
+    """Yield what there is to run for the parts of these names, all without any; each job with its name."""
     for module in pkgutil.walk_packages(beliefs.kernels.__path__, "beliefs.kernels."):
         importlib.import_module(module.name)
+    parts = _parts()
+    for name in names:
+        if name not in parts:
+            raise ModelError(
+                f"no part of the library is called {name!r}{suggestion(name, parts)}; see `beliefs methods`"
+            )
+    for name in names or parts:
+        yield from parts[name]()
+
+
+def _parts() -> dict[str, Callable[[], Iterator[Job]]]:
     network = load_bn("asia")
-    yield from _file_jobs(network)
-    for name, graph in _models(network).items():
-        for task, door in _DOORS.items():
-            for method in methods():
-                if method.general and task in method.tasks:
-                    yield f"{task.value} with {method.name}, {name}", _asked(door, graph, method.name)
+    return {
+        "files": partial(_file_jobs, network),
+        **{method.name: partial(_method_jobs, method, network) for method in methods()},
+        "auto": _auto_jobs,
+        "machines": _machine_jobs,
+        "learning": partial(learning_jobs, _STATES),
+    }
+
+
+def _method_jobs(method: type[Method], network: BayesianNetwork) -> Iterator[Job]:
+    """Yield questions to a method: of every kind, and with the options that have kernels of their own."""
+    if method.general:
+        for name, graph in _models(network).items():
+            for task in method.tasks:
+                yield f"{task.value} with {method.name}, {name}", _asked(_DOORS[task], graph, method.name)
     for states in _STATES:
-        for task, text in _variants():
-            yield f"{task.value} with {text}, {states} states", _asked(_DOORS[task], _loop(states), text)
-        yield f"a warm start, {states} states", _warm_start(_loop(states))
-    yield "effective resistances", _asked(_DOORS[Task.INFER], make_ising_grid(_LARGE, seed=0), "trw(rho=uniform)")
-    grid = make_ising_grid(6, seed=0)
+        for task, options in method.variants.items():
+            for option in options:
+                text = f"{method.name}({option})" if option else method.name
+                yield f"{task.value} with {text}, {states} states", _asked(_DOORS[task], _loop(states), text)
+    yield from _FURTHER.get(method.name, tuple)()
+
+
+def _auto_jobs() -> Iterator[Job]:
+    """Yield what `auto` does where exact inference does not fit, and what a network is asked without a method."""
+    network, grid = load_bn("asia"), make_ising_grid(6, seed=0)
     for task in (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP):
         yield f"{task.value} with auto where exact does not fit", _asked(_SMALL_DOORS[task], grid, "auto")
     yield "moves of a search", _moves(grid)
-    for size in _GRIDS:
-        yield f"an order of {size * size} variables", _planned(make_ising_grid(size, seed=0))
-    yield from _machine_jobs()
     yield "ancestral samples", lambda: network.sample(2, seed=0)
-    yield from learning_jobs(_STATES)
-
-
-def _variants() -> Iterator[tuple[Task, str]]:
-    """Yield questions and methods with the options that have kernels of their own."""
-    for method in methods():
-        for task, options in method.variants.items():
-            yield from ((task, f"{method.name}({text})" if text else method.name) for text in options)
 
 
 def _machine_jobs() -> Iterator[Job]:
@@ -155,14 +174,30 @@ def _batch_asked(dtype: Any, method: str) -> None:
     maximize(batch, method)
     marginal_map(batch, range(3), method)
     infer(batch[0], method)
+    marginal_map(batch[0], range(3), method)
 
 
 def _asked(door: Callable[[Model, str], object], graph: Model, method: str) -> Callable[[], object]:
     return lambda: door(graph, method)
 
 
+def _warm_starts() -> Iterator[Job]:
+    for states in _STATES:
+        yield f"a warm start, {states} states", _warm_start(_loop(states))
+
+
 def _warm_start(graph: FactorGraph) -> Callable[[], object]:
     return lambda: infer(graph, "bp", init=infer(graph, "bp"))
+
+
+def _resistances() -> Iterator[Job]:
+    large = make_ising_grid(_LARGE, seed=0)
+    yield "effective resistances", _asked(_DOORS[Task.INFER], large, "trw(rho=uniform)")
+
+
+def _orders() -> Iterator[Job]:
+    for size in _GRIDS:
+        yield f"an order of {size * size} variables", _planned(make_ising_grid(size, seed=0))
 
 
 def _moves(graph: FactorGraph) -> Callable[[], object]:
@@ -176,6 +211,16 @@ def _moves(graph: FactorGraph) -> Callable[[], object]:
         return Flips(graph, query, QueryPlan.of(graph.layout, query)).gains(row)
 
     return moved
+
+
+def _ears() -> Iterator[Job]:
+    """Yield the search for cycles beyond the faces of a grid, whose ears small graphs do not have."""
+    rng = np.random.default_rng(0)
+    n, chords = 16, [(0, 15), (1, 14), (3, 12)]
+    across = [(4 * r + c, 4 * r + c + 1) for r in range(4) for c in range(3)]
+    edges = [*across, *((v, v + 4) for v in range(n - 4)), *chords]
+    graph = FactorGraph.pairwise(np.zeros((n, 2)), edges, rng.normal(size=(len(edges), 2, 2)))
+    yield "cycles of a grid with long edges", lambda: partially_tree_robust(graph)
 
 
 def _planned(graph: FactorGraph) -> Callable[[], object]:
@@ -211,3 +256,12 @@ def _file_jobs(network: BayesianNetwork) -> Iterator[Job]:
 
 def _read(loads: Callable[[Any], object], text: str | bytes) -> Callable[[], object]:
     return lambda: loads(text)
+
+
+_FURTHER: dict[str, Callable[[], Iterable[Job]]] = {
+    "bp": _warm_starts,
+    "trw": _resistances,
+    "junction_tree": _orders,
+    "gbp": _ears,
+}
+"""Questions beside those that every method is asked."""

@@ -158,6 +158,8 @@ def _rows() -> None:
             learner = BNLearner([("x0", "x1"), ("x1", "x2")], max_iters=1).fit(rows)
             learner.score(rows)
             learner.predict(rows)
+    many = np.repeat(np.arange(13)[:, None], 4, axis=1)  # a family of so many cells that its counts are sparse
+    BNLearner([("x0", "x3"), ("x1", "x3"), ("x2", "x3")], max_iters=1).fit(many)
 
 
 def _loop(states: int, tied: bool) -> FactorGraph:

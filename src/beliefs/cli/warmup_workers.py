@@ -37,10 +37,10 @@ def n_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def done_in_turn(n_todo: int, n_workers: int) -> Iterator[int]:
-    """Run all jobs of :func:`beliefs.cli.warmup.jobs` in ``n_workers`` processes; yield each one's number when done."""
+def done_in_turn(names: tuple[str, ...], n_todo: int, n_workers: int) -> Iterator[int]:
+    """Run ``beliefs.cli.warmup.jobs(*names)`` in ``n_workers`` processes; yield each one's number when done."""
     parts = [deque(range(n_todo * w // n_workers, n_todo * (w + 1) // n_workers)) for w in range(n_workers)]
-    workers = _started(n_workers)
+    workers = _started(names, n_workers)
     busy: list[Line] = []
     try:
         idle = list(workers)
@@ -63,14 +63,14 @@ def done_in_turn(n_todo: int, n_workers: int) -> Iterator[int]:
         _ended([process for _, process in workers.values()])
 
 
-def _started(n_workers: int) -> dict[Line, tuple[int, BaseProcess]]:
+def _started(names: tuple[str, ...], n_workers: int) -> dict[Line, tuple[int, BaseProcess]]:
     context = get_context("spawn")
     workers: dict[Line, tuple[int, BaseProcess]] = {}
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the others inherit
     try:
         for number in range(n_workers):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs,))  # no daemon: joblib would warn of it
+            process = context.Process(target=_work, args=(theirs, names))  # no daemon: joblib would warn of it
             process.start()
             theirs.close()
             workers[ours] = (number, process)
@@ -101,7 +101,7 @@ def _ended(processes: list[BaseProcess]) -> None:
             process.join()
 
 
-def _work(line: Line) -> None:
+def _work(line: Line, names: tuple[str, ...]) -> None:
     """Run the jobs whose numbers come, until no more do."""
     from beliefs.cli.warmup import jobs
 
@@ -109,7 +109,7 @@ def _work(line: Line) -> None:
     logging.getLogger("beliefs").setLevel(logging.ERROR)
     warnings.simplefilter("ignore", ConvergenceWarning)
     try:
-        todo = list(jobs())
+        todo = list(jobs(*names))
         Twofold.always_compiled = True
         while True:
             number = line.recv()
