@@ -71,7 +71,7 @@ _SMALL_DOORS: dict[Task, Callable[[Model, str], object]] = {
 @click.argument("names", metavar="[PART]...", nargs=-1)
 @click.option("--jobs", "n_jobs", type=click.IntRange(1), help="Processes that compile; as many as cores otherwise.")
 def warmup_command(names: tuple[str, ...], n_jobs: int | None) -> None:
-    """Compile kernels, so that questions start at once: all of them, or those of some parts.
+    """Compile kernels, all or those of some parts, so that questions start at once.
 
     A PART is a method (`beliefs methods`), `auto` (what it does where exact inference does not fit), `files`,
     `machines` (questions about Boltzmann machines) or `learning`. Kernels are kept on disk, so this is needed once
