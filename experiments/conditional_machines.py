@@ -5,7 +5,8 @@
 Digits with 10 or 20 % of their pixels flipped, or a patch of 8 x 8 or 12 x 12 covered; silhouettes with 20 % flipped,
 or 12 x 12 covered. Rate and batch are chosen once for a learner and a kind of corruption, on 10,000 pictures and a
 fifth of the passes; every cell of the tables is a job that is kept when it ends (experiments/local), goes on from its
-checkpoint after an hour or an interrupt, and is left blank until it is done.
+checkpoint after an hour or an interrupt, and is left blank until it is done. The results have all finished jobs, and a
+run elsewhere begins with them.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ class Study:
 
     def __init__(self, pictures: Pictures, setting: Setting, folder: Path, only: list[str] | None) -> None:
         self.pictures, self.setting, self.folder, self.only = pictures, setting, folder, only
-        self.kept = Kept(folder / "conditional_machines.trials.json")
+        stored = HERE / "results" / "conditional_machines.json"
+        self.kept = Kept(folder / "conditional_machines.trials.json", stored, asdict(setting))
 
     def wanted(self, name: str) -> bool:
         """Whether a job may be run now."""
@@ -178,7 +180,7 @@ def draw_pictures(study: Study, cells: dict[str, Any]) -> Figure | None:
     rows, names = [], []
     for task in ("MNIST noisy 10 %", "MNIST occluded 8 x 8"):
         cell = cells[task]["MLE-BP"]
-        if cell is None:
+        if cell is None or not (study.folder / cell["path"]).is_file():  # a machine of a run elsewhere
             continue
         crbm = bl.ConditionalRBM.load(study.folder / cell["path"])
         X, V = (part[:10] for part in study.pictures.spoiled(task, "test"))
@@ -255,7 +257,8 @@ def main() -> int:
     figures = {name: figure for name, figure in drawn.items() if figure is not None}
     found = claims(cells)
     report("Conditional machines", found, ["one split of the silhouettes, not the official one"])
-    save(options.output, "conditional_machines", figures, {"setting": asdict(setting), "cells": cells}, found)
+    numbers = {"setting": asdict(setting), "trials": study.kept.found}
+    save(options.output, "conditional_machines", figures, numbers, found)
     return 0
 
 

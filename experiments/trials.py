@@ -1,7 +1,8 @@
 """Trials that need not be run twice, and what their differences are worth.
 
 A study of many trials writes each one down as it ends (``experiments/local/NAME.trials.json``), so that a run that was
-stopped goes on from there. Delete the file to begin anew, above all when the library has changed.
+stopped goes on from there. Delete the file to begin anew, above all when the library has changed. A study of many hours
+also stores its trials with its results, so that a checkout elsewhere begins with what is known.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ __all__ = ["Kept", "mean_and_error", "paired", "shown"]
 
 
 class Kept:
-    """A dict of finished trials in a file."""
+    """A dict of finished trials in a file, over those that ``stored`` results have of the same ``setting``."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, stored: Path | None = None, setting: Any = None) -> None:
         self.path = path
         self.found: dict[str, Any] = {}
+        if stored is not None and stored.is_file():
+            results = json.loads(stored.read_text())
+            if results["setting"] == json.loads(json.dumps(setting)):
+                self.found = results["trials"]
         if path is not None and path.is_file():
-            self.found = json.loads(path.read_text())
+            self.found |= json.loads(path.read_text())
 
     def of(self, key: str, compute: Callable[[], Any]) -> Any:
         """Return a trial's finding, computed now if it is not there."""
