@@ -25,9 +25,9 @@ from beliefs.cli.warmup import jobs
 from beliefs.cli.warmup_learning import learning_jobs
 from beliefs.inference.text import parse_method
 from beliefs.learning import Instance
-from beliefs.learning.estimators.chain import ChainCRF
-from beliefs.learning.estimators.graph import GraphCRF
-from beliefs.learning.estimators.grid import GridCRF
+from beliefs.learning.estimators.structured.chain import ChainCRF
+from beliefs.learning.estimators.structured.graph import GraphCRF
+from beliefs.learning.estimators.structured.grid import GridCRF
 from beliefs.learning.losses import LOSSES, make_loss
 from families import MACHINE_METHODS, family, grid_pairs, random_model, unary
 from learning_reference import identity

@@ -65,19 +65,19 @@ if TYPE_CHECKING:
     from beliefs.inference.variational.mean_field import MeanField
     from beliefs.io import read, read_evidence, read_query, write
     from beliefs.learning.cluster import cluster
-    from beliefs.learning.estimators.bayes_net import BNLearner
-    from beliefs.learning.estimators.bernoulli_rbm import BernoulliRBM
-    from beliefs.learning.estimators.bn_classifier import BNClassifier
-    from beliefs.learning.estimators.chain import ChainCRF
-    from beliefs.learning.estimators.chain_svm import ChainSVM
-    from beliefs.learning.estimators.conditional_rbm import ConditionalRBM
-    from beliefs.learning.estimators.graph import GraphCRF
-    from beliefs.learning.estimators.graph_svm import GraphSVM
-    from beliefs.learning.estimators.grid import GridCRF
-    from beliefs.learning.estimators.grid_svm import GridSVM
-    from beliefs.learning.estimators.infinite_rbm import InfiniteRBM
-    from beliefs.learning.estimators.markov_field import MRFLearner
+    from beliefs.learning.estimators.boltzmann.bernoulli_rbm import BernoulliRBM
+    from beliefs.learning.estimators.boltzmann.conditional_rbm import ConditionalRBM
+    from beliefs.learning.estimators.boltzmann.infinite_rbm import InfiniteRBM
+    from beliefs.learning.estimators.networks.bayes_net import BNLearner
+    from beliefs.learning.estimators.networks.bn_classifier import BNClassifier
+    from beliefs.learning.estimators.networks.markov_field import MRFLearner
     from beliefs.learning.estimators.per_instance import PerInstance
+    from beliefs.learning.estimators.structured.chain import ChainCRF
+    from beliefs.learning.estimators.structured.chain_svm import ChainSVM
+    from beliefs.learning.estimators.structured.graph import GraphCRF
+    from beliefs.learning.estimators.structured.graph_svm import GraphSVM
+    from beliefs.learning.estimators.structured.grid import GridCRF
+    from beliefs.learning.estimators.structured.grid_svm import GridSVM
     from beliefs.learning.networks.gaussian import GaussianLeaf
     from beliefs.learning.networks.scores import structure_score
     from beliefs.model import (
@@ -129,19 +129,19 @@ _HOMES = {
     "inference.variational.mean_field": ("MeanField",),
     "io": ("read", "read_evidence", "read_query", "write"),
     "learning.cluster": ("cluster",),
-    "learning.estimators.bernoulli_rbm": ("BernoulliRBM",),
-    "learning.estimators.bayes_net": ("BNLearner",),
+    "learning.estimators.boltzmann.bernoulli_rbm": ("BernoulliRBM",),
+    "learning.estimators.networks.bayes_net": ("BNLearner",),
     "learning.networks.gaussian": ("GaussianLeaf",),
-    "learning.estimators.bn_classifier": ("BNClassifier",),
-    "learning.estimators.chain": ("ChainCRF",),
-    "learning.estimators.chain_svm": ("ChainSVM",),
-    "learning.estimators.conditional_rbm": ("ConditionalRBM",),
-    "learning.estimators.graph": ("GraphCRF",),
-    "learning.estimators.graph_svm": ("GraphSVM",),
-    "learning.estimators.grid": ("GridCRF",),
-    "learning.estimators.grid_svm": ("GridSVM",),
-    "learning.estimators.infinite_rbm": ("InfiniteRBM",),
-    "learning.estimators.markov_field": ("MRFLearner",),
+    "learning.estimators.networks.bn_classifier": ("BNClassifier",),
+    "learning.estimators.structured.chain": ("ChainCRF",),
+    "learning.estimators.structured.chain_svm": ("ChainSVM",),
+    "learning.estimators.boltzmann.conditional_rbm": ("ConditionalRBM",),
+    "learning.estimators.structured.graph": ("GraphCRF",),
+    "learning.estimators.structured.graph_svm": ("GraphSVM",),
+    "learning.estimators.structured.grid": ("GridCRF",),
+    "learning.estimators.structured.grid_svm": ("GridSVM",),
+    "learning.estimators.boltzmann.infinite_rbm": ("InfiniteRBM",),
+    "learning.estimators.networks.markov_field": ("MRFLearner",),
     "learning.estimators.per_instance": ("PerInstance",),
     "learning.networks.scores": ("structure_score",),
     "model": (

@@ -111,15 +111,15 @@ def _estimators() -> Iterator[Job]:
 
 def _block_steps() -> None:
     """Fit margins graph by graph, which small data is not by default."""
-    from beliefs.learning.estimators.graph_svm import GraphSVM
+    from beliefs.learning.estimators.structured.graph_svm import GraphSVM
 
     GraphSVM(max_iters=2, optimizer="bcfw").fit(*GraphSVM.tiny_data())
 
 
 def _chains() -> None:
     """Fit and ask chains of arrays, with and without hidden labels, in plain numbers and in logs."""
-    from beliefs.learning.estimators.chain import ChainCRF
-    from beliefs.learning.estimators.chain_svm import ChainSVM
+    from beliefs.learning.estimators.structured.chain import ChainCRF
+    from beliefs.learning.estimators.structured.chain_svm import ChainSVM
 
     rng = np.random.default_rng(0)
     for optimizer in ("bcfw", "one_slack", "n_slack"):
@@ -137,8 +137,8 @@ def _chains() -> None:
 
 def _attributes() -> None:
     """Fit chains of dictionaries and of sets of words."""
-    from beliefs.learning.estimators.chain import ChainCRF
-    from beliefs.learning.estimators.chain_svm import ChainSVM
+    from beliefs.learning.estimators.structured.chain import ChainCRF
+    from beliefs.learning.estimators.structured.chain_svm import ChainSVM
 
     X, Y = [[{"word": "a", "n": 0.5}, {"word": "b"}], [["a", "c"], ["b"]]], [["x", "y"], ["y", "x"]]
     crf = ChainCRF(max_iters=2, n_jobs=2).fit(X, Y)
@@ -148,7 +148,7 @@ def _attributes() -> None:
 
 def _rows() -> None:
     """Count rows, complete and with holes, and score them; of one byte and of two bytes a cell."""
-    from beliefs.learning.estimators.bayes_net import BNLearner
+    from beliefs.learning.estimators.networks.bayes_net import BNLearner
 
     for top in (2, 300):
         rows = np.arange(24).reshape(8, 3) % 2

@@ -12,7 +12,7 @@ from beliefs.metrics import error_rate
 from beliefs.report.page import Markup, Section, code, number, paragraph, picture, seconds, table
 
 if TYPE_CHECKING:
-    from beliefs.learning.estimators.conditional_rbm import ConditionalRBM
+    from beliefs.learning.estimators.boltzmann.conditional_rbm import ConditionalRBM
 
 __all__ = ["LEARNERS", "Completed", "compile_digits", "complete", "digits_section"]
 
@@ -44,7 +44,7 @@ def complete(seed: int = 0) -> tuple[np.ndarray, np.ndarray, list[Completed]]:
     """Fit every machine to covered digits; return others, clean and covered, and the machines."""
     from sklearn.datasets import load_digits
 
-    from beliefs.learning.estimators.conditional_rbm import ConditionalRBM
+    from beliefs.learning.estimators.boltzmann.conditional_rbm import ConditionalRBM
 
     bits = (load_digits().data > _BRIGHT).astype(np.uint8)
     bits = bits[np.random.default_rng(seed).permutation(len(bits))]
@@ -63,7 +63,7 @@ def complete(seed: int = 0) -> tuple[np.ndarray, np.ndarray, list[Completed]]:
 
 def compile_digits() -> None:
     """Fit every machine to bits of a few pixels, so that no measured time includes compiling."""
-    from beliefs.learning.estimators.conditional_rbm import ConditionalRBM
+    from beliefs.learning.estimators.boltzmann.conditional_rbm import ConditionalRBM
 
     bits = np.eye(4, dtype=np.uint8)
     for options in LEARNERS.values():

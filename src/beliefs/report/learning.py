@@ -14,7 +14,7 @@ from beliefs.report.page import Markup, Section, code, number, paragraph, pictur
 from beliefs.typing import Floats, Ints
 
 if TYPE_CHECKING:
-    from beliefs.learning.estimators.grid import GridCRF
+    from beliefs.learning.estimators.structured.grid import GridCRF
 
 __all__ = ["EXPONENT", "MODELS", "Learned", "compile_learning", "learn", "learning_section"]
 
@@ -43,7 +43,7 @@ class Learned:
 
 def learn(seed: int = 0) -> tuple[dict[str, Ints | Floats], list[Learned]]:
     """Fit every model to the flower; return the temple, clean and noisy, and the models."""
-    from beliefs.learning.estimators.grid import GridCRF
+    from beliefs.learning.estimators.structured.grid import GridCRF
 
     photographs = load_pictures(reduce=_REDUCE, level="median")
     noisy = {name: make_noisy(x, exponent=EXPONENT, seed=seed + k) for k, (name, x) in enumerate(photographs.items())}
@@ -58,7 +58,7 @@ def learn(seed: int = 0) -> tuple[dict[str, Ints | Floats], list[Learned]]:
 
 def compile_learning() -> None:
     """Fit every model to a picture of a few pixels, so that no measured time includes compiling."""
-    from beliefs.learning.estimators.grid import GridCRF
+    from beliefs.learning.estimators.structured.grid import GridCRF
 
     labels = np.eye(4, dtype=np.int64)
     with quietly():

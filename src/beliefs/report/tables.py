@@ -14,7 +14,7 @@ from beliefs.report.page import Markup, Section, code, number, paragraph, pictur
 from beliefs.typing import Floats, Ints
 
 if TYPE_CHECKING:
-    from beliefs.learning.estimators.bayes_net import BNLearner
+    from beliefs.learning.estimators.networks.bayes_net import BNLearner
     from beliefs.model.bayes_net import BayesianNetwork
 
 __all__ = ["LearnedTables", "compile_tables", "learn_tables", "tables_section"]
@@ -40,7 +40,7 @@ def holed(rows: Ints, seed: int) -> Ints:
 
 def learn_tables(seed: int = 0) -> LearnedTables:
     """Learn alarm's tables from complete rows, from the same rows with holes, and from what is complete among these."""
-    from beliefs.learning.estimators.bayes_net import BNLearner
+    from beliefs.learning.estimators.networks.bayes_net import BNLearner
 
     truth = load_bn("alarm")
     rows, held_out = truth.sample(_ROWS, seed), truth.sample(_HELD_OUT, seed + 1)
@@ -55,7 +55,7 @@ def learn_tables(seed: int = 0) -> LearnedTables:
 
 def compile_tables() -> None:
     """Learn from a few rows, so that no measured time includes compiling."""
-    from beliefs.learning.estimators.bayes_net import BNLearner
+    from beliefs.learning.estimators.networks.bayes_net import BNLearner
 
     network = load_bn("asia")
     rows = network.sample(50)

@@ -9,8 +9,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import beliefs as bl
-from beliefs.learning.estimators.graph import GraphCRF
-from beliefs.learning.estimators.grid import GridCRF
+from beliefs.learning.estimators.structured.graph import GraphCRF
+from beliefs.learning.estimators.structured.grid import GridCRF
 
 EDGES = np.array([[0, 1], [1, 2]])
 U = np.arange(6.0).reshape(3, 2)

@@ -232,7 +232,7 @@ def test_answers_do_not_depend_on_threads() -> None:
 
 def test_windows_change_answers_by_rounding_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Matrix products of fewer rows may add up in another order, whatever the library of them."""
-    from beliefs.learning.estimators import chain
+    from beliefs.learning.estimators.structured import chain
 
     X, Y = arrays(25)
     crf = bl.ChainCRF(l2=0.05).fit(X, Y)

@@ -19,15 +19,15 @@ from sklearn.preprocessing import FunctionTransformer
 
 import beliefs as bl
 from beliefs.driver import Status
-from beliefs.learning.estimators.chain import ChainCRF
-from beliefs.learning.estimators.chain_svm import ChainSVM
-from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.examples import Examples
-from beliefs.learning.estimators.graph import GraphCRF
-from beliefs.learning.estimators.graph_svm import GraphSVM
-from beliefs.learning.estimators.grid import GridCRF
-from beliefs.learning.estimators.grid_svm import GridSVM
-from beliefs.learning.estimators.svm import SVM
+from beliefs.learning.estimators.structured.chain import ChainCRF
+from beliefs.learning.estimators.structured.chain_svm import ChainSVM
+from beliefs.learning.estimators.structured.crf import CRF
+from beliefs.learning.estimators.structured.graph import GraphCRF
+from beliefs.learning.estimators.structured.graph_svm import GraphSVM
+from beliefs.learning.estimators.structured.grid import GridCRF
+from beliefs.learning.estimators.structured.grid_svm import GridSVM
+from beliefs.learning.estimators.structured.svm import SVM
 
 QUICK: dict[str, Any] = {"n_sweeps": 2, "max_iters": 5}
 BOTH = pytest.mark.parametrize("kind", [GridCRF, GraphCRF])

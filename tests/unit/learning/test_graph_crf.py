@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 import beliefs as bl
 import reference
 from beliefs.learning.estimators.examples import Examples
-from beliefs.learning.estimators.graph import GraphCRF
+from beliefs.learning.estimators.structured.graph import GraphCRF
 from beliefs.model.features import DifferentiableTemplate
 
 K = 3

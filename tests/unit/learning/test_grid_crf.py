@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from beliefs.learning.estimators.examples import Examples
-from beliefs.learning.estimators.graph import GraphCRF
-from beliefs.learning.estimators.grid import GridCRF, grid_scopes
+from beliefs.learning.estimators.structured.graph import GraphCRF
+from beliefs.learning.estimators.structured.grid import GridCRF, grid_scopes
 from beliefs.learning.image_features import DIRECTIONS, EdgeFeatures
 
 STEPS = {"horizontal": (0, 1), "vertical": (1, 0), "down": (1, 1), "up": (1, -1)}

@@ -11,10 +11,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import beliefs as bl
-from beliefs.learning.estimators.chain import ChainCRF
-from beliefs.learning.estimators.crf import CRF
-from beliefs.learning.estimators.graph import GraphCRF
-from beliefs.learning.estimators.grid import GridCRF
+from beliefs.learning.estimators.structured.chain import ChainCRF
+from beliefs.learning.estimators.structured.crf import CRF
+from beliefs.learning.estimators.structured.graph import GraphCRF
+from beliefs.learning.estimators.structured.grid import GridCRF
 
 LIKELIHOOD: dict[str, Any] = {"loss": "likelihood", "inference": "junction_tree", "max_iters": 0, "l2": 0.0}
 KINDS = pytest.mark.parametrize("kind", [ChainCRF, GridCRF, GraphCRF])

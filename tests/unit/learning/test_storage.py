@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.learning.estimators.crf import CRF
-from beliefs.learning.estimators.graph import GraphCRF
-from beliefs.learning.estimators.grid import GridCRF
 from beliefs.learning.estimators.registry import estimator, load_estimator
+from beliefs.learning.estimators.structured.crf import CRF
+from beliefs.learning.estimators.structured.graph import GraphCRF
+from beliefs.learning.estimators.structured.grid import GridCRF
 from beliefs.model.features import DifferentiableTemplate
 
 QUICK: dict[str, Any] = {"n_sweeps": 2, "max_iters": 3}

@@ -13,10 +13,10 @@ from sklearn.datasets import load_digits
 from sklearn.svm import LinearSVC
 
 import beliefs as bl
-from beliefs.learning.estimators.chain_svm import ChainSVM
-from beliefs.learning.estimators.graph_svm import GraphSVM
-from beliefs.learning.estimators.grid_svm import GridSVM
-from beliefs.learning.estimators.svm import SVM
+from beliefs.learning.estimators.structured.chain_svm import ChainSVM
+from beliefs.learning.estimators.structured.graph_svm import GraphSVM
+from beliefs.learning.estimators.structured.grid_svm import GridSVM
+from beliefs.learning.estimators.structured.svm import SVM
 
 KINDS = pytest.mark.parametrize("kind", [ChainSVM, GridSVM, GraphSVM])
 

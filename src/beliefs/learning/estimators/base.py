@@ -2,7 +2,7 @@
 
 An estimator turns examples into data that a loss evaluates (:meth:`Estimator._data`, :meth:`Estimator._loss`) and
 predicts; the options of the fit, the classes, the score, ``save`` and ``load`` are here. What a conditional random
-field adds, a template, inference and its marginals, is in :mod:`beliefs.learning.estimators.crf`.
+field adds, a template, inference and its marginals, is in :mod:`beliefs.learning.estimators.structured.crf`.
 """
 
 from __future__ import annotations

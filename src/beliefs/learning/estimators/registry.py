@@ -15,7 +15,7 @@ from beliefs.model.variable import suggestion
 
 if TYPE_CHECKING:
     from beliefs.learning.estimators.base import Estimator
-    from beliefs.learning.estimators.machine import MachineEstimator
+    from beliefs.learning.estimators.boltzmann.machine import MachineEstimator
 
     AnyEstimator = Estimator[Any] | MachineEstimator
 
@@ -36,15 +36,15 @@ class EstimatorRow(NamedTuple):
 
 
 ESTIMATORS: tuple[EstimatorRow, ...] = (
-    EstimatorRow("grid", "GridCRF", "beliefs.learning.estimators.grid"),
-    EstimatorRow("chain", "ChainCRF", "beliefs.learning.estimators.chain"),
-    EstimatorRow("graph", "GraphCRF", "beliefs.learning.estimators.graph"),
-    EstimatorRow("grid_svm", "GridSVM", "beliefs.learning.estimators.grid_svm"),
-    EstimatorRow("chain_svm", "ChainSVM", "beliefs.learning.estimators.chain_svm"),
-    EstimatorRow("graph_svm", "GraphSVM", "beliefs.learning.estimators.graph_svm"),
-    EstimatorRow("rbm", "BernoulliRBM", "beliefs.learning.estimators.bernoulli_rbm"),
-    EstimatorRow("crbm", "ConditionalRBM", "beliefs.learning.estimators.conditional_rbm"),
-    EstimatorRow("infinite_rbm", "InfiniteRBM", "beliefs.learning.estimators.infinite_rbm"),
+    EstimatorRow("grid", "GridCRF", "beliefs.learning.estimators.structured.grid"),
+    EstimatorRow("chain", "ChainCRF", "beliefs.learning.estimators.structured.chain"),
+    EstimatorRow("graph", "GraphCRF", "beliefs.learning.estimators.structured.graph"),
+    EstimatorRow("grid_svm", "GridSVM", "beliefs.learning.estimators.structured.grid_svm"),
+    EstimatorRow("chain_svm", "ChainSVM", "beliefs.learning.estimators.structured.chain_svm"),
+    EstimatorRow("graph_svm", "GraphSVM", "beliefs.learning.estimators.structured.graph_svm"),
+    EstimatorRow("rbm", "BernoulliRBM", "beliefs.learning.estimators.boltzmann.bernoulli_rbm"),
+    EstimatorRow("crbm", "ConditionalRBM", "beliefs.learning.estimators.boltzmann.conditional_rbm"),
+    EstimatorRow("infinite_rbm", "InfiniteRBM", "beliefs.learning.estimators.boltzmann.infinite_rbm"),
 )
 """Every estimator, in the order of the docs."""
 

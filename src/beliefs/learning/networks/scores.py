@@ -133,7 +133,7 @@ def structure_score(
     structure : BayesianNetwork, arcs, or mapping of children to parents
         Only who is whose parent matters.
     data : table of rows
-        As of :class:`~beliefs.learning.estimators.bayes_net.BNLearner`, without missing cells.
+        As of :class:`~beliefs.learning.estimators.networks.bayes_net.BNLearner`, without missing cells.
     score : str
         ``"bic"``, ``"aic"``, ``"bdeu(ess=10)"``, ``"k2"`` or ``"log_likelihood"``.
 

@@ -24,7 +24,7 @@ from beliefs.learning.boltzmann.parameters import MachineShape
 from beliefs.learning.boltzmann.registry import ROW_LOSSES, make_row_loss
 from beliefs.learning.boltzmann.rows import BitRows, RowStream
 from beliefs.learning.boltzmann.sampled import StochasticLikelihood
-from beliefs.learning.estimators.machine import MachineEstimator
+from beliefs.learning.estimators.boltzmann.machine import MachineEstimator
 from beliefs.learning.fit import fit, optimizer_of
 from beliefs.learning.optimizers.base import Optimizer
 from beliefs.learning.optimizers.stochastic import Stochastic
@@ -72,7 +72,7 @@ class BernoulliRBM(MachineEstimator):
         Where to start; None: small random weights, and visible biases at the log odds of the rows, or at 0 where
         rows come one after the other (streams, ``partial_fit``).
     dtype, binarize, validation, patience, max_gap, checkpoint, max_bytes, n_jobs, callback, progress
-        As for every estimator of machines, :class:`~beliefs.learning.estimators.machine.MachineEstimator`.
+        As for every estimator of machines, :class:`~beliefs.learning.estimators.boltzmann.machine.MachineEstimator`.
 
     Attributes
     ----------

@@ -27,8 +27,8 @@ from beliefs.learning.boltzmann.conditional.parameters import ConditionalShape
 from beliefs.learning.boltzmann.conditional.registry import make_conditional_loss
 from beliefs.learning.boltzmann.conditional.rows import PairedRows, paired_rows
 from beliefs.learning.estimators.base import DataForm
+from beliefs.learning.estimators.boltzmann.row_base import RowEstimator
 from beliefs.learning.estimators.fitting import divided
-from beliefs.learning.estimators.row_base import RowEstimator
 from beliefs.learning.estimators.storage import Learned
 from beliefs.learning.fit import fit, optimizer_of
 from beliefs.learning.optimizers.base import Optimizer

@@ -18,7 +18,7 @@ from beliefs.learning.boltzmann.infinite.measure import Measure, flat_size
 from beliefs.learning.boltzmann.infinite.objective import GrowingLikelihood
 from beliefs.learning.boltzmann.infinite.sampled import Sampling
 from beliefs.learning.boltzmann.rows import BitRows, RowStream
-from beliefs.learning.estimators.machine import MachineEstimator
+from beliefs.learning.estimators.boltzmann.machine import MachineEstimator
 from beliefs.learning.fit import fit
 from beliefs.learning.parallel import threads_of
 from beliefs.learning.result import FitResult
@@ -116,7 +116,7 @@ class InfiniteRBM(MachineEstimator):
     tol : float
         Nats that a unit (of a fixed or learned alpha, the best measure) must promise to add.
     dtype, binarize, validation, patience, max_gap, checkpoint, max_bytes, n_jobs, callback, progress, random_state
-        As for every estimator of machines, :class:`~beliefs.learning.estimators.machine.MachineEstimator`;
+        As for every estimator of machines, :class:`~beliefs.learning.estimators.boltzmann.machine.MachineEstimator`;
         ``binarize="sample"`` draws once here, and with ``expectations="exact"`` all is float64.
 
     Attributes

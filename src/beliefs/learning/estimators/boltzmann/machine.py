@@ -38,8 +38,8 @@ from beliefs.learning.boltzmann.parameters import MachineShape
 from beliefs.learning.boltzmann.rows import BitRows, RowStream, bit_rows, check_binarize
 from beliefs.learning.boltzmann.scores import free_energies, pseudo_log_likelihoods
 from beliefs.learning.estimators.base import DataForm
+from beliefs.learning.estimators.boltzmann.row_base import RowEstimator
 from beliefs.learning.estimators.fitting import divided
-from beliefs.learning.estimators.row_base import RowEstimator
 from beliefs.learning.estimators.storage import Learned
 from beliefs.learning.parallel import threads_of
 from beliefs.model.fractional_rbm import FractionalRBM

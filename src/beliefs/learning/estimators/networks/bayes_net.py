@@ -21,9 +21,9 @@ from sklearn.base import BaseEstimator
 
 from beliefs.errors import ModelError
 from beliefs.io.files import StrPath
-from beliefs.learning.estimators.bins import binned, learned_bins
 from beliefs.learning.estimators.describing import DescribedEstimator
-from beliefs.learning.estimators.network_answers import NetworkAnswers
+from beliefs.learning.estimators.networks.bins import binned, learned_bins
+from beliefs.learning.estimators.networks.network_answers import NetworkAnswers
 from beliefs.learning.networks.counts import FamilyCounts, check_budget
 from beliefs.learning.networks.em import MissingRows, NetworkLikelihood
 from beliefs.learning.networks.estimates import Estimate, estimate_of

@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, column_or_1d, validate_data
 
-from beliefs.learning.estimators.bayes_net import BNLearner
 from beliefs.learning.estimators.describing import DescribedEstimator
+from beliefs.learning.estimators.networks.bayes_net import BNLearner
 from beliefs.learning.networks.structure import given_network
 from beliefs.model.rows.reading import CodedColumn, read_rows
 from beliefs.model.rows.table import RowTable
@@ -37,8 +37,8 @@ class BNClassifier(DescribedEstimator, ClassifierMixin, BaseEstimator):  # type:
     Parameters
     ----------
     structure : str, BayesianNetwork, arcs or mapping
-        ``"tan"``, ``"naive_bayes"``, or as of :class:`~beliefs.learning.estimators.bayes_net.BNLearner`; features are
-        called ``x0, x1, ...`` or by their columns.
+        ``"tan"``, ``"naive_bayes"``, or as of :class:`~beliefs.learning.estimators.networks.bayes_net.BNLearner`;
+        features are called ``x0, x1, ...`` or by their columns.
     prior, estimate, seed, n_jobs
         As of ``BNLearner``.
     target : str

@@ -25,8 +25,8 @@ from beliefs.inference.likelihood import LogLikelihood, log_likelihood
 from beliefs.inference.rows.posteriors import filled_rows
 from beliefs.inference.rows.sweep import RowSweep
 from beliefs.io.files import StrPath
-from beliefs.learning.estimators.bayes_net import threads_of
 from beliefs.learning.estimators.describing import DescribedEstimator
+from beliefs.learning.estimators.networks.bayes_net import threads_of
 from beliefs.learning.fields.closed_form import closed_form
 from beliefs.learning.fields.forms import identifiable, identified, weight_cells
 from beliefs.learning.fields.methods import METHODS, ROWS, FieldOptions, chosen, fitted
@@ -53,7 +53,8 @@ __all__ = ["MRFLearner"]
 class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
     """Log potentials of a Markov random field from rows of observations.
 
-    Rows are as of :class:`~beliefs.learning.estimators.bayes_net.BNLearner`; they enter as sufficient statistics.
+    Rows are as of :class:`~beliefs.learning.estimators.networks.bayes_net.BNLearner`; they enter as sufficient
+    statistics.
 
     Parameters
     ----------

@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from beliefs.inference.rows.posteriors import Evidence, filled_rows, row_posteriors
 from beliefs.inference.rows.sweep import RowSweep, scored_rows
-from beliefs.learning.estimators.bins import binned
-from beliefs.learning.estimators.leaf_columns import drawn_leaves, joined_columns
+from beliefs.learning.estimators.networks.bins import binned
+from beliefs.learning.estimators.networks.leaf_columns import drawn_leaves, joined_columns
 from beliefs.learning.networks.estimates import Estimate
 from beliefs.learning.networks.gaussian import FittedLeaf, GaussianLeaf
 from beliefs.learning.networks.leaves import LeafRows, Leaves, checked_leaves, leaf_values

@@ -24,12 +24,12 @@ from beliefs.learning.chains.template import ChainTemplate, StatePairs, seen_pai
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens, joined
 from beliefs.learning.chains.union import ChainUnion, rows_for
 from beliefs.learning.estimators.base import DataForm
-from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.examples import Examples, Stream, inputs_of
 from beliefs.learning.estimators.inputs import FactorSpec, ParsedInput, checked_features
 from beliefs.learning.estimators.labels import Classes, label_array
-from beliefs.learning.estimators.prediction import expected_states, likeliest_states
-from beliefs.learning.estimators.states import Outputs, WithConstants
+from beliefs.learning.estimators.structured.crf import CRF
+from beliefs.learning.estimators.structured.prediction import expected_states, likeliest_states
+from beliefs.learning.estimators.structured.states import Outputs, WithConstants
 from beliefs.learning.instances import HIDDEN, Instance
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.losses.likelihood import Likelihood

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.learning.chains.margin import ChainMargin
-from beliefs.learning.estimators.chain import ChainCRF
-from beliefs.learning.estimators.states import Outputs
-from beliefs.learning.estimators.svm import SVM
+from beliefs.learning.estimators.structured.chain import ChainCRF
+from beliefs.learning.estimators.structured.states import Outputs
+from beliefs.learning.estimators.structured.svm import SVM
 from beliefs.learning.losses.max_margin import MaxMargin
 from beliefs.model.features import Template
 

@@ -26,22 +26,22 @@ from beliefs.learning.estimators.examples import Example, Examples, Stream, chec
 from beliefs.learning.estimators.fitting import FitOptions
 from beliefs.learning.estimators.inputs import FactorSpec, Layouts, ParsedInput, check_kinds, check_tables
 from beliefs.learning.estimators.labels import Classes, Tally, label_array
-from beliefs.learning.estimators.prediction import (
+from beliefs.learning.estimators.storage import Learned
+from beliefs.learning.estimators.structured.prediction import (
     all_marginals,
     expected_states,
     likeliest_states,
     map_states,
     method_of,
 )
-from beliefs.learning.estimators.states import (
+from beliefs.learning.estimators.structured.states import (
     Outputs,
     StateSpaces,
     check_substates,
     check_unlabelled,
     substates_of,
 )
-from beliefs.learning.estimators.storage import Learned
-from beliefs.learning.estimators.table import weight_table
+from beliefs.learning.estimators.structured.table import weight_table
 from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.instances import HIDDEN, Instance
 from beliefs.learning.joined import Joiner

@@ -19,7 +19,6 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.learning.estimators.base import DataForm
-from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.examples import Examples
 from beliefs.learning.estimators.inputs import (
     FactorSpec,
@@ -29,7 +28,8 @@ from beliefs.learning.estimators.inputs import (
     checked_scopes,
     with_intercept,
 )
-from beliefs.learning.estimators.states import StateSpaces, checked_hidden
+from beliefs.learning.estimators.structured.crf import CRF
+from beliefs.learning.estimators.structured.states import StateSpaces, checked_hidden
 from beliefs.model.features import Rows, Template
 from beliefs.options import check_option
 from beliefs.typing import Ints

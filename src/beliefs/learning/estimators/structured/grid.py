@@ -18,7 +18,6 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.learning.estimators.base import DataForm
-from beliefs.learning.estimators.crf import CRF
 from beliefs.learning.estimators.examples import Examples
 from beliefs.learning.estimators.inputs import (
     FactorSpec,
@@ -28,6 +27,7 @@ from beliefs.learning.estimators.inputs import (
     checked_features,
     with_intercept,
 )
+from beliefs.learning.estimators.structured.crf import CRF
 from beliefs.learning.image_features import DIRECTIONS, EdgeFeatures, edge_features_named, ends, pixel_features_named
 from beliefs.model.features import Rows
 from beliefs.options import check_option

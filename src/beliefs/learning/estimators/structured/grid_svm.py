@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from beliefs.learning.estimators.grid import GridCRF
-from beliefs.learning.estimators.svm import SVM
+from beliefs.learning.estimators.structured.grid import GridCRF
+from beliefs.learning.estimators.structured.svm import SVM
 
 __all__ = ["GridSVM"]
 

@@ -38,11 +38,11 @@ from beliefs.inference.base import Method
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.messages.schedule import is_forest
 from beliefs.learning.data import LabelledData
-from beliefs.learning.estimators.crf import CRF, DECODERS
 from beliefs.learning.estimators.examples import Examples, inputs_of
 from beliefs.learning.estimators.fitting import FitOptions
-from beliefs.learning.estimators.prediction import all_marginals, likeliest_states, method_of
-from beliefs.learning.estimators.states import Outputs
+from beliefs.learning.estimators.structured.crf import CRF, DECODERS
+from beliefs.learning.estimators.structured.prediction import all_marginals, likeliest_states, method_of
+from beliefs.learning.estimators.structured.states import Outputs
 from beliefs.learning.instances import Instance
 from beliefs.learning.joined import Joiner
 from beliefs.learning.losses.base import Loss

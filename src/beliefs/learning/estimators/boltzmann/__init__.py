@@ -1,0 +1,1 @@
+"""Boltzmann machines fitted to rows of bits."""

@@ -1,0 +1,1 @@
+"""Bayesian and Markov networks learned from tables of rows."""

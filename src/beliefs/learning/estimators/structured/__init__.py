@@ -1,0 +1,1 @@
+"""Structured prediction: conditional random fields and support vector machines on chains, grids and graphs."""
