@@ -7,6 +7,8 @@ import pytest
 
 import beliefs as bl
 import reference
+from beliefs.inference.base import Problem, Task
+from beliefs.inference.messages.decoding import Moves
 from beliefs.inference.search.forest_moves import Forests, forest_moves
 from beliefs.inference.search.icm import icm
 from beliefs.inference.search.query_value import query_value
@@ -197,3 +199,20 @@ def test_strides_are_those_of_the_tables() -> None:
         layout = family(name).layout
         expected = [np.zeros(layout.shape(f)).strides for f in range(layout.n_factors)]
         assert layout.edge_stride.tolist() == [s // 8 for strides in expected for s in strides]
+
+
+def test_moves_on_large_models_wait_for_messages_and_go_on_from_the_best_state() -> None:
+    side = 120
+    graph = random_model([2] * side**2, unary(side**2) + grid_pairs(side, side), seed=0)
+    problem, moves = Problem(graph, Task.MAXIMIZE), Moves(graph.layout)
+    first, second = (random_states(graph, seed) for seed in (0, 1))
+    moves.allow(4, settled=False)
+    assert moves.made(problem, first)[1] == icm(graph, first)[1]
+    moves.allow(8, settled=False)
+    row, score = moves.made(problem, first)
+    assert score == graph.log_score(row) > icm(graph, first)[1]
+    moves.allow(8 + 3 * 160, settled=False)
+    later, more = moves.made(problem, second)  # which is worse after coordinate ascent
+    assert icm(graph, second)[1] < score < more and (later != row).mean() < 0.1
+    moves.allow(8 + 3 * 160, settled=True)
+    assert moves.made(problem, second)[1] == icm(graph, second)[1]  # all that were due are made

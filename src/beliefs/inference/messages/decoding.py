@@ -13,27 +13,62 @@ from beliefs.inference.base import Bound, Decoding, Problem, Task
 from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.tiers import Tier
 from beliefs.inference.search.feasible import feasible_fallback
-from beliefs.inference.search.forest_moves import locally_best
+from beliefs.inference.search.forest_moves import MOST_MOVES, affordable_moves, forest_moves, locally_best
+from beliefs.inference.search.icm import icm
 from beliefs.inference.search.query_value import SECONDS, QueryValue, query_value
 from beliefs.kernels.messages.decode import best_states
+from beliefs.model.layout import Layout
 from beliefs.typing import Ints
 
-__all__ = ["decoded", "query_decoding"]
+__all__ = ["Moves", "decoded", "query_decoding"]
 
 _SHARE = 0.05  # of the time limit that one value may take
+_ITERATIONS_A_MOVE = 160  # on large models, where a move takes as long as 40
+_FIRST_STEPS = 8  # iterations before the first move there: decodings become better too fast for it to be worth while
 
 
-def decoded(problem: Problem, tier: Tier, exact: bool, upper: float, n_moves: int | None) -> Decoding:
-    """Return a joint state with its score; ``exact`` says that the messages are those of exact max-product.
+class Moves:
+    """Forest moves that go with messages: many after each decoding on small models, else one for some iterations.
 
-    ``n_moves`` forest moves improve the state; None stands for what a small model can afford.
+    Decodings of a large model differ little, and a move is worth more than the difference: so moves go on from the best
+    state so far.
     """
+
+    def __init__(self, layout: Layout) -> None:
+        self.affordable = affordable_moves(layout)
+        self.n_made = self.due = 0
+        self.best: Ints | None = None
+        self.score = -np.inf
+
+    def allow(self, n_steps: int, settled: bool) -> None:
+        """Say how many iterations have been made, and whether they have settled."""
+        begun = settled or n_steps >= _FIRST_STEPS
+        earned = self.affordable + n_steps // _ITERATIONS_A_MOVE if begun else 0
+        self.due = min(earned - self.n_made, max(self.affordable, 1))
+
+    def made(self, problem: Problem, row: Ints) -> tuple[Ints, float]:
+        """Return a joint state after coordinate ascent and the moves that are due, or the best one after them."""
+        graph, n_moves = problem.graph, self.due
+        if self.affordable == MOST_MOVES:
+            return locally_best(graph, row, problem.seed, MOST_MOVES)
+        row, score = icm(graph, row)
+        if n_moves > 0:
+            start = self.best if self.best is not None and self.score >= score else row
+            row, score = forest_moves(graph, start, problem.seed + self.n_made, n_moves)
+            self.n_made += n_moves
+        if self.best is None or score > self.score:
+            self.best, self.score = row, score
+        return row, score
+
+
+def decoded(problem: Problem, tier: Tier, exact: bool, upper: float, moves: Moves) -> Decoding:
+    """Return a joint state with its score; ``exact`` says that the messages are those of exact max-product."""
     graph = problem.graph
     row = graph.evidence_states.copy()
     tier.decode(row)
     score = float(graph.log_score(row)) if exact else -np.inf
     if not exact:
-        row, score = locally_best(graph, row, problem.seed, n_moves)
+        row, score = moves.made(problem, row)
         better = feasible_fallback(problem, score, lambda start: locally_best(graph, start, problem.seed))
         row, score = better or (row, score)
     of_query = problem.task is Task.MARGINAL_MAP

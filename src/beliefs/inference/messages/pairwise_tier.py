@@ -17,7 +17,12 @@ from beliefs.inference.messages.sweep_spec import SweepSpec
 from beliefs.inference.messages.tiers import REFRESH, Tier
 from beliefs.inference.rounding import UNIT, rounding_error, widened
 from beliefs.kernels.messages.linear import DONE
-from beliefs.kernels.messages.pairwise.binary import binary_linear_sweep, binary_max_sweep, ratio_beliefs
+from beliefs.kernels.messages.pairwise.binary import (
+    binary_linear_sweep,
+    binary_max_sweep,
+    log_ratio_beliefs,
+    ratio_beliefs,
+)
 from beliefs.kernels.messages.pairwise.decode import decode_pairs
 from beliefs.kernels.messages.pairwise.setup import (
     hold_messages,
@@ -126,7 +131,8 @@ class PairwiseTier(Tier):
         """Normalise the products."""
         observed = self.spec.layout.observed
         if self.edges.width == 1:
-            return float(ratio_beliefs(self.product, observed, self.log_domain, mu_var)), True
+            kernel = log_ratio_beliefs if self.log_domain else ratio_beliefs
+            return float(kernel(self.product, observed, mu_var)), True
         return float(row_beliefs(self.edges.states, self.log_domain, observed, self.product, mu_var)), True
 
     def record(self) -> PairRecord:

@@ -29,7 +29,7 @@ from beliefs.inference.base import (
     zero_probability,
 )  # fmt: skip
 from beliefs.inference.budget import over_budget
-from beliefs.inference.messages.decoding import decoded, query_decoding
+from beliefs.inference.messages.decoding import Moves, decoded, query_decoding
 from beliefs.inference.messages.log_messages import Assessment, LogMessages
 from beliefs.inference.messages.memory import needed_bytes
 from beliefs.inference.messages.pairwise_tier import PairwiseTier
@@ -39,7 +39,6 @@ from beliefs.inference.messages.schedule import SCHEDULES, make_schedule
 from beliefs.inference.messages.sweep_spec import SweepSpec
 from beliefs.inference.messages.tiers import LinearTier, LogTier, Tier
 from beliefs.inference.rounding import meet
-from beliefs.inference.search.forest_moves import MOST_MOVES, affordable_moves
 from beliefs.kernels.messages.linear import IMPOSSIBLE, OUT_OF_RANGE
 from beliefs.model.layout import Layout
 from beliefs.options import check_option, is_number, is_word
@@ -53,7 +52,6 @@ _SETTLED = 1e-6  # change below which a fixed point is verified: factors and var
 _AGREE = 1e-6  # how closely
 _SATURATED = 1e-9  # a marginal that may hide a change of its logs
 _CALM = 0.5  # damping of messages that do not settle without
-_ITERATIONS_A_MOVE = 40  # iterations that take as long as a forest move
 _TRIFLE = 1_000_000  # bytes that are always there
 _WORTH_THREADS = 200_000  # cells: a smaller sweep is over before a second thread has begun
 
@@ -106,7 +104,7 @@ class MessageState:
         self.rounding = 0.0
         """How far the bound on maxima was moved for the errors of its own arithmetic."""
         self.best: Decoding | None = None
-        self.decoded_at, self.moves = -1, 0
+        self.decoded_at, self.moves = -1, Moves(spec.layout)
         self.beta: Floats | None = None
         """Log beliefs when it was last looked whether saturated ones still move."""
         self.least_upper = np.inf
@@ -142,15 +140,6 @@ class MessageState:
                 raise zero_probability(self.problem.graph)
             self._assessment = self.n_steps, found
         return self._assessment[1]
-
-    def take_moves(self) -> int:
-        """Return how many forest moves a decoding may make: many on small models, else one for forty iterations."""
-        affordable = affordable_moves(self.spec.layout)
-        if affordable == MOST_MOVES:
-            return affordable
-        moves = min(affordable + self.n_steps // _ITERATIONS_A_MOVE - self.moves, max(affordable, 1))
-        self.moves += moves
-        return moves
 
     def iterate(self) -> int:
         """Run all passes once; return the worst of what the tier says."""
@@ -248,12 +237,12 @@ class MessagePassing(Method):
         change, possible = state.tier.beliefs(state.mu_var)
         if not possible:
             raise zero_probability(state.problem.graph)
-        if state.whole and state.n_steps & (state.n_steps - 1) == 0:
-            self.decoding(state)  # after 1, 2, 4, 8, ... iterations: messages that do not settle pass good states
         if before is not None:
             after = state.tier.log_messages()
             change = float(np.abs(np.exp(after) - np.exp(before)).max(initial=0.0)) / (1.0 - self.damping)
         state.change = change
+        if state.whole and state.n_steps & (state.n_steps - 1) == 0:
+            self.decoding(state)  # after 1, 2, 4, 8, ... iterations: messages that do not settle pass good states
         return change
 
     def verify(self, state: MessageState) -> float:
@@ -331,7 +320,8 @@ class MessagePassing(Method):
             state.decoded_at = state.n_steps
             upper = self.upper_bound(state)
             if state.whole:
-                found = decoded(problem, state.tier, self.exact_here(state), upper, state.take_moves())
+                state.moves.allow(state.n_steps, state.change < _SETTLED)
+                found = decoded(problem, state.tier, self.exact_here(state), upper, state.moves)
             else:
                 found = query_decoding(problem, state.logs, upper)
             found = found if state.best is None else better(state.best, found)

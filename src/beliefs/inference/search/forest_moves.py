@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.inference.search.icm import ascended, checked_assignment
-from beliefs.kernels.search.forest_moves import Beliefs, Forest, forest_move
+from beliefs.kernels.search.forest_moves import Beliefs, Forest, Incidence, forest_move
 from beliefs.model.graph import FactorGraph
-from beliefs.model.layout import Layout
+from beliefs.model.layout import Layout, offsets
 from beliefs.typing import Ints
 
 __all__ = ["MOST_MOVES", "affordable_moves", "forest_moves", "locally_best"]
@@ -33,7 +33,7 @@ class Forests:
     def __init__(self, graph: FactorGraph, seed: int) -> None:
         layout = graph.layout
         n_vars, widest = layout.n_vars, int(layout.arity.max(initial=1))
-        self.graph, self.stride = graph, layout.edge_stride
+        self.graph, self.stride, self.incidence = graph, layout.edge_stride, layout.plan(_incidence)
         self.order = np.flatnonzero(~layout.observed & (layout.card > 1))
         self.random = np.random.default_rng(seed).integers(1, 2**63, size=1, dtype=np.uint64)
         self.hard = bool((graph.theta == -np.inf).any())
@@ -52,10 +52,25 @@ class Forests:
         """
         layout = self.graph.layout
         improved, n_free = forest_move(
-            layout.scopes, layout.adjacency, self.graph.theta, self.stride, self.hard, self.order, self.random,
+            layout.scopes, self.incidence, self.graph.theta, self.stride, self.hard, self.order, self.random,
             self.forest, self.beliefs, states,
         )  # fmt: skip
         return improved, n_free == self.order.size
+
+
+def _incidence(layout: Layout) -> Incidence:
+    """Return the factors at each variable, those with two variables or more that may move before the others."""
+    factor = layout.edge_factor[layout.var_edges]
+    may_move = (~layout.observed & (layout.card > 1))[layout.scope_vars]
+    links = (np.bincount(layout.edge_factor, may_move, layout.n_factors) > 1)[factor]
+    until = offsets(links)
+    begin = np.repeat(layout.var_ptr[:-1], layout.degree)
+    number = until[:-1] - until[begin]  # of links of the same variable before
+    n_links = np.diff(until[layout.var_ptr])
+    place = np.arange(factor.size) - number + np.repeat(n_links, layout.degree)
+    ordered = np.empty_like(factor)
+    ordered[np.where(links, begin + number, place)] = factor
+    return Incidence(layout.var_ptr, ordered, layout.var_ptr[:-1] + n_links)
 
 
 def forest_moves(

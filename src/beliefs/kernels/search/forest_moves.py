@@ -11,13 +11,21 @@ from typing import NamedTuple
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.layout import Adjacency, Scopes
+from beliefs.kernels.layout import Scopes
 from beliefs.kernels.primitives.unionfind import find
 from beliefs.kernels.primitives.xorshift import shuffle
 from beliefs.kernels.search.icm import is_better
 from beliefs.typing import Bits, Bools, Floats, Ints
 
-__all__ = ["Beliefs", "Forest", "forest_move"]
+__all__ = ["Beliefs", "Forest", "Incidence", "forest_move"]
+
+
+class Incidence(NamedTuple):
+    """The factors at each variable, first those in which another variable may move too."""
+
+    var_ptr: Ints  # (n_vars+1,)
+    var_factors: Ints  # (n_edges,)
+    link_end: Ints  # (n_vars,) where those end
 
 
 class Forest(NamedTuple):
@@ -41,13 +49,13 @@ class Beliefs(NamedTuple):
 
 
 @twofold_kernel
-def _grow_forest(adjacency: Adjacency, order: Ints, random: Bits, forest: Forest) -> int:
+def _grow_forest(incidence: Incidence, order: Ints, random: Bits, forest: Forest) -> int:
     """Free a maximal set of the variables in ``order`` whose induced factor graph is a forest; return its size.
 
     Variables come in random order; one joins if its factors with free variables lead to different trees. ``order`` is
     permuted. Cost: n_edges, up to the inverse of Ackermann's function.
     """
-    var_ptr, var_edges, edge_factor = adjacency
+    var_ptr, var_factors, link_end = incidence
     free, member, leader, seen_by = forest  # the walk comes later, so its arrays are scratch here
     size = 0
     shuffle(order, random)
@@ -57,8 +65,8 @@ def _grow_forest(adjacency: Adjacency, order: Ints, random: Bits, forest: Forest
         member[f] = -1
     for v in order:
         alone = True
-        for i in range(var_ptr[v], var_ptr[v + 1]):
-            u = member[edge_factor[var_edges[i]]]
+        for i in range(var_ptr[v], link_end[v]):
+            u = member[var_factors[i]]
             if u >= 0:
                 tree = find(leader, u)
                 if seen_by[tree] == v:
@@ -69,8 +77,8 @@ def _grow_forest(adjacency: Adjacency, order: Ints, random: Bits, forest: Forest
             continue
         free[v] = True
         size += 1
-        for i in range(var_ptr[v], var_ptr[v + 1]):
-            f = edge_factor[var_edges[i]]
+        for i in range(var_ptr[v], link_end[v]):
+            f = var_factors[i]
             if member[f] >= 0:
                 leader[find(leader, member[f])] = v
             member[f] = v
@@ -178,9 +186,30 @@ def _choose_below(
         going = _advance(card, scope_vars, n_axes, axes, digit)
 
 
+@twofold_kernel
+def _joint(scopes: Scopes, stride: Ints, states: Ints, forest: Forest, f: int) -> tuple[int, int, int, int, bool]:
+    """Find the free variables of a factor: which is above, and whether a single one is below.
+
+    Returns the one above, the step of the one below, the cell in which both are at state 0 and all others at their
+    states, the step of the one above, and whether no other is below.
+    """
+    free, parent = forest.free, forest.parent
+    top, step, at, top_step, n_below = -1, 0, scopes.cell_ptr[f], 0, 0
+    for e in range(scopes.scope_ptr[f], scopes.scope_ptr[f + 1]):
+        u = scopes.scope_vars[e]
+        if not free[u]:
+            at += stride[e] * states[u]
+        elif parent[u] == f:
+            step = stride[e]
+            n_below += 1
+        else:
+            top, top_step = u, stride[e]
+    return top, step, at, top_step, n_below == 1
+
+
 @twofold_kernel(cost=5.0)
 def forest_move(
-    scopes: Scopes, adjacency: Adjacency, theta: Floats, stride: Ints, hard: bool, order: Ints, random: Bits,
+    scopes: Scopes, incidence: Incidence, theta: Floats, stride: Ints, hard: bool, order: Ints, random: Bits,
     forest: Forest, beliefs: Beliefs, states: Ints,
 ) -> tuple[int, int]:  # fmt: skip
     """Free a random forest of the variables in ``order`` and put each of its trees at its best joint state.
@@ -188,11 +217,12 @@ def forest_move(
     Best given all clamped ones; a tree that cannot improve by more than rounding keeps its states. Returns how many
     trees improved and how many variables were free. ``hard`` says whether any cell is ``-inf``; where none is, zeros
     need not be counted. ``states (n_vars,)`` changes, and ``order`` is permuted. Scratch: ``forest`` and ``beliefs``.
+    A factor is looked at once on the way out from the root, and again only if it joins two free variables.
     Cost: n_edges for the forest, and the free cells of the factors that touch it, twice.
     """
     card, state_ptr, scope_ptr, scope_vars, cell_ptr = scopes
-    var_ptr, var_edges, edge_factor = adjacency
-    n_free = _grow_forest(adjacency, order, random, forest)
+    var_ptr, var_factors, _ = incidence
+    n_free = _grow_forest(incidence, order, random, forest)
     free, _, reached, parent = forest
     zeros, scores = beliefs.zeros, beliefs.scores
     improved = 0
@@ -204,47 +234,63 @@ def forest_move(
         parent[root], reached[0] = -1, root
         head, size = 0, 1
         old_zeros, old_score = 0.0, 0.0
-        while head < size:  # breadth first: parents before children
+        while head < size:  # breadth first: parents before children, and those of one factor side by side
             v = reached[head]
+            own = state_ptr[v]
             head += 1
-            for x in range(state_ptr[v], state_ptr[v + 1]):
-                zeros[x], scores[x] = 0.0, 0.0
+            for x in range(card[v]):
+                zeros[own + x], scores[own + x] = 0.0, 0.0
             for i in range(var_ptr[v], var_ptr[v + 1]):
-                f = edge_factor[var_edges[i]]
+                f = var_factors[i]
                 if f == parent[v]:
                     continue
-                at = cell_ptr[f]
+                at, step, before = cell_ptr[f], 0, size
                 for e in range(scope_ptr[f], scope_ptr[f + 1]):
                     u = scope_vars[e]
+                    if u == v:
+                        step = stride[e]
+                        continue
                     at += stride[e] * states[u]
-                    if free[u] and u != v:
+                    if free[u]:
                         parent[u], reached[size] = f, u
                         size += 1
-                if theta[at] == -np.inf:
+                t = theta[at + step * states[v]]
+                if t == -np.inf:
                     old_zeros += 1.0
                 else:
-                    old_score += theta[at]
-        for q in range(size - 1, -1, -1):
-            v = reached[q]
-            for i in range(var_ptr[v], var_ptr[v + 1]):
-                f, step = edge_factor[var_edges[i]], stride[var_edges[i]]
-                if f == parent[v]:
+                    old_score += t
+                if size > before:
                     continue
-                at, alone = cell_ptr[f], True
-                for e in range(scope_ptr[f], scope_ptr[f + 1]):
-                    u = scope_vars[e]
-                    if u != v:
-                        alone &= not free[u]
-                        at += stride[e] * states[u]
-                if alone:  # most factors, and a call with so many arrays would cost more than the work
-                    for x in range(card[v]):
-                        t = theta[at + x * step]
-                        if t == -np.inf:
-                            zeros[state_ptr[v] + x] += 1.0
-                        else:
-                            scores[state_ptr[v] + x] += t
-                else:
-                    _add_message(scopes, theta, stride, states, free, f, v, hard, beliefs)
+                for x in range(card[v]):  # all others are clamped
+                    t = theta[at + step * x]
+                    if t == -np.inf:
+                        zeros[own + x] += 1.0
+                    else:
+                        scores[own + x] += t
+        first = size
+        while first > 1:  # from the leaves: messages of factors, each with the variables that it leads to
+            v = reached[first - 1]
+            f = parent[v]
+            while parent[reached[first - 1]] == f:
+                first -= 1
+            top, step, at, top_step, alone = _joint(scopes, stride, states, forest, f)
+            if not alone:
+                _add_message(scopes, theta, stride, states, free, f, top, hard, beliefs)
+                continue
+            own, above = state_ptr[v], state_ptr[top]
+            for y in range(card[top]):
+                best_zeros, best_score = np.inf if hard else 0.0, -np.inf
+                for x in range(card[v]):
+                    t = theta[at + step * x + top_step * y]
+                    c, s = zeros[own + x], scores[own + x]
+                    if t == -np.inf:
+                        c += 1.0
+                    else:
+                        s += t
+                    if c < best_zeros or (c == best_zeros and s > best_score):
+                        best_zeros, best_score = c, s
+                zeros[above + y] += best_zeros
+                scores[above + y] += best_score
         own, best = state_ptr[root], 0
         for x in range(1, card[root]):
             c, s = zeros[own + x], scores[own + x]
@@ -254,13 +300,23 @@ def forest_move(
             continue
         improved += 1
         states[root] = best
-        for q in range(size):
-            v = reached[q]
-            for i in range(var_ptr[v], var_ptr[v + 1]):
-                f = edge_factor[var_edges[i]]
-                alone = True
-                for e in range(scope_ptr[f], scope_ptr[f + 1]):
-                    alone &= scope_vars[e] == v or not free[scope_vars[e]]
-                if f != parent[v] and not alone:
-                    _choose_below(scopes, theta, stride, states, free, f, v, beliefs)
+        for q in range(1, size):
+            v, f = reached[q], parent[reached[q]]
+            if parent[reached[q - 1]] == f:
+                continue
+            top, step, at, top_step, alone = _joint(scopes, stride, states, forest, f)
+            if not alone:
+                _choose_below(scopes, theta, stride, states, free, f, top, beliefs)
+                continue
+            own, best, best_zeros, best_score = state_ptr[v], 0, np.inf, 0.0
+            for x in range(card[v]):
+                t = theta[at + step * x + top_step * states[top]]
+                c, s = zeros[own + x], scores[own + x]
+                if t == -np.inf:
+                    c += 1.0
+                else:
+                    s += t
+                if c < best_zeros or (c == best_zeros and s > best_score):
+                    best, best_zeros, best_score = x, c, s
+            states[v] = best
     return improved, n_free

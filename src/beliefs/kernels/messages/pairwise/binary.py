@@ -16,15 +16,16 @@ import math
 from collections.abc import Callable
 from functools import cache
 
-from beliefs.kernels._jit import linear_kernel
+from beliefs.kernels._jit import kernel, linear_kernel
 from beliefs.kernels.messages.pairwise.structures import PairTables
-from beliefs.kernels.primitives.elementary import fast_exp
-from beliefs.kernels.primitives.exponential import NEAR_ONE, binomials, exp4, log4, power_near_one4
-from beliefs.kernels.primitives.memory import stack_memory
-from beliefs.kernels.primitives.simd import fill4, first4, multiply4, pair4, second4
+from beliefs.kernels.primitives.exponential import NEAR_ONE, binomials, exp4, exponentials16, log4, power_near_one4
+from beliefs.kernels.primitives.memory import get, put, stack_memory
+from beliefs.kernels.primitives.simd import add4, divide4, fill4, first4, load4, multiply4, pair4, second4, store4
 from beliefs.typing import Bools, Floats
 
-__all__ = ["binary_linear_sweep", "binary_max_sweep", "ratio_beliefs"]
+__all__ = ["binary_linear_sweep", "binary_max_sweep", "log_ratio_beliefs", "ratio_beliefs"]
+
+_SATURATED = 700.0  # nats: farther on, exponentials leave the range of a double
 
 
 @cache
@@ -119,15 +120,38 @@ def binary_max_sweep(
 
 
 @linear_kernel
-def ratio_beliefs(ratio: Floats, observed: Bools, in_logs: bool, mu_var: Floats) -> float:
+def ratio_beliefs(ratio: Floats, observed: Bools, mu_var: Floats) -> float:
     """Write ``(1, r) / (1 + r)`` for each unobserved variable; return the largest change."""
     change = 0.0
     for v in range(ratio.size):
         r = ratio[v]
-        if in_logs:
-            r = fast_exp(r)
         zero, one = 1.0 / (1.0 + r), r / (1.0 + r)
         if not observed[v]:
             change = max(change, max(abs(zero - mu_var[2 * v]), abs(one - mu_var[2 * v + 1])))
             mu_var[2 * v], mu_var[2 * v + 1] = zero, one
+    return change
+
+
+@kernel
+def log_ratio_beliefs(log_ratio: Floats, observed: Bools, mu_var: Floats) -> float:
+    """Do the same from logarithms, sixteen at a time; those beyond 700 count as 700."""
+    change = 0.0
+    r, zeros, ones = stack_memory(16), stack_memory(16), stack_memory(16)
+    for k in range(16):
+        put(r, k, 0.0)
+    for begin in range(0, log_ratio.size, 16):
+        n = min(16, log_ratio.size - begin)
+        for k in range(n):
+            put(r, k, min(max(log_ratio[begin + k], -_SATURATED), _SATURATED))
+        exponentials16(r, 0, 0.0, 1.0, r, 0)
+        for k in range(0, 16, 4):
+            some = load4(r, k)
+            inverse = divide4(fill4(1.0), add4(some, fill4(1.0)))
+            store4(zeros, k, inverse)
+            store4(ones, k, multiply4(some, inverse))
+        for k in range(n):
+            at = 2 * (begin + k)
+            if not observed[begin + k]:
+                change = max(change, abs(get(zeros, k) - mu_var[at]))  # the other state changes by as much
+                mu_var[at], mu_var[at + 1] = get(zeros, k), get(ones, k)
     return change
