@@ -26,6 +26,7 @@ from beliefs.cli.warmup_learning import learning_jobs
 from beliefs.inference.text import parse_method
 from beliefs.learning import Instance
 from beliefs.learning.estimators.structured.chain import ChainCRF
+from beliefs.learning.estimators.structured.chain_svm import ChainSVM
 from beliefs.learning.estimators.structured.graph import GraphCRF
 from beliefs.learning.estimators.structured.grid import GridCRF
 from beliefs.learning.losses import LOSSES, make_loss
@@ -138,6 +139,8 @@ def fits() -> Iterator[tuple[str, Callable[[int], Any]]]:
     graphs = [(rng.normal(size=(4, 2)), edges) for _ in range(3)], [np.arange(4) % 4 for _ in range(3)]
     for cls, (X, Y) in ((ChainCRF, chains), (GridCRF, pictures), (GraphCRF, graphs)):
         yield f"the fit of {cls.__name__}", _fitted(cls, X, Y)
+    partly = [np.where(np.arange(y.size) % 3 == 1, -1, y) for y in chains[1]]
+    yield "the fit of ChainSVM with hidden labels", _fitted(ChainSVM, chains[0], partly)
 
 
 def _valued(name: str, graph: bl.FactorGraph, labels: np.ndarray) -> Callable[[int], Any]:

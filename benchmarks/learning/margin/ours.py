@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from beliefs.learning.chains.likelihood import ChainLikelihood
 from beliefs.learning.chains.margin import ChainMargin
 from beliefs.learning.chains.template import ChainTemplate
 from beliefs.learning.chains.tokens import DenseTokens
@@ -120,6 +121,25 @@ def timed(request: Answer, n_threads: int) -> dict[str, float]:
     return {name: min(clocked(run)[0] for _ in range(2)) for name, run in runs.items()}
 
 
+def hidden(request: Answer, report: Report) -> None:
+    """Time evaluations with three labels of ten hidden: of the marginal machine and of the likelihood, in turn."""
+    loss, instances = problem(None, request["limit"], request["c"])
+    rng = np.random.default_rng(0)
+    partly = [replace(i, labels=np.where(rng.random(i.labels.size) < 0.3, -1, i.labels)) for i in instances[:2000]]
+    partly = [instance for instance in partly if instance.n_labelled]
+    sides = {"margin": loss, "likelihood": ChainLikelihood(template=loss.template, l2=loss.l2, threads=1)}
+    fitted = fit(loss, instances[:700], optimizer="one_slack", max_iters=30).weights
+    found = {}
+    for name, weights in {"zero": 0.0 * fitted, "random": rng.normal(size=fitted.size), "fitted": fitted}.items():
+        best = dict.fromkeys(sides, np.inf)
+        for turn in range(8):
+            for side, asked in sides.items():
+                processor = clocked(lambda asked=asked, weights=weights: asked.evaluate(weights, partly))[1]
+                best[side] = min(best[side], processor) if turn else np.inf
+        found[name] = [best["margin"], best["likelihood"]]
+    report(seconds=found, words=len(partly))
+
+
 def memory(request: Answer, report: Report) -> None:
     """Compare what the dual takes with the cells of all instances, and with weights for each instance."""
     loss, instances = problem(None, request["limit"], request["c"])
@@ -134,4 +154,6 @@ def memory(request: Answer, report: Report) -> None:
 
 
 if __name__ == "__main__":
-    serve({"pass": one_pass, "gap": to_a_gap, "planes": to_planes, "threads": threads, "memory": memory})
+    serve(
+        {"pass": one_pass, "gap": to_a_gap, "planes": to_planes, "threads": threads, "hidden": hidden, "memory": memory}
+    )

@@ -13,6 +13,8 @@ planes     ``one_slack`` on 600 digits, until the    dlib's cutting planes, with
            gap is 1e-3 of the objective              same size
 threads    an evaluation, ``one_slack``, ``cccp``    the same on one thread, by the wall clock
            on two threads
+hidden     an evaluation at temperatures (0, 1),     one of the likelihood of the same words
+           three labels of ten hidden
 memory     what ``bcfw`` allocates in a fit          8 bytes a cell of ``theta``; 8 bytes a weight for each word, which
                                                      it does without
 =========  ========================================  =================================================================
@@ -107,6 +109,10 @@ def page(result: Result, options: Options | None = None) -> str:
             "",
             *(f"{name}: {times(one / two)} as fast on two threads as on one" for name, (one, two) in found.items()),
         ]
+    if result.get("hidden"):
+        found = result["hidden"]["seconds"]
+        each = (f"{times(ours / theirs)} at {name} weights" for name, (ours, theirs) in found.items())
+        lines += ["", f"Hidden labels, marginal machine beside the likelihood: {', '.join(each)}; hoped for: at most 2"]
     if result.get("memory"):
         found = result["memory"]
         lines += [
@@ -131,7 +137,7 @@ SUITE = Suite(
     __doc__,
     measure,
     page,
-    parts=(*PARTS, "threads", "memory"),
+    parts=(*PARTS, "threads", "hidden", "memory"),
     quick="1000 words, one turn",
     has_peers=True,
     add_options=add_options,

@@ -124,7 +124,8 @@ def _chains() -> None:
     rng = np.random.default_rng(0)
     for optimizer in ("bcfw", "one_slack", "n_slack"):
         ChainSVM(max_iters=2, optimizer=optimizer).fit(*ChainSVM.tiny_data())
-    ChainSVM(max_iters=1).fit([rng.normal(size=(4, 3))], [np.array([-1, 0, -1, 1])])
+    for eps_y in (0.0, 0.5):
+        ChainSVM(max_iters=1, eps_y=eps_y).fit([rng.normal(size=(4, 3))], [np.array([-1, 0, -1, 1])])
     for k in (2, 5):
         X, Y = [rng.normal(size=(n, 3)) for n in (1, 4, 6)], [np.arange(n) % k for n in (1, 4, 6)]
         Y[1] = np.full(4, -1)

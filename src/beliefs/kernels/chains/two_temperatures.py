@@ -15,7 +15,8 @@ is linear in the length of a chain.
 
 Sums are made of exponentials of the table, made once, and those of a row, shifted by its maximum: K^2 multiplications
 and K exponentials. Where such a sum is as small as to have lost digits it is made again in logs. Ties go to the
-smallest label. Log potentials are finite; impossible labels are -1e300.
+smallest label. Log potentials are finite; impossible labels are -1e300. Where outputs are maximised and nothing spans
+much, :mod:`beliefs.kernels.chains.marginal_map` has the same answers sooner.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from beliefs.kernels._jit import kernel
 from beliefs.kernels.chains.linear import Chains
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["Power", "n_room", "two_temperatures"]
+__all__ = ["Power", "Powers", "n_room", "two_temperatures"]
 
 _SMALL = 1e-280  # what underflows beside a larger sum does not count
 
@@ -40,6 +41,13 @@ class Power(NamedTuple):
     exponentials: Floats
     top: float
     eps: float
+
+
+class Powers(NamedTuple):
+    """Those of outputs and of hidden labels."""
+
+    outer: Power
+    inner: Power
 
 
 class Chain(NamedTuple):
@@ -290,18 +298,22 @@ def _over_a_run(
 
 @kernel
 def two_temperatures(
-    chains: Chains, outer: Power, inner: Power, hidden: Bools, weight: Floats, unary: Floats, room: Floats,
+    chains: Chains, powers: Powers, hidden: Bools, weight: Floats, wide: Bools, unary: Floats, room: Floats,
     choice: Ints, value: Floats, pairs: Floats,
 ) -> None:  # fmt: skip
-    """Replace log potentials by the gradient of each chain's power sum, times its weight; write the sum.
+    """Replace log potentials by the gradient of each ``wide`` chain's power sum, times its weight; write the sum.
 
-    Shapes: ``hidden (n_tokens,)``, ``unary (n_tokens * width,)``, ``room (n_room(longest, K),)``, ``choice (longest *
-    K,)``, ``value (n_chains,)``, and ``pairs (K * width,)``, to which the gradient in the table is added.
+    Shapes: ``hidden (n_tokens,)``, ``wide (n_chains,)``, ``unary (n_tokens * width,)``, ``room (n_room(longest,
+    K),)``, ``choice (longest * K,)``, ``value (n_chains,)``, and ``pairs (K * width,)``, to which the gradient in the
+    table is added.
     Cost: K^3 multiplications and K^2 exponentials a hidden token, and as much again for each label of the output before
     it that has a part; K times less an output.
     """
     starts, begin, end, states, width = chains
+    outer, inner = powers
     for s in range(begin, end):
+        if not wide[s]:
+            continue
         n = starts[s + 1] - starts[s]
         size = n * states
         chain = Chain(starts[s], n, width, hidden, unary)

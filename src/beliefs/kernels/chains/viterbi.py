@@ -20,11 +20,11 @@ from beliefs.kernels.primitives.memory import address, get, onward
 from beliefs.kernels.primitives.simd import add4, fill4, load4, maximum4, store4
 from beliefs.typing import Floats, Ints
 
-__all__ = ["best_labels", "best_path"]
+__all__ = ["best_labels", "best_path", "row_maxima"]
 
 
 @inlined_kernel
-def _row_maxima(states: int, width: int, row: Any, table: Any, unary: Any, out: Any) -> None:
+def row_maxima(states: int, width: int, row: Any, table: Any, unary: Any, out: Any) -> None:
     """Write ``out = unary + (row[:states, None] + table).max(0)``: 24 columns at a time, then 8, then 4."""
     y = 0
     while y + 24 <= width:
@@ -60,7 +60,7 @@ def best_path(n: int, states: int, width: int, table: Any, rows: Any, best: Any,
     for y in range(0, width, 4):
         store4(best, y, load4(rows, y))
     for t in range(1, n):
-        _row_maxima(
+        row_maxima(
             states, width, onward(best, (t - 1) * width), table, onward(rows, t * width), onward(best, t * width)
         )
     last = onward(best, (n - 1) * width)

@@ -4,7 +4,8 @@ r"""Margins of linear chains: all sequences at once, each in time linear in its 
    F_\varepsilon(\theta) = \varepsilon \log \sum_y e^{\theta(y) / \varepsilon}
 
 with the best labelling in the place of the sum at temperature 0, and over the hidden labels in the second term. Hidden
-labels with a temperature of their own are summed innermost (:mod:`beliefs.kernels.chains.two_temperatures`). Equal
+labels with a temperature of their own are summed innermost (:mod:`beliefs.kernels.chains.two_temperatures`, and
+:mod:`~beliefs.kernels.chains.marginal_map` where outputs are maximised and no chain spans too much for that). Equal
 to :class:`~beliefs.learning.losses.max_margin.MaxMargin` on the same instances, up to rounding and ties; it differs in
 speed. Unions serve exact inference and costs that are sums over tokens; for all else (``zero_one``, slack rescaling,
 methods) the general loss is asked, instance by instance.
@@ -24,14 +25,17 @@ from typing import Any
 import numpy as np
 
 from beliefs.inference.base import Bound
+from beliefs.kernels.chains.linear import WIDEST
+from beliefs.kernels.chains.marginal_map import NARROW, Summed
 from beliefs.kernels.chains.margins import add_costs, expected_costs
+from beliefs.kernels.chains.two_temperatures import Powers
 from beliefs.learning.batches import Batch, Total
 from beliefs.learning.chains.batch import ChainBatch, ChainRun
 from beliefs.learning.chains.blocks import ChainBlocks, ChainProblem, chain_blocks
 from beliefs.learning.chains.joining import JoinedChains
 from beliefs.learning.chains.template import ChainTemplate, Parameters
 from beliefs.learning.chains.tokens import Tokens, joined
-from beliefs.learning.chains.union import ChainUnion, Chunk, Pairs, padded_table, power_of
+from beliefs.learning.chains.union import ChainUnion, Chunk, Pairs, padded_table, power_of, summed_table
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.costs import costs_of
 from beliefs.learning.losses.max_margin import MaxMargin
@@ -188,28 +192,46 @@ class _Hard(_Costly):
 
 
 class _Two(_Costly):
-    """Power sums of hidden labels inside those of outputs."""
+    """Power sums of hidden labels inside those of outputs; where outputs are maximised, in the linear domain."""
 
     def __init__(self, margin: MarginBatch, cut: Parameters) -> None:
         super().__init__(margin, cut)
-        self.eps_h = margin.temperatures[1]
-        self.powers = power_of(cut.table, margin.temperatures[0]), power_of(cut.table, self.eps_h)
+        eps_y, self.eps_h = margin.temperatures
+        self.powers = Powers(power_of(cut.table, eps_y), power_of(cut.table, self.eps_h))
+        self.maximised = eps_y == 0
 
     @cached_property
     def given(self) -> Any:
         """The transitions as the hidden labels alone need them."""
         return Pairs.build(self.cut.table / self.eps_h) if self.eps_h else padded_table(self.cut.table)
 
+    @cached_property
+    def summed(self) -> Summed:
+        """The transitions as best outputs need them."""
+        return summed_table(self.cut.table, self.given, self.eps_h)
+
+    @cached_property
+    def beyond(self) -> Bools:
+        """The chains that are not for the linear domain."""
+        return self.wide if self.maximised else np.ones(self.wide.size, np.bool_)
+
     def look(self, chunk: Chunk) -> None:
         """Look at them as the hidden labels alone see them."""
-        if self.eps_h and self.batch.clamped is not None:
-            self.batch.union.spans(chunk, self.batch.rows, self.given, self.wide, self.eps_h)
+        if self.eps_h:
+            widest = NARROW if self.maximised else WIDEST
+            self.batch.union.spans(chunk, self.batch.rows, self.given, self.wide, widest, self.eps_h)
 
     def answer(
         self, union: ChainUnion, chunk: Chunk, rows: Floats, weight: Floats, wide: Bools, scratch: Floats, log_z: Floats
     ) -> Floats:
         """Replace potentials by the gradient of both sums."""
-        return union.power_sums(chunk, rows, self.powers, self.margin.hidden, weight, log_z)
+        hidden, here = self.margin.hidden, self.beyond[chunk.begin : chunk.end]
+        found = np.zeros((union.n_states, union.n_states))
+        if not here.all():
+            found += union.marginal_maps(chunk, rows, self.summed, hidden, weight, self.beyond, log_z)
+        if here.any():
+            found += union.power_sums(chunk, rows, self.powers, hidden, weight, self.beyond, log_z)
+        return found
 
     def answer_given(
         self, union: ChainUnion, chunk: Chunk, rows: Floats, weight: Floats, wide: Bools, scratch: Floats, log_z: Floats

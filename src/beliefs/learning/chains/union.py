@@ -15,14 +15,15 @@ import numpy as np
 
 from beliefs.kernels.chains.linear import LOW, WIDEST, Chains, chain_posteriors, chain_spans
 from beliefs.kernels.chains.log import log_posteriors, sample_labels
+from beliefs.kernels.chains.marginal_map import Summed, marginal_map, n_room_of_maps
 from beliefs.kernels.chains.margins import label_indicators
-from beliefs.kernels.chains.two_temperatures import Power, n_room, two_temperatures
+from beliefs.kernels.chains.two_temperatures import Power, Powers, n_room, two_temperatures
 from beliefs.kernels.chains.viterbi import best_labels
 from beliefs.kernels.primitives.random import stream
 from beliefs.learning.parallel import Executor
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["ChainUnion", "Chunk", "Pairs", "padded_table", "power_of", "rows_for", "width_for"]
+__all__ = ["ChainUnion", "Chunk", "Pairs", "padded_table", "power_of", "rows_for", "summed_table", "width_for"]
 
 _CHUNK = 2048  # tokens, at most: few enough to stay in the second cache from scores to posteriors
 _LEAST_CHUNK = 512  # tokens; below, calls would count
@@ -77,6 +78,15 @@ def power_of(table: Floats, eps: float) -> Power:
     with np.errstate(invalid="ignore", over="ignore"):  # a table that is not finite gives a sum that is not
         exponentials = np.exp((flat - top) / eps) if eps else flat
     return Power(len(table), flat, exponentials, top, eps)
+
+
+def summed_table(table: Floats, pairs: Pairs, eps: float) -> Summed:
+    """Return a table ``(K, K)`` as best outputs need it, given the forms of ``table / eps``."""
+    k = len(table)
+    lead = np.zeros((k, width_for(k)))
+    for y in range(k):
+        lead[y, :k] = (table[y] - table).min(axis=1)
+    return Summed(padded_table(table), pairs.forward, pairs.backward, lead.reshape(-1), eps * pairs.top, eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,12 +149,14 @@ class ChainUnion:
         return Chains(self.starts, chunk.begin, chunk.end, self.n_states, width_for(self.n_states))
 
     # -- answers --------------------------------------------------------------------------------------------------
-    def spans(self, chunk: Chunk, rows: Floats, pairs: Pairs, wide: Bools, eps: float = 1.0) -> None:
+    def spans(
+        self, chunk: Chunk, rows: Floats, pairs: Pairs, wide: Bools, widest: float = WIDEST, eps: float = 1.0
+    ) -> None:
         """Mark the chains of a chunk whose potentials span too much for the linear domain at a temperature."""
         span = np.empty(self.n_chains) if chunk.end > chunk.begin else np.empty(0)
         chain_spans(self.chains(chunk), rows.reshape(-1), span)
         here = slice(chunk.begin, chunk.end)
-        wide[here] = ~((span[here] <= WIDEST * eps) & (pairs.span <= WIDEST))  # nan counts as wide
+        wide[here] = ~((span[here] <= widest * eps) & (pairs.span <= widest))  # nan counts as wide
 
     def posteriors(
         self, chunk: Chunk, rows: Floats, pairs: Pairs, weight: Floats, wide: Bools, scratch: Floats, log_z: Floats
@@ -175,17 +187,27 @@ class ChainUnion:
         return pairs.reshape(k, k)
 
     def power_sums(
-        self, chunk: Chunk, rows: Floats, powers: tuple[Power, Power], hidden: Bools, weight: Floats, value: Floats
+        self, chunk: Chunk, rows: Floats, powers: Powers, hidden: Bools, weight: Floats, wide: Bools, value: Floats
     ) -> Floats:
-        """Replace the potentials of a chunk by weighted gradients of power sums: outputs outside, hidden inside.
+        """Replace the potentials of the ``wide`` chains of a chunk by weighted gradients of power sums.
 
-        ``powers`` are those of outputs and of hidden tokens. Returns the gradient in the table ``(K, K)``, and writes
-        each chain's power sum.
+        Returns the gradient in the table ``(K, K)``, and writes each such chain's power sum.
         """
         k, width, flat = self.n_states, rows.shape[1], rows.reshape(-1)
         room, choice = np.empty(n_room(self.longest, k)), np.empty(self.longest * k, np.int64)
         pairs = np.zeros(k * width)
-        two_temperatures(self.chains(chunk), *powers, hidden, weight, flat, room, choice, value, pairs)
+        two_temperatures(self.chains(chunk), powers, hidden, weight, wide, flat, room, choice, value, pairs)
+        return pairs.reshape(k, width)[:, :k]
+
+    def marginal_maps(
+        self, chunk: Chunk, rows: Floats, summed: Summed, hidden: Bools, weight: Floats, wide: Bools, value: Floats
+    ) -> Floats:
+        """Do the same for the others, with outputs maximised."""
+        k, width, flat = self.n_states, rows.shape[1], rows.reshape(-1)
+        room = np.empty(n_room_of_maps(self.longest, width))
+        pairs, outer = np.zeros(k * width), np.zeros(k * width)
+        marginal_map(self.chains(chunk), summed, hidden, weight, wide, flat, room, value, pairs, outer)
+        pairs += outer * summed.forward
         return pairs.reshape(k, width)[:, :k]
 
     def marginals(self, rows: Floats, table: Floats, executor: Executor) -> tuple[Floats, Floats, Floats]:
