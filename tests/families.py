@@ -44,7 +44,7 @@ def grid_pairs(rows: int, cols: int) -> list[tuple[int, ...]]:
     return [*across, *((r * cols + c, (r + 1) * cols + c) for r in range(rows - 1) for c in range(cols))]
 
 
-TREE_PAIRS = [(0, 1), (1, 2), (3, 1), (3, 4), (5, 0), (5, 6), (0, 7)]
+TREE_PAIRS: list[tuple[int, ...]] = [(0, 1), (1, 2), (3, 1), (3, 4), (5, 0), (5, 6), (0, 7)]
 
 
 def single_variable() -> FactorGraph:
@@ -151,7 +151,7 @@ def sprinkler() -> BayesianNetwork:
     """A Bayesian network with names, labels and one deterministic column."""
     cloudy, sprinkler, rain = (Variable(name, ["no", "yes"]) for name in ("Cloudy", "Sprinkler", "Rain"))
     grass, slip = Variable("Grass", ["dry", "damp", "wet"]), Variable("Slip", ["no", "yes"])
-    wet = [[[1, 0, 0], [0.1, 0.6, 0.3]], [[0.1, 0.5, 0.4], [0.01, 0.19, 0.8]]]
+    wet = [[[1.0, 0.0, 0.0], [0.1, 0.6, 0.3]], [[0.1, 0.5, 0.4], [0.01, 0.19, 0.8]]]
     return BayesianNetwork.from_cpts(
         [slip, grass, sprinkler, rain, cloudy],
         {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -147,7 +148,7 @@ def cost_table(graph: FactorGraph, labels: np.ndarray, costs: Sequence[np.ndarra
     return delta + sum(costs[v][index[v]] for v in seen)
 
 
-def annealed(graph: FactorGraph, delta: np.ndarray, labels: np.ndarray, eps_y: float, eps_h: float) -> tuple:
+def annealed(graph: FactorGraph, delta: Any, labels: np.ndarray, eps_y: float, eps_h: float) -> tuple:
     """The power sum of scores and costs, hidden variables innermost, and its belief over all joint states."""
     hidden = [v for v in range(graph.n_vars) if labels[v] < 0]
     tau = [eps_h if labels[v] < 0 else eps_y for v in range(graph.n_vars)]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from beliefs.model import FactorGraph
 
 Table = NDArray[np.float64]
+Ints = NDArray[np.integer[Any]]
 
 
 def joint_table(graph: FactorGraph, evidence: Mapping[int, int] | None = None) -> Table:
@@ -62,7 +63,7 @@ def probabilities(joint: Table) -> Table:
     return p / p.sum()
 
 
-def marginal(joint: Table, scope: Sequence[int]) -> Table:
+def marginal(joint: Table, scope: Sequence[int] | Ints) -> Table:
     """Joint marginal of some variables, axes in the order of ``scope``."""
     summed = probabilities(joint).sum(axis=tuple(v for v in range(joint.ndim) if v not in scope))
     kept = sorted(scope)
@@ -95,7 +96,7 @@ def query_values(joint: Table, query: Sequence[int]) -> Table:
     return values.transpose([kept.index(v) for v in query])
 
 
-def power_sum(joint: Table, order: Sequence[int], tau: Sequence[float]) -> tuple[float, Table]:
+def power_sum(joint: Table, order: Sequence[int], tau: Sequence[float] | Table) -> tuple[float, Table]:
     """Return the nested power sum along ``order`` and its belief over all joint states.
 
     The belief multiplies the conditionals ``exp((u - m) / tau)``, first maximiser at 0, from the last eliminated
@@ -128,7 +129,7 @@ def _conditional(u: Table, m: Table, axis: int, tau: float) -> Table:
         return np.where(np.isneginf(u), 0.0, np.exp((u - m) / tau))
 
 
-def log_score(graph: FactorGraph, row: Sequence[int]) -> float:
+def log_score(graph: FactorGraph, row: Sequence[int] | Ints) -> float:
     """Sum of the factors' entries at one joint state."""
     total = 0.0
     for f in range(graph.n_factors):
@@ -138,7 +139,7 @@ def log_score(graph: FactorGraph, row: Sequence[int]) -> float:
     return total
 
 
-def joint_states(card: Sequence[int]) -> list[tuple[int, ...]]:
+def joint_states(card: Sequence[int] | Ints) -> list[tuple[int, ...]]:
     """All joint states, last variable fastest."""
     return list(product(*(range(int(k)) for k in card)))
 

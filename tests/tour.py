@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,12 @@ from families import MACHINE_METHODS, MACHINES, evidence, family, sprinkler
 from learning_reference import identity
 
 FAMILIES = ["grid", "higher_order", "tied_tables", "isolated_variables", "hard_zeros", "huge_range", "no_factors"]
-QUESTIONS = ((bl.infer, ()), (bl.maximize, ()), (bl.marginal_map, ([0],)), (bl.sample, (3,)))
+QUESTIONS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
+    (bl.infer, ()),
+    (bl.maximize, ()),
+    (bl.marginal_map, ([0],)),
+    (bl.sample, (3,)),
+)
 
 
 def variants(name: str) -> list[bl.FactorGraph]:
@@ -42,8 +48,8 @@ def ask_everything(graph: bl.FactorGraph) -> None:
     for cls in bl.METHODS:
         for door, args in QUESTIONS:
             if cls.general and bl.inference.Task(door.__name__) in cls.tasks:
-                result = door(graph, *args, method=cls())  # type: ignore[operator]
-                door(graph, *args, method=cls(), init=result, seed=np.int64(3), threads=1)  # type: ignore[operator]
+                result = door(graph, *args, method=cls())
+                door(graph, *args, method=cls(), init=result, seed=np.int64(3), threads=1)
     bl.infer(graph).marginal([0, graph.n_vars - 1])
     graph.log_scores(np.zeros((2, graph.n_vars), np.int32)[:, ::-1])
 
@@ -54,7 +60,7 @@ def tour() -> None:
         for graph in variants(name):
             ask_everything(graph)
         n = family(name).n_vars
-        bl.infer(family(name), bl.Elimination(order=np.arange(n)[::-1], tau=[0.5] * n))
+        bl.infer(family(name), bl.Elimination(order=np.arange(n)[::-1], tau=[0.5] * n))  # type: ignore[arg-type]
         bl.infer(family(name), bl.Elimination(order=list(range(n)), tau=np.ones(n, np.float32)))
         bl.infer(family(name), bl.JunctionTree(order="min_fill", restarts=2))
     network = sprinkler()

@@ -78,12 +78,13 @@ class TestZeroProbability:
     def test_without_evidence_the_model_itself_is_named(self, method: str, door: Door) -> None:
         if bl.inference.Task(_name(door)) not in next(c for c in bl.METHODS if c.name == method).tasks:
             pytest.skip("not its task")
-        for tables in (
+        impossible: list[list[Any]] = [
             [((0,), [1, 0]), ((0,), [0, 1])],
             [((0,), [0, 0])],
             [((), 0.0), ((0,), [1, 1])],
             [((0, 1), np.eye(2)), ((1,), [0, 1]), ((0,), [1, 0])],
-        ):
+        ]
+        for tables in impossible:
             with pytest.raises(bl.ZeroProbabilityError, match=r"every assignment .* weight zero \(Z = 0\)"):
                 door(bl.FactorGraph.from_tables([2, 2], tables), method)
 

@@ -169,7 +169,7 @@ def test_clusters_of_more_axes_than_numpy_has(method: str, width: int) -> None:
     card = np.ones(width, int)
     card[::10] = 2
     rng = np.random.default_rng(width)
-    wide = np.arange(width)
+    wide = list(range(width))
     size = int(np.prod(card))
     graph = bl.FactorGraph.from_tables(card, [(wide, rng.normal(size=size)), (wide[:20], rng.normal(size=4))], log=True)
     small = bl.FactorGraph.from_tables(
@@ -228,7 +228,7 @@ def test_a_complete_graph_of_60_is_refused_before_anything_is_allocated(method: 
                 bl.BudgetError,
                 match=rf"{method} would take more than a day: .*width 59 .*largest table \d.* PB\. Observe",
             ):
-                door(COMPLETE_60, *args, method=method)  # type: ignore[operator]
+                door(COMPLETE_60, *args, method=method)  # type: ignore[call-overload, operator]
         assert tracemalloc.get_traced_memory()[1] < 50e6
     finally:
         tracemalloc.stop()

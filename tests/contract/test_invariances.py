@@ -142,7 +142,7 @@ def tables_of(graph: bl.FactorGraph) -> list[tuple[tuple[int, ...], np.ndarray]]
     ]
 
 
-def rebuilt(card: Sequence[int], tables: list[tuple[tuple[int, ...], np.ndarray]]) -> bl.FactorGraph:
+def rebuilt(card: Sequence[int] | np.ndarray, tables: list[tuple[tuple[int, ...], np.ndarray]]) -> bl.FactorGraph:
     return bl.FactorGraph.from_tables(card, tables, log=True)
 
 

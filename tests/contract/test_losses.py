@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -25,7 +27,7 @@ GRIDS = {"patch_pseudo_likelihood": ["chain", "grid", "single_variable"]}
 SMOOTH = [cls for cls in LOSSES if not cls.stochastic]
 
 
-def loss_on(cls: type[Loss], instance: Instance, **options: object) -> Loss:
+def loss_on(cls: type[Loss], instance: Instance, **options: Any) -> Loss:
     return make_loss(
         TEXTS.get(cls.name, cls.name),
         template=identity(instance.layout.n_cells),
@@ -125,7 +127,7 @@ def test_gradients_that_count_as_converged_are_those_of_the_values(text, method,
     checked = 0
     for seed in range(2):
         graph = make_grid(3, field=1.0, coupling=1.0, seed=seed)
-        parts = {"template": identity(graph.layout.n_cells), "method": parse_method(method, METHODS)}
+        parts: dict[str, Any] = {"template": identity(graph.layout.n_cells), "method": parse_method(method, METHODS)}
         loss = make_loss(text, gradient=gradient, **parts)
         found = loss.evaluate(graph.theta, [labelled(graph)])
         direction = np.random.default_rng(seed).standard_normal(graph.theta.size)

@@ -51,7 +51,7 @@ def takes(name: str, method: str) -> bool:
     return name != "fractional" or not method.startswith(("mean_field", "bp"))
 
 
-def ask(name: str, method: str, **options: Any) -> Any:
+def ask(name: str, method: str | bl.Method, **options: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", bl.ConvergenceWarning)
         return bl.infer(model(name), method, **options)

@@ -116,7 +116,7 @@ def of_estimators() -> list[Any]:
 def needed(cls: Any) -> dict[str, Any]:
     """Fields without a default; what they are does not matter to the checks of numbers."""
     method = bl.TRW()
-    known = {"template": None, "method": method, "through": GRADIENTS[0](method=method)}
+    known = {"template": None, "method": method, "through": GRADIENTS[0](method=method)}  # type: ignore[call-arg]
     return {f.name: known[f.name] for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
 
 
@@ -194,4 +194,5 @@ def test_the_largest_legal_ibound_works(method: str) -> None:
 @pytest.mark.parametrize("method", ["gibbs(burn_in=1)", "junction_tree", "enumeration"])
 def test_the_largest_seed_works(method: str) -> None:
     seed = sys.maxsize
-    assert np.array_equal(*(bl.sample(GRID, 3, method, seed=seed).samples for _ in range(2)))
+    first, again = (bl.sample(GRID, 3, method, seed=seed).samples for _ in range(2))
+    assert np.array_equal(first, again)

@@ -372,7 +372,7 @@ class TestDecoding:
                     continue
                 parts = [c.spread(tables[slot(plan, s)], k) for k, s in enumerate(c.slots[:-1])]
                 table = np.broadcast_to(np.sum(parts, axis=0), c.shape)
-                column = table[(..., *(int(row[v]) for v in c.variables[c.n_eliminated :]))]
+                column = table[(..., *(int(row[v]) for v in c.variables[c.n_eliminated :]))]  # type: ignore[arg-type]
                 weights = np.exp(column - column.max())
                 drawn = np.searchsorted(np.cumsum(weights), u[c.number] * weights.sum(), side="right")
                 index = np.unravel_index(min(int(drawn), int(np.flatnonzero(weights)[-1])), weights.shape)

@@ -6,6 +6,8 @@ are the last states of as many independent chains, so the binomial law is exact 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -28,7 +30,7 @@ def smallest_tail(counts: np.ndarray, n: int, p: np.ndarray) -> float:
 
 @pytest.mark.parametrize("observed, schedule", [(0, "color"), (2, "sequential")])
 @pytest.mark.parametrize("name", NAMES)
-def test_variables_and_pairs_have_the_models_frequencies(name: str, observed: int, schedule: str) -> None:
+def test_variables_and_pairs_have_the_models_frequencies(name: str, observed: int, schedule: Any) -> None:
     graph, joint = family(name).condition(evidence(name, observed)), oracle(name, observed)
     samples = bl.sample(graph, N, bl.Gibbs(chains=N, burn_in=60, schedule=schedule), seed=17).samples
     counts, p = [], []

@@ -6,6 +6,8 @@ fresh seed would raise a false alarm once in a million tests at most. Seeds are 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -90,7 +92,7 @@ def test_draws_are_independent_of_one_another(method: str) -> None:
 def test_beyond_the_range_of_floats(method: str) -> None:
     """Weights of exp(-900) and exp(-901): the law is decided in the log domain."""
     equal = np.where(np.eye(2, dtype=bool), 0.0, -np.inf)
-    tables = [((0,), [-900.0, -901.0]), ((0, 1), equal), ((1,), [-600.0, -600.0])]
+    tables: list[Any] = [((0,), [-900.0, -901.0]), ((0, 1), equal), ((1,), [-600.0, -600.0])]
     graph = bl.FactorGraph.from_tables([2, 2], tables, log=True)
     samples = bl.sample(graph, N, method, seed=17).samples
     assert (samples[:, 0] == samples[:, 1]).all()

@@ -65,7 +65,7 @@ def test_errors_below_the_printed_digits_are_none(module: ModuleType) -> None:
 @of("uai.scores")
 def test_trivial_estimate_takes_factors_for_independent(module: ModuleType) -> None:
     """Right for factors that share no variable; a query takes the mean over its states instead of the sum."""
-    tables = [[1.0, 3.0], [[1.0, 2.0, 3.0], [0.0, 5.0, 1.0]]]
+    tables: list[Any] = [[1.0, 3.0], [[1.0, 2.0, 3.0], [0.0, 5.0, 1.0]]]
     logs = [np.log(np.maximum(t, 1e-300)) for t in tables]
     found = module.independent_log_z([2, 2, 3, 4], [False, False, False, True], logs)
     assert found == pytest.approx(math.log(4.0 * 12.0))

@@ -92,8 +92,9 @@ def test_graphs_in_files(folder: Path) -> None:
     edges = np.array([[0, 1], [1, 2]])
     X, Y, values = rng.normal(size=(3, 3, 2)), np.tile([0, 1, 0], (3, 1)), rng.normal(size=(3, 2, 1))
     np.savez("shared.npz", X=X, Y=Y, edges=edges, edge_features=values)
-    each = {f"{n}_{k}": a[k] for n, a in (("X", X), ("Y", Y), ("edge_features", values)) for k in range(3)}
-    np.savez("each.npz", **each, **{f"edges_{k}": edges for k in range(3)})
+    each: dict[str, Any] = {f"edges_{k}": edges for k in range(3)}
+    each |= {f"{n}_{k}": a[k] for n, a in (("X", X), ("Y", Y), ("edge_features", values)) for k in range(3)}
+    np.savez("each.npz", **each)
     crf = bl.GraphCRF(loss="likelihood", max_iters=5).fit([(x, edges, v) for x, v in zip(X, values, strict=True)], Y)
     for name in ("shared.npz", "each.npz"):
         run("fit", name, "--model", "graph", "-o", "model.npz", "--loss", "likelihood", "--max-iters", "5")

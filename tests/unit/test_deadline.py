@@ -87,7 +87,13 @@ def test_the_clock_stands_still_while_something_is_compiled(clock: Clock) -> Non
 
 def test_the_clock_stands_still_for_all_threads_and_once(clock: Clock) -> None:
     began, may_end = now(), threading.Event()
-    both = [threading.Thread(target=lambda: (compiling(True), may_end.wait(60), compiling(False))) for _ in range(2)]
+
+    def compile_until_told() -> None:
+        compiling(True)
+        may_end.wait(60)
+        compiling(False)
+
+    both = [threading.Thread(target=compile_until_told) for _ in range(2)]
     for thread in both:
         thread.start()
     while len(deadline._compilation._depth) < 2:

@@ -186,7 +186,7 @@ def in_process(module: ModuleType, monkeypatch: pytest.MonkeyPatch, folder: Path
 def test_the_true_weights_give_the_true_posterior(module: ModuleType, reading: str) -> None:
     """Features are right if the tables the data come from, written as weights, give the model's own marginals."""
     shape = module.chain(6, reading)
-    drawn = {"sigma_h": 0.5, "sigma_xy": 2.0 if reading == "all" else 0.0}
+    drawn: dict[str, Any] = {"sigma_h": 0.5, "sigma_xy": 2.0 if reading == "all" else 0.0}
     model = bl.datasets.make_hidden_chain(6, seed=3, **drawn)
     trial = module.simulated(shape, 3, 2, 1, sigma_h=0.5)
     vertex = np.zeros((module.K, shape.template.types[0].width))

@@ -97,10 +97,11 @@ def test_bad_input(metric: str, arguments: tuple[Any, ...], message: str) -> Non
 
 
 def test_words() -> None:
-    truth = [["N", "V", None], ["N"]]
+    truth: list[Any] = [["N", "V", None], ["N"]]
     assert metrics.error_rate(truth, [np.array(["N", "N", "V"]), np.array(["N"])]) == pytest.approx(1 / 3)
     assert metrics.accuracy(np.array(["a", "b"]), ["a", "c"]) == 0.5
-    assert metrics.accuracy([[None], ["a"]], [["b"], ["a"]]) == 1.0
+    hidden: list[Any] = [[None], ["a"]]
+    assert metrics.accuracy(hidden, [["b"], ["a"]]) == 1.0
     with pytest.raises(bl.ModelError, match="labels must be integers"):
         metrics.log_loss(["a"], [[0.5, 0.5]])
 

@@ -20,13 +20,16 @@ from beliefs.kernels.orders.windows import refine_order
 NAMED = [name for name in ORDERS if name != "auto"]
 
 
-def model(card, scopes):
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def model(card, scopes) -> Arrays:
     ptr = np.concatenate([[0], np.cumsum([len(s) for s in scopes])]).astype(np.int64)
     flat = np.array([v for s in scopes for v in s], np.int64)
     return np.array(card, np.int64), ptr, flat
 
 
-def random_model(rng, n, n_factors, max_card=4, arity=3):
+def random_model(rng, n, n_factors, max_card=4, arity=3) -> Arrays:
     card = rng.integers(1, max_card + 1, n)
     scopes = [rng.choice(n, int(rng.integers(1, min(n, arity) + 1)), replace=False) for _ in range(n_factors)]
     return model(card, scopes)

@@ -164,7 +164,7 @@ def test_boxes_and_lines_lie_within_the_axes(alarm: bl.BayesianNetwork) -> None:
         assert bottom < box.get_y() < box.get_y() + box.get_height() < top
     assert len(ax.collections[0].get_paths()) == len(alarm.edges)
     for path in ax.collections[0].get_paths():
-        assert ((path.vertices > (left, bottom)) & (path.vertices < (right, top))).all()
+        assert ((path.vertices > (left, bottom)) & (path.vertices < (right, top))).all()  # type: ignore[operator]
 
 
 def test_parents_stand_above_children(alarm: bl.BayesianNetwork) -> None:
@@ -176,7 +176,7 @@ def test_parents_stand_above_children(alarm: bl.BayesianNetwork) -> None:
 def test_a_box_is_darker_where_the_number_is_larger(alarm: bl.BayesianNetwork) -> None:
     values = np.arange(37.0)
     found = boxes(plot_network(alarm, values=values, label="index"))
-    shade = [sum(found[v.name].get_facecolor()[:3]) for v in alarm.variables]
+    shade = [sum(found[v.name].get_facecolor()[:3]) for v in alarm.variables]  # type: ignore[arg-type]
     assert (np.diff(shade) < 0).all()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import networkx as nx
@@ -14,7 +15,7 @@ from beliefs.cycles.predicates import not_peeled
 from families import grid_pairs
 
 
-def model(n: int, edges: list[tuple[int, int]]) -> bl.FactorGraph:
+def model(n: int, edges: Sequence[Sequence[int]]) -> bl.FactorGraph:
     return bl.FactorGraph.from_tables([2] * n, [(e, np.ones((2, 2))) for e in edges])
 
 
@@ -32,7 +33,7 @@ def simple_cycles(graph: bl.FactorGraph) -> list[tuple[int, ...]]:
 
 
 def spanning_trees(graph: bl.FactorGraph) -> list[list[tuple[int, int]]]:
-    edges = [tuple(int(v) for v in graph.layout.scope(f)) for f in range(graph.n_factors)]
+    edges = [(int(u), int(v)) for u, v in map(graph.layout.scope, range(graph.n_factors))]
     return [list(t) for t in combinations(edges, graph.n_vars - 1) if nx.is_tree(nx.Graph([*t]))
             and nx.Graph([*t]).number_of_nodes() == graph.n_vars]  # fmt: skip
 
@@ -145,7 +146,7 @@ TRIANGLE = bl.FactorGraph.from_tables([2, 2, 2], [((0, 1, 2), np.ones((2, 2, 2))
         (lambda: bl.cycles.is_basis(GRID, [(0, 1, 4, 3), (3, 4, 1, 0)]), "is given twice"),
         (lambda: bl.cycles.is_basis(GRID, [("x0", "x1", "y")]), "'y'"),
         (lambda: bl.cycles.is_basis(GRID, "faces"), "list of tuples"),
-        (lambda: bl.cycles.is_basis(GRID, [4]), "a cycle is a tuple"),
+        (lambda: bl.cycles.is_basis(GRID, [4]), "a cycle is a tuple"),  # type: ignore[list-item]
         (lambda: bl.cycles.star(TRIANGLE), r"factor 0 has \(x0, x1, x2\)"),
         (lambda: bl.cycles.star(model(3, [(0, 1)]), root=2), "no factor joins x2"),
         (lambda: bl.cycles.partially_tree_robust(GRID, "faecs"), "core must be one of"),

@@ -91,9 +91,9 @@ def test_a_bad_seed_is_named(make: Callable[..., FactorGraph], seed: Any) -> Non
     ("make", "message"),
     [
         (lambda: ds.make_chain(0), "n_vars must be an integer of at least 1, found 0"),
-        (lambda: ds.make_tree(2.5), "n_vars must be an integer of at least 1, found 2.5"),
+        (lambda: ds.make_tree(2.5), "n_vars must be an integer of at least 1, found 2.5"),  # type: ignore[arg-type]
         (lambda: ds.make_star(-3), "n_vars must be an integer of at least 1, found -3"),
-        (lambda: ds.make_complete("6"), "n_vars must be an integer of at least 1, found '6'"),
+        (lambda: ds.make_complete("6"), "n_vars must be an integer of at least 1, found '6'"),  # type: ignore[arg-type]
         (lambda: ds.make_delaunay(0), "n_vars must be an integer of at least 1, found 0"),
         (lambda: ds.make_grid(0, 3), "rows must be an integer of at least 1, found 0"),
         (lambda: ds.make_grid(3, 0), "cols must be an integer of at least 1, found 0"),
@@ -110,8 +110,8 @@ def test_a_bad_seed_is_named(make: Callable[..., FactorGraph], seed: Any) -> Non
         (lambda: ds.make_grid(3, law="constant", field=math.nan), "field must be a finite number, found nan"),
         (lambda: ds.make_grid(3, coupling=-1.0), "coupling must be at least 0, found -1.0; law='constant' takes"),
         (lambda: ds.make_grid(3, coupling=[1.0, 2.0]), "coupling must be one number or have shape (12,), found shape"),
-        (lambda: ds.make_grid(3, law="gausian"), "found 'gausian'; did you mean 'gaussian'?"),
-        (lambda: ds.make_grid(3, form="pots"), "found 'pots'; did you mean 'potts'?"),
+        (lambda: ds.make_grid(3, law="gausian"), "found 'gausian'; did you mean 'gaussian'?"),  # type: ignore[arg-type]
+        (lambda: ds.make_grid(3, form="pots"), "found 'pots'; did you mean 'potts'?"),  # type: ignore[arg-type]
         (lambda: ds.make_ising_grid(3, n_states=3), "form 'ising' needs n_states=2, found 3; try form='potts'"),
         (lambda: ds.make_chain(3, form="tables", attractive=True), "attractive couplings are defined for the forms"),
         (lambda: ds.make_potts_grid(3, n_states=0), "n_states must be an integer of at least 1, found 0"),

@@ -75,7 +75,7 @@ def test_options() -> None:
     with pytest.raises(bl.ModelError, match="samples must be an integer of at least 1"):
         bl.LikelihoodWeighting(samples=0)
     with pytest.raises(TypeError, match="has no option 'sample'; did you mean 'samples'"):
-        bl.LikelihoodWeighting(sample=3)
+        bl.LikelihoodWeighting(sample=3)  # type: ignore[call-arg]
     with pytest.raises(bl.BudgetError, match="lower samples"):
         weighted(bl.datasets.load_bn("asia"), max_bytes=1000)
     same = [weighted(bl.datasets.load_bn("asia"), seed=s, max_iters=1).mu_var for s in (1, 1, 2)]

@@ -64,7 +64,7 @@ def test_soft_evidence_targets_and_evidence_of_the_model(way: str, monkeypatch: 
         monkeypatch.setattr(exact, name, value)
     bn = families.sprinkler()
     given = bn.condition({"Cloudy": "yes"})
-    rows = [{"Slip": "yes"}, {}, {"Grass": "wet", "Rain": None}, {"Cloudy": "yes", "Rain": "no"}]
+    rows: list[dict[str, Any]] = [{"Slip": "yes"}, {}, {"Grass": "wet", "Rain": None}, {"Cloudy": "yes", "Rain": "no"}]
     soft: dict[str, Any] = {"Grass": [[0.5, 0.2, 2.0], [1, 1, 0], [3, 1, 0.1], [1, 1, 1]], "Cloudy": [[0.3, 0.9]] * 4}
     many = bl.infer_many(given, rows, targets=["Rain", "Grass"], likelihoods=soft)
     for i, row in enumerate(rows):
@@ -187,7 +187,7 @@ def test_rows_that_say_nothing_are_the_model_itself() -> None:
     with pytest.raises(ModelError, match="likelihood of 'Rain', row 1: it is zero for every state"):
         bl.infer_many(bn, [{}, {}], likelihoods={"Rain": [[1, 1], [0, 0]]})
     with pytest.raises(TypeError, match="callback"):
-        bl.infer_many(bn, [{}], callback=print)
+        bl.infer_many(bn, [{}], callback=print)  # type: ignore[call-arg]
 
 
 def test_evidence_of_a_door_means_condition_and_adds_up() -> None:

@@ -70,13 +70,13 @@ class TestSweeps:
         found = LayerMessages(many.weights).sums(many.visible_bias, many.hidden_bias, 6, 0.0)
         pairs = np.zeros(many.weights.shape)
         for k, one in enumerate(many):
-            parts = [np.asarray(p, float) for p in (one.weights, one.visible_bias, one.hidden_bias)]
-            visible, hidden, to_visible, to_hidden = algorithm_6_1(*parts, 6)
+            w, b, a = (np.asarray(p, float) for p in (one.weights, one.visible_bias, one.hidden_bias))
+            visible, hidden, to_visible, to_hidden = algorithm_6_1(w, b, a, 6)
             np.testing.assert_allclose(found.visible_log_odds[k], visible, rtol=1e-5, atol=10 * atol)
             np.testing.assert_allclose(found.visible[k], 1 / (1 + np.exp(-visible)), rtol=0, atol=atol)
             np.testing.assert_allclose(found.hidden[k], 1 / (1 + np.exp(-hidden)), rtol=0, atol=atol)
             x, y = visible[:, None] - to_visible, hidden - to_hidden
-            both = parts[0] + x + y
+            both = w + x + y
             pairs += np.exp(both - np.logaddexp.reduce([0 * x, x, y, both], axis=0))
         np.testing.assert_allclose(found.pair_sum, pairs, rtol=0, atol=10 * atol)
         assert found.pair_sum.dtype == dtype and (found.n_iters == 6).all()

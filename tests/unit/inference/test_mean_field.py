@@ -6,6 +6,7 @@ import itertools
 import math
 import tracemalloc
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def plain_updates(graph: bl.FactorGraph, mu: np.ndarray, order: Iterator[int]) -
         for f in range(lay.n_factors):
             scope = [int(u) for u in lay.scope(f)]
             if v in scope:
-                operands = [graph.theta[lay.cells(f)].reshape(lay.shape(f)), scope]
+                operands: list[Any] = [graph.theta[lay.cells(f)].reshape(lay.shape(f)), scope]
                 for u in scope:
                     operands += [mu[runs[u]], [u]] if u != v else []
                 a += np.einsum(*operands, [v])
@@ -217,7 +218,7 @@ def test_an_ising_pair_by_hand() -> None:
 
 
 def test_factors_that_join_nothing_are_exact_after_one_sweep() -> None:
-    tables = [
+    tables: list[Any] = [
         ((0,), [1.0, 2.0]),
         ((0,), [3.0, 1.0]),
         ((1,), [1.0, 0.0, 2.0]),
@@ -291,8 +292,9 @@ def test_a_warm_start_goes_on_and_survives_new_zeros(method: MeanField) -> None:
     theta[graph.layout.cell_ptr[-1]] = theta[graph.layout.cell_ptr[0] + 1] = -np.inf
     harder = graph.with_theta(theta)
     log_z = reference.log_z(reference.joint_table(harder))
-    for options in ({}, {"max_iters": 0}):
-        result = bl.infer(harder, method, init=whole, **options)  # type: ignore[arg-type]
+    cases: list[dict[str, Any]] = [{}, {"max_iters": 0}]
+    for options in cases:
+        result = bl.infer(harder, method, init=whole, **options)
         assert -np.inf < result.log_z <= log_z + 1e-9
     back = bl.infer(graph, method, init=bl.infer(harder, method))
     assert back.log_z == pytest.approx(whole.log_z, abs=0.5) and (back.mu_var > 0).all()
@@ -321,7 +323,7 @@ def test_a_parity_check_spreads_nothing_and_equality_is_kept_by_a_tree(structure
 def test_states_that_only_underflow_forbid_nothing() -> None:
     """Two variables 2000 nats in favour of state 0 each, which must not both be in state 1."""
     graph = bl.FactorGraph.from_tables(
-        [2, 2], [((0,), [0, -2000.0]), ((1,), [0, -2000.0]), ((0, 1), [[0, 0], [0, -np.inf]])], log=True
+        [2, 2], [((0,), [0, -2000.0]), ((1,), [0, -2000.0]), ((0, 1), [[0.0, 0.0], [0.0, -np.inf]])], log=True
     )
     result = bl.infer(graph, "mean_field")
     assert -1e-10 <= result.log_z <= 0.0 and result.mu_var.tolist() == [1, 0, 1, 0]

@@ -362,7 +362,7 @@ def test_counting_numbers_beyond_use_are_refused(method: str) -> None:
 @pytest.mark.parametrize("field", ["damp", "schedule", "stop"])
 def test_an_array_is_no_word(field: str) -> None:
     with pytest.raises(bl.ModelError, match=field):
-        BP(**{field: np.zeros(50)})
+        BP(**{field: np.zeros(50)})  # type: ignore[arg-type]
     with pytest.raises(bl.ModelError, match="list of factor indices"):
         bl.infer(family("grid"), BP(order=[[1, 2], [3]]))
 

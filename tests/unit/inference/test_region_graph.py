@@ -196,7 +196,7 @@ GRID = random_model([2] * 9, unary(9) + grid_pairs(3, 3), seed=1)
         (lambda: bl.RegionGraph.cvm(GRID, [("x0", "y1")]), "'y1'"),
         (lambda: bl.RegionGraph.cvm(GRID, [(0, 1, 0)]), "has a variable twice"),
         (lambda: bl.RegionGraph.cvm(GRID, "faces"), "list of tuples"),
-        (lambda: bl.RegionGraph.cvm(GRID, [3]), "a region is a tuple"),
+        (lambda: bl.RegionGraph.cvm(GRID, [3]), "a region is a tuple"),  # type: ignore[list-item]
         (lambda: bl.RegionGraph.build(GRID, [tuple(range(9))], [1, 0]), "counting must be 1 finite numbers"),
         (lambda: bl.RegionGraph.build(GRID, [tuple(range(9))], [np.nan]), "counting must be 1 finite"),
         (lambda: bl.RegionGraph.build(GRID, [tuple(range(9))], "one"), "counting must be 1 finite numbers.*'one'"),

@@ -21,7 +21,7 @@ from families import FAMILIES, TREE_PAIRS, family, grid_pairs
 Pairs = Sequence[Sequence[int]]
 
 
-def layout_of(n: int, scopes: Pairs) -> Layout:
+def layout_of(n: int, scopes: Pairs | np.ndarray) -> Layout:
     ptr = np.concatenate([[0], np.cumsum([len(s) for s in scopes])])
     return Layout.build([2] * n, ptr, [v for scope in scopes for v in scope])
 
@@ -120,6 +120,7 @@ def test_uniform_shares_are_those_of_all_rooted_spanning_trees() -> None:
             count += 1
             for f, end in zip(tree, parents, strict=True):
                 hung[2 * f + end] += 1
+    assert found.parent is not None
     np.testing.assert_allclose(found.parent, hung / count, atol=1e-14)
 
 
@@ -143,6 +144,7 @@ def test_dense_and_sparse_resistances_agree(monkeypatch: pytest.MonkeyPatch) -> 
     sparse = choose_rho(layout_of(120, edges), "uniform")
     monkeypatch.setattr(effective_resistance, "DENSE_GAIN", 10**9)
     cholesky = choose_rho(layout_of(120, edges), "uniform")
+    assert sparse.parent is not None and cholesky.parent is not None and dense.parent is not None
     np.testing.assert_allclose(sparse.parent, dense.parent, atol=1e-13)
     np.testing.assert_allclose(cholesky.parent, dense.parent, atol=1e-13)
 
@@ -193,6 +195,7 @@ def test_sampled_forests_repeat_by_seed_and_are_even() -> None:
     layout = layout_of(25, grid_pairs(5, 5))
     first, same, other = (choose_rho(layout_of(25, grid_pairs(5, 5)), "sampled", seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first.parent, same.parent)
+    assert first.parent is not None and other.parent is not None
     assert not np.array_equal(first.parent, other.parent)
     np.testing.assert_allclose(first.rho, 24 / 40, atol=0.02)  # the even value is a mixture of trees on this grid
     check_certificate(layout, first)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -95,7 +97,7 @@ def test_threads_and_weights():
 
 def test_products_that_underflow_are_summed_in_logs():
     tiny = 1e-160
-    tables = [((0,), [tiny, 1.0]), ((0, 1), [[1.0, tiny], [0.0, 0.0]]), ((1,), [tiny, tiny])]
+    tables: list[Any] = [((0,), [tiny, 1.0]), ((0, 1), [[1.0, tiny], [0.0, 0.0]]), ((1,), [tiny, tiny])]
     graph = bl.FactorGraph.from_tables([2, 2], tables)
     found = bl.log_likelihood(graph, [[-1, -1], [0, -1], [0, 0]])
     log_z = bl.infer(graph).log_z
@@ -130,7 +132,7 @@ def test_log_likelihood_of_a_network(asia):
 
 def test_impossible_rows_have_probability_zero():
     rain, grass = bl.Variable("rain", 2), bl.Variable("grass", 2)
-    cpts = {"rain": ([], [1.0, 0.0]), "grass": (["rain"], [[0.5, 0.5], [0.5, 0.5]])}
+    cpts: dict[str, Any] = {"rain": ([], [1.0, 0.0]), "grass": (["rain"], [[0.5, 0.5], [0.5, 0.5]])}
     model = bl.BayesianNetwork.from_cpts([rain, grass], cpts)
     found = bl.log_likelihood(model, [[1, -1], [0, -1]])
     assert found.per_row.tolist() == [-np.inf, 0.0]

@@ -30,7 +30,7 @@ def test_a_default_method_is_its_name(cls: type[bl.Method]) -> None:
         (bl.BP(damping=1e-05), "bp(damping=1e-05)"),
         (bl.JunctionTree(order="min_fill"), "junction_tree(order=min_fill)"),
         (bl.JunctionTree(order="min_degree", restarts=3), "junction_tree(order=min_degree, restarts=3)"),
-        (bl.JunctionTree(restarts=np.int64(3)), "junction_tree(restarts=3)"),
+        (bl.JunctionTree(restarts=np.int64(3)), "junction_tree(restarts=3)"),  # type: ignore[arg-type]
         (bl.Elimination(order="min_weight"), "elimination(order=min_weight)"),
     ],
     ids=repr,

@@ -122,7 +122,7 @@ def test_a_warm_start_takes_the_counting_numbers_of_its_own_options() -> None:
 
 
 def test_counting_numbers_without_a_certificate_are_estimates() -> None:
-    scopes = [(0, 1, 2), (1, 2, 3), (2, 3, 0), (3, 0, 1)]
+    scopes: list[tuple[int, ...]] = [(0, 1, 2), (1, 2, 3), (2, 3, 0), (3, 0, 1)]
     graph = random_model([2] * 4, unary(4) + scopes, seed=1)
     rho = np.array([1.0] * 4 + [0.37] * 4)  # within the necessary conditions, but no certificate is found
     result = bl.infer(graph, bl.TRW(rho=rho))

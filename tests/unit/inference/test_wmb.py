@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -208,7 +210,7 @@ def test_local_search_starts_anew_for_another_query() -> None:
 
 
 def test_marginals_of_factors_are_numbers_where_states_were_pruned() -> None:
-    tables = [((0, 1), [[1.0]]), ((0, 2), [[0, 0, 1, 0]]), ((1, 2), [[1, 0, 1, 1]])]
+    tables: list[Any] = [((0, 1), [[1.0]]), ((0, 2), [[0, 0, 1, 0]]), ((1, 2), [[1, 0, 1, 1]])]
     answer = bl.infer(bl.FactorGraph.from_tables([1, 1, 4], tables), "gdd")
     assert answer.mu_factor.tolist() == [1, 0, 0, 1, 0, 0, 0, 1, 0]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from beliefs.errors import FormatError, ModelError
@@ -91,7 +93,7 @@ def test_variables_may_be_declared_after_their_use() -> None:
 def test_exotic_words_round_trip(name: str) -> None:
     """As a name, as a state, and in the rows of a child."""
     variables = [Variable(name, [name, name + " 2"]), Variable("child", ["a", name])]
-    tables = {name: ([], [0.5, 0.5]), "child": ([name], [[0.25, 0.75], [1, 0]])}
+    tables: dict[str, Any] = {name: ([], [0.5, 0.5]), "child": ([name], [[0.25, 0.75], [1, 0]])}
     network = BayesianNetwork.from_cpts(variables, tables)
     again = bif.loads(bif.dumps(network))
     assert list(again.variables) == list(network.variables)

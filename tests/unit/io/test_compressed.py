@@ -133,4 +133,5 @@ def test_large_files_are_read_as_before(
 def test_members_of_gzip_files_follow_each_other(tmp_path: Path) -> None:
     path = tmp_path / "two.uai.gz"
     path.write_bytes(gzip.compress(b"MARKOV 2  2 2  1 ") + gzip.compress(b"2 0 1  4 1 2 3 4"))
-    assert np.exp(bl.infer(bl.read(path)).log_z) == pytest.approx(10.0)
+    graph = bl.read(path)
+    assert isinstance(graph, bl.FactorGraph) and np.exp(bl.infer(graph).log_z) == pytest.approx(10.0)

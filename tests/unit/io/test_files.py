@@ -67,7 +67,12 @@ def test_corrupted_compression(tmp_path: Path, compression: str, damage: str) ->
     data = bytearray(path.read_bytes())
     if damage == "flipped":
         data[len(data) // 2] ^= 0x55
-    damaged = {"garbage": b"not compressed", "truncated": data[:-5], "empty": b"", "flipped": data}
+    damaged: dict[str, bytes | bytearray] = {
+        "garbage": b"not compressed",
+        "truncated": data[:-5],
+        "empty": b"",
+        "flipped": data,
+    }
     path.write_bytes(damaged[damage])
     expected = "compression is corrupted|expected MARKOV or BAYES, found the end of the file"
     with pytest.raises(FormatError, match=expected):

@@ -24,7 +24,7 @@ NAMED = FactorGraph.from_tables(
 TIED = FactorGraph.pairwise(np.eye(3), [[0, 1], [1, 2]], np.ones((3, 3)) / 3)
 NETWORK = BayesianNetwork.from_cpts(
     [Variable("b", ["x", "y"]), Variable("a", 2)],
-    {"b": (["a"], [[0.1, 0.90001], [1, 0]]), "a": ([], [1 / 3, 2 / 3])},
+    {"b": (["a"], [[0.1, 0.90001], [1.0, 0.0]]), "a": ([], [1 / 3, 2 / 3])},
     properties={"name": "n", "b.position": "(1, 2)"},
 )
 GRAPHS = {

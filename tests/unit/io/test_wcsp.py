@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def test_shared_functions_are_tied_tables() -> None:
         ("clique 1 2 0 2 1 1", lambda x, y: INF if x in (0, 2) and y == 1 else 0),
     ],
 )
-def test_named_functions_of_two_variables(keyword: str, cost: object) -> None:
+def test_named_functions_of_two_variables(keyword: str, cost: Any) -> None:
     (table,) = costs(f"2 0 1 -1 {keyword}")
     assert table.tolist() == [[cost(x, y) for y in range(3)] for x in range(3)]
 
@@ -108,7 +109,7 @@ def test_knapsack_is_a_lower_limit() -> None:
 
 def test_what_is_written_reads_back_within_the_resolution() -> None:
     rng = np.random.default_rng(0)
-    tables = [
+    tables: list[Any] = [
         ((0, 1), rng.normal(size=(2, 3))),
         ((), np.array(2.5)),
         ((2,), [-INF, 0.0, -1.0]),

@@ -126,7 +126,7 @@ def test_options(options: dict[str, Any], said: str) -> None:
 
 
 def test_a_template_that_is_none() -> None:
-    refused("template must be a Template, found 3", bl.GraphCRF(template=3), [(U, EDGES)], [Y])
+    refused("template must be a Template, found 3", bl.GraphCRF(template=3), [(U, EDGES)], [Y])  # type: ignore[arg-type]
 
 
 class Shrinking:

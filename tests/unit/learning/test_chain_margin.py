@@ -117,7 +117,8 @@ def test_unions_serve_the_convex_problem_inside_too() -> None:
     """Free term, tangent and rounds of the concave-convex procedure are those of the general loss."""
     template, data = problem(hidden=0.4, boundaries=True)
     weights = np.random.default_rng(3).normal(size=template.n_weights)
-    for options in ({"eps_h": 0.0}, {"eps_y": 0.7, "eps_h": 0.7}, {"eps_h": 1.0}):
+    cases: list[dict[str, Any]] = [{"eps_h": 0.0}, {"eps_y": 0.7, "eps_h": 0.7}, {"eps_h": 1.0}]
+    for options in cases:
         fast, general = (cls(template=template, l2=0.05, **options) for cls in (ChainMargin, MaxMargin))
         assert fast.free_batches(data) is not None and general.free_batches(data) is None
         one, other = (Terms(loss).tangent(weights, data) for loss in (fast, general))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,8 +38,8 @@ def pictures():
 
 
 def fitted(pictures, **options):
-    options = {"loss": "clique_logistic", "inference": "trw", "n_sweeps": 3, "max_iters": 6} | options
-    return bl.GridCRF(**options).fit(*pictures)
+    settings: dict[str, Any] = {"loss": "clique_logistic", "inference": "trw", "n_sweeps": 3, "max_iters": 6}
+    return bl.GridCRF(**(settings | options)).fit(*pictures)
 
 
 def held_by(client) -> list[int]:

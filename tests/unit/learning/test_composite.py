@@ -221,7 +221,9 @@ def test_names_do_not_matter() -> None:
 
 def test_triples_and_squares_of_a_grid_are_cut_as_they_must() -> None:
     """Factors over 2 x 2 pixels: rows cut them in half, columns the other way, blocks keep some whole."""
-    squares = [(r * 4 + c, r * 4 + c + 5, r * 4 + c + 1, r * 4 + c + 4) for r in range(2) for c in range(3)]
+    squares: list[tuple[int, ...]] = [
+        (r * 4 + c, r * 4 + c + 5, r * 4 + c + 1, r * 4 + c + 4) for r in range(2) for c in range(3)
+    ]
     graph = random_model([2] * 12, unary(12) + squares, seed=42)
     assert grid_shape(graph.layout) == (3, 4)
     instance = labelled(graph, seed=7)

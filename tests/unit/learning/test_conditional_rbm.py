@@ -21,7 +21,7 @@ from beliefs.learning.boltzmann.conditional.rows import paired_rows
 
 SHAPE = ConditionalShape(4, 3, 2)
 STATES = np.array(list(itertools.product((0, 1), repeat=SHAPE.n_visible)))
-LEARNERS = {
+LEARNERS: dict[str, dict[str, Any]] = {
     "lr": {"n_components": 0},
     "cd": {"loss": "contrastive_divergence"},
     "cd from the logistic part": {"loss": "contrastive_divergence(sweeps=5, start=logistic)", "learning_rate": 0.1},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -129,7 +130,7 @@ def test_a_tied_hidden_chain_is_baum_welch():
 
 def test_restarts_seeds_and_threads():
     rows = holed_rows(300, 0.4)
-    options = {"hidden": {"h": 2}, "max_iters": 15, "tol": 0.0, "n_restarts": 3}
+    options: dict[str, Any] = {"hidden": {"h": 2}, "max_iters": 15, "tol": 0.0, "n_restarts": 3}
     structure = [("h", f"x{v}") for v in range(4)]
     one, two = (bl.BNLearner(structure, n_jobs=k, **options).fit(rows) for k in (1, 2))
     assert one.model_.probabilities.tobytes() == two.model_.probabilities.tobytes()
@@ -142,7 +143,8 @@ def test_restarts_seeds_and_threads():
 
 def test_checkpoints_go_on_where_a_run_stopped(tmp_path):
     rows = holed_rows(share=0.5)
-    structure, options = [("h", f"x{v}") for v in range(4)], {"hidden": {"h": 2}, "tol": 0.0}
+    structure = [("h", f"x{v}") for v in range(4)]
+    options: dict[str, Any] = {"hidden": {"h": 2}, "tol": 0.0}
     whole = bl.BNLearner(structure, max_iters=12, **options).fit(rows)
     path = tmp_path / "em.npz"
     bl.BNLearner(structure, max_iters=5, checkpoint=path, **options).fit(rows)
@@ -231,7 +233,7 @@ def test_groups_over_the_budget_are_approximated_and_say_so():
     arcs = [(f"h{k}", f"h{k + 1}") for k in range(n) if k % 3 < 2] + [(f"h{k}", f"h{k + 3}") for k in range(n - 3)]
     arcs += [(f"h{k}", f"x{k}") for k in range(n)]
     rows = (rng.random((20, n)) < np.where(rng.random(20) < 0.5, 0.8, 0.3)[:, None]).astype(int)
-    options = {"hidden": dict.fromkeys(names, 2), "max_iters": 2, "tol": 0.0}
+    options: dict[str, Any] = {"hidden": dict.fromkeys(names, 2), "max_iters": 2, "tol": 0.0}
     exact = bl.BNLearner(arcs, **options).fit(rows)
     loose = bl.BNLearner(arcs, max_bytes=6000, **options).fit(rows)
     assert exact.result_.bound is bl.Bound.EXACT and loose.result_.bound is bl.Bound.ESTIMATE

@@ -62,7 +62,7 @@ def instances(kind: type[CRF], n: int = 6) -> tuple[list[Any], list[np.ndarray]]
 @ALL
 def test_arguments_are_kept_unchanged(kind: type[CRF]) -> None:
     weight, method, ridge = {0: 1.0, 1: 2.0}, bl.TRW(), ridge_of(kind)
-    crf = kind(class_weight=weight, inference=method, patience=np.int64(3), **{ridge: np.float32(0.5)})
+    crf = kind(class_weight=weight, inference=method, patience=np.int64(3), **{ridge: np.float32(0.5)})  # type: ignore[arg-type]
     params = crf.get_params()
     assert params["class_weight"] is weight
     assert params["inference"] is method
@@ -97,7 +97,7 @@ def test_searches_and_cross_validation(kind: type[CRF]) -> None:
     for value, found in zip((1e-3, 10.0), scores, strict=True):
         by_hand = []
         for train, test in KFold(2).split(X):
-            crf = kind(**quick, **{ridge: value}).fit([X[i] for i in train], [Y[i] for i in train])
+            crf = kind(**(quick | {ridge: value})).fit([X[i] for i in train], [Y[i] for i in train])
             by_hand.append(crf.score([X[i] for i in test], [Y[i] for i in test]))
         assert found == pytest.approx(np.mean(by_hand))
     assert search.best_params_[ridge] == (1e-3, 10.0)[int(np.argmax(scores))]
@@ -209,7 +209,7 @@ def test_a_warm_start_goes_on() -> None:
 def test_a_callback_stops_the_fit_and_the_model_is_usable() -> None:
     X, Y = images()
     seen = []
-    crf = GridCRF(n_sweeps=2, init="zeros", callback=lambda now: seen.append(now.loss) or len(seen) >= 3).fit(X, Y)
+    crf = GridCRF(n_sweeps=2, init="zeros", callback=lambda now: seen.append(now.loss) or len(seen) >= 3).fit(X, Y)  # type: ignore[func-returns-value]
     assert crf.result_.status is Status.STOPPED
     assert len(seen) == 3
     assert crf.predict(X)[0].shape == (4, 4)
@@ -239,7 +239,7 @@ def test_doubling() -> None:
 
         patch.setattr(
             "beliefs.learning.schedules.fit",
-            lambda loss, part, *a, **k: sizes.append(len(part)) or fit(loss, part, *a, **k),
+            lambda loss, part, *a, **k: sizes.append(len(part)) or fit(loss, part, *a, **k),  # type: ignore[func-returns-value]
         )
         GridCRF(n_sweeps=2, schedule="doubling(start=2, max_iters=4)").fit(X, Y)
     assert sizes == [2, 4, 6]

@@ -202,7 +202,7 @@ class Evaluated:
 )
 def test_bad_input_is_answered_in_one_line(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(bl.ModelError, match=message) as caught:
-        fit(**({"loss": LOSS, "instances": DATA} | arguments))
+        fit(**(dict[str, Any](loss=LOSS, instances=DATA) | arguments))
     assert "\n" not in str(caught.value)
 
 

@@ -22,7 +22,7 @@ DATA = chains(6)
 
 
 def at(iteration: int, seconds: float, **more: Any) -> FitProgress:
-    given = {"loss": 0.5, "grad_norm": 1e-3, "validation": math.inf, "weights": np.zeros(1)} | more
+    given: dict[str, Any] = {"loss": 0.5, "grad_norm": 1e-3, "validation": math.inf, "weights": np.zeros(1)} | more
     return FitProgress(iteration=iteration, step=iteration, seconds=seconds, **given)
 
 

@@ -158,7 +158,7 @@ def test_the_fit_is_where_the_gradient_vanishes(loss: str) -> None:
 
 def test_a_weight_of_two_is_an_instance_twice() -> None:
     X, Y = data()
-    options = {"loss": "likelihood", "l2": 0.01, "tol": 1e-8}
+    options: dict[str, Any] = {"loss": "likelihood", "l2": 0.01, "tol": 1e-8}
     weighted = GraphCRF(**options).fit(X, Y, sample_weight=[2, 1, 1, 1, 1, 0])
     repeated = GraphCRF(**options).fit([X[0], *X[:5]], [Y[0], *Y[:5]])
     assert weighted.weights_ == pytest.approx(repeated.weights_, abs=1e-5)
@@ -182,7 +182,7 @@ def test_class_weights_count_every_label() -> None:
 
 def test_pairs_loaded_one_by_one_give_the_same_weights() -> None:
     X, Y = data(hidden=True)
-    options = {"n_sweeps": 3, "l2": 0.01}
+    options: dict[str, Any] = {"n_sweeps": 3, "l2": 0.01}
     whole = GraphCRF(**options).fit(X, Y)
     passes = []
 
@@ -199,7 +199,7 @@ def test_sparse_rows_are_features_like_any_other() -> None:
     X, Y = data()
     sparse = [(csr_array(np.where(np.abs(x[0]) > 0.5, x[0], 0)), *x[1:]) for x in X]
     dense = [(x[0].toarray(), *x[1:]) for x in sparse]
-    options = {"loss": "likelihood", "l2": 0.01, "tol": 1e-8}
+    options: dict[str, Any] = {"loss": "likelihood", "l2": 0.01, "tol": 1e-8}
     a, b = GraphCRF(**options).fit(sparse, Y), GraphCRF(**options).fit(dense, Y)
     assert a.weights_ == pytest.approx(b.weights_, abs=1e-6)
     assert a.predict(sparse)[0].tolist() == b.predict(dense)[0].tolist()
@@ -219,7 +219,7 @@ def test_a_template_of_ones_own() -> None:
         return np.concatenate([grad_f.ravel(), (bar[n:].reshape(-1, K * K).T @ x[2]).ravel()])
 
     template = DifferentiableTemplate(K * 2 + K * K * 2, potentials, vector_jacobian)
-    options = {"loss": "likelihood", "l2": 0.01, "tol": 1e-8, "init": "zeros", "intercept": False}
+    options: dict[str, Any] = {"loss": "likelihood", "l2": 0.01, "tol": 1e-8, "init": "zeros", "intercept": False}
     plain, curved = GraphCRF(**options).fit(X, Y), GraphCRF(template=template, **options).fit(X, Y)
     assert curved.weights_ == pytest.approx(plain.weights_, abs=1e-6)
 

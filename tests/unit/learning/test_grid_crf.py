@@ -83,7 +83,8 @@ def test_the_papers_count_of_weights() -> None:
 
 def test_images_of_one_size_share_their_structure() -> None:
     X, Y = images(3)
-    X.append(X[0][:2]), Y.append(Y[0][:2])
+    X.append(X[0][:2])
+    Y.append(Y[0][:2])
     instances: Any = GridCRF()._instances(Examples(X, Y))
     assert len({id(instance.layout) for instance in instances}) == 2
     assert instances[0].layout is instances[2].layout

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -81,12 +83,13 @@ def test_grids_whose_corners_have_counting_number_zero() -> None:
 
 def check_slopes(beliefs: Beliefs, method: Method, graph: bl.FactorGraph) -> None:
     bar, h = bars(graph), 1e-4
-    grad, options = beliefs.pullback(*bar), {"tol": 1e-14, "max_iters": 5000}
+    grad = beliefs.pullback(*bar)
+    options: dict[str, Any] = {"tol": 1e-14, "max_iters": 5000}
     assert not grad[graph.theta == -np.inf].any()
     rng = np.random.default_rng(2)
     for _ in range(3):
         d = rng.normal(size=graph.layout.n_cells)
-        moved = [bl.infer(graph.with_theta(graph.theta + s * h * d), method, **options) for s in (-2, -1, 1, 2)]  # type: ignore[arg-type]
+        moved = [bl.infer(graph.with_theta(graph.theta + s * h * d), method, **options) for s in (-2, -1, 1, 2)]
         v = [float(r.mu_var @ bar[0] + r.mu_factor @ bar[1]) for r in moved]
         assert grad @ d == pytest.approx((8 * (v[2] - v[1]) - (v[3] - v[0])) / (12 * h), rel=1e-8, abs=1e-8)
 

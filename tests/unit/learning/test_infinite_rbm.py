@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ def mixture(seed=1, n=8, k=3, rows=150):
 
 
 ROWS = mixture()
-SMALL = {"chains": 40, "sweeps": 2, "bias_steps": 3, "n_starts": 1}
+SMALL: dict[str, Any] = {"chains": 40, "sweeps": 2, "bias_steps": 3, "n_starts": 1}
 
 
 def exact(max_units=4, **options):
@@ -89,7 +90,7 @@ def test_stops_when_no_unit_helps_and_when_the_gap_grows():
 
 
 def test_resumed_same_bytes_and_any_threads(tmp_path):
-    options = {"validation": 0.2, "max_gap": 100.0, "random_state": 3, **SMALL}
+    options: dict[str, Any] = {"validation": 0.2, "max_gap": 100.0, "random_state": 3, **SMALL}
     whole = bl.InfiniteRBM(5, **options).fit(ROWS)
     stops = [0]
 

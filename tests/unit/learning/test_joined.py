@@ -36,7 +36,7 @@ def ring(n: int, *chords: tuple[int, int]) -> list[tuple[int, int]]:
     return [(v, (v + 1) % n) for v in range(n)] + list(chords)
 
 
-SHAPES = {
+SHAPES: dict[str, tuple[int, Any]] = {
     "ring": (8, ring(8, (0, 4), (1, 6))),
     "grid": (9, grid_pairs(3, 3)),
     "other ring": (6, ring(6, (0, 3))),
@@ -63,12 +63,12 @@ def instance(shape: str, states: int, tied: bool, seed: int, hidden: int = 0, we
     return Instance(layout, (Rows(n, rng.normal(size=(n, 3))), pairs), labels, weight, name=f"instance {seed}")
 
 
-def several(states: int, tied: bool, shapes: list[str] | None = None, **options: float) -> list[Instance]:
+def several(states: int, tied: bool, shapes: list[str] | None = None, **options: Any) -> list[Instance]:
     names = shapes or [name for name in SHAPES for _ in range(3)]
     return [instance(shape, states, tied, seed, **options) for seed, shape in enumerate(names)]
 
 
-def loss_of(name: str, states: int, tied: bool, method: bl.Method = METHODS[0], **options: object) -> Loss:
+def loss_of(name: str, states: int, tied: bool, method: bl.Method = METHODS[0], **options: Any) -> Loss:
     settings = {"n_sweeps": 3} | options
     if name == "independent":
         return Independent(template=template(states, tied))
@@ -297,7 +297,7 @@ def graphs(n: int) -> Iterator[tuple[tuple[np.ndarray, np.ndarray], np.ndarray]]
 @pytest.mark.parametrize("loss", ["clique_logistic", "likelihood", "surrogate_likelihood"])
 def test_lists_and_streams_fit_the_same_weights(loss: str, optimizer: str) -> None:
     X, Y = zip(*graphs(40), strict=True)
-    options = {"loss": loss, "optimizer": optimizer, "max_iters": 6, "n_sweeps": 3, "tol": 1e-9}
+    options: dict[str, Any] = {"loss": loss, "optimizer": optimizer, "max_iters": 6, "n_sweeps": 3, "tol": 1e-9}
     listed = bl.GraphCRF(**options).fit(list(X), list(Y))
     if optimizer == "lbfgs":  # the others shuffle lists
         streamed = bl.GraphCRF(**options).fit(lambda: graphs(40))

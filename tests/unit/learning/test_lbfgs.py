@@ -183,7 +183,7 @@ def test_very_long_steps_are_not_looked_at() -> None:
             far = np.hypot(1.0, w - 1e6)
             return float(far.sum()), (w - 1e6) / far
 
-    result = fit(Slope(), [0], np.zeros(2), optimizer="lbfgs(max_step=2)", max_iters=100)
+    result = fit(Slope(), [0], np.zeros(2), optimizer="lbfgs(max_step=2)", max_iters=100)  # type: ignore[list-item]
     assert result.status.name == "CONVERGED"
     np.testing.assert_allclose(result.weights, 1e6, atol=1e-3)
     best = np.maximum.accumulate([0.0, *seen])

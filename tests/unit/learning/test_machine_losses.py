@@ -148,9 +148,9 @@ def test_threads_change_no_byte_and_types_are_kept(cls: Any) -> None:
     found = []
     for threads in (1, 3):
         loss = make_row_loss(cls.name, shape=shape, threads=threads)
-        value, grad = loss.value_and_grad(w, rows)
+        value, grad = loss.value_and_grad(w, rows)  # type: ignore[arg-type]
         assert grad.dtype == np.float32 and np.isfinite(value)
-        again = loss.value_and_grad(w, rows)
+        again = loss.value_and_grad(w, rows)  # type: ignore[arg-type]
         found.append((value, again[0], again[1].tobytes()))
     assert found[0] == found[1]
 

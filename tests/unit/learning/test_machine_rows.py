@@ -21,8 +21,8 @@ def bits(n: int, width: int, seed: int = 0) -> np.ndarray:
 
 def machine(n: int = 4, m: int = 3, scale: float = 1.0, counts: bool = False) -> bl.RBM | bl.FractionalRBM:
     rng = np.random.default_rng(1)
-    arrays = [scale * rng.normal(size=shape) for shape in ((n, m), n, m)]
-    return bl.FractionalRBM(*arrays, rng.random(m) * 2) if counts else bl.RBM(*arrays)
+    w, b, a = (scale * rng.normal(size=shape) for shape in ((n, m), n, m))
+    return bl.FractionalRBM(w, b, a, rng.random(m) * 2) if counts else bl.RBM(w, b, a)
 
 
 def test_every_way_to_store_rows_gives_the_same_numbers(tmp_path: Path) -> None:

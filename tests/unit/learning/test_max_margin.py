@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -145,14 +147,15 @@ def test_the_loss_bounds_the_cost_of_the_annealed_marginal_map(name: str, delta:
 def test_planes_are_below_the_loss_everywhere() -> None:
     graph, rng = family("grid"), np.random.default_rng(0)
     instance = Instance(graph.layout, None, possible(graph))
-    for options in (
+    cases: list[dict[str, Any]] = [
         {},
         {"delta": "zero_one"},
         {"eps_y": 1.0},
         {"method": bl.BP()},
         {"method": bl.TRW(), "max_iters": 1},
-    ):
-        loss = MaxMargin(template=TEMPLATE, **options)  # type: ignore[arg-type]
+    ]
+    for options in cases:
+        loss = MaxMargin(template=TEMPLATE, **options)
         exact = MaxMargin(template=TEMPLATE, **{k: v for k, v in options.items() if k in ("delta", "eps_y")})
         found = loss.part(np.array(graph.theta), instance)
         assert found.minorant

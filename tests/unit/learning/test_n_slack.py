@@ -103,7 +103,7 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelError, match="n_slack needs a ridge"):
         fit(replace(MARGIN, l2=0.0), DATA, optimizer="n_slack")
     with pytest.raises(ModelError, match="n_slack needs a loss of instances.*one_slack"):
-        fit(Hinge(2, 2, 0.1), [(np.zeros(2), 0)], optimizer="n_slack")
+        fit(Hinge(2, 2, 0.1), [(np.zeros(2), 0)], optimizer="n_slack")  # type: ignore[list-item]
     monkeypatch.setattr("beliefs.learning.optimizers.n_slack.default_budget", lambda: 1000.0)
     with pytest.raises(BudgetError, match="n_slack needs .* Use bcfw or one_slack"):
         fit(MARGIN, DATA, optimizer="n_slack")

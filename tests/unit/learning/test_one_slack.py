@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from small_crf import TEMPLATE, chains
 X, Y = digits(80)
 C = 1.0
 HINGE = Hinge(10, 64, 1 / (2 * C * len(Y)))
-ROWS = list(zip(X, Y))
+ROWS: list[Any] = list(zip(X, Y))  # data of its own kind, which Hinge reads
 SMOOTH = Likelihood(template=TEMPLATE, l2=1e-3)
 CHAINS = chains(8)
 

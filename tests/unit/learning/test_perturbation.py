@@ -46,14 +46,15 @@ def test_exact_inference_and_mean_field(name: str, sides: int, accuracy: float) 
 def test_other_methods_against_coordinate_differences(method: Method) -> None:
     """Each cell by a difference of its own, in the loss instead of the marginals."""
     graph = random_model([2, 3, 2, 3], [*unary(4), *grid_pairs(2, 2)], seed=3, scale=0.7)
-    bar, options = bars(graph), {"tol": 1e-15, "max_iters": 3000}
+    bar = bars(graph)
+    options: dict[str, Any] = {"tol": 1e-15, "max_iters": 3000}
     beliefs = Perturbation(method=method).run(graph)
     with warnings.catch_warnings():  # at this tolerance rounding may keep the residual up
         warnings.simplefilter("ignore", bl.ConvergenceWarning)
-        first = bl.infer(graph, method, **options)  # type: ignore[arg-type]
+        first = bl.infer(graph, method, **options)
 
         def loss(theta: np.ndarray) -> float:
-            found = bl.infer(graph.with_theta(theta), method, init=first, **options)  # type: ignore[arg-type]
+            found = bl.infer(graph.with_theta(theta), method, init=first, **options)
             return float(found.mu_var @ bar[0] + found.mu_factor @ bar[1])
 
         h = 1e-5

@@ -75,7 +75,7 @@ def test_a_malformed_network_is_refused(cpts: dict[str, Any], message: str) -> N
 def test_a_cycle_is_named_without_what_leads_to_it() -> None:
     flat2, flat4 = [[0.5, 0.5]] * 2, [[[0.5, 0.5]] * 2] * 2
     variables = [bl.Variable(n, 2) for n in "rstu"]
-    cpts = {"r": ([], [0.5, 0.5]), "s": (["r", "u"], flat4), "t": (["s"], flat2), "u": (["t"], flat2)}
+    cpts: dict[str, Any] = {"r": ([], [0.5, 0.5]), "s": (["r", "u"], flat4), "t": (["s"], flat2), "u": (["t"], flat2)}
     with pytest.raises(bl.ModelError, match="the arcs form a cycle: s <- u <- t <- s"):
         bl.BayesianNetwork.from_cpts(variables, cpts)
 

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def test_results_can_be_pickled_and_go_on_answering() -> None:
 
 def test_new_factors_on_observed_variables_are_sliced() -> None:
     g = bl.FactorGraph.from_tables([2, 3], [((0, 1), np.arange(1, 7.0).reshape(2, 3))])
-    extra = [((0,), [5.0, 7.0]), ((1, 0), np.arange(6.0).reshape(3, 2))]
+    extra: list[Any] = [((0,), [5.0, 7.0]), ((1, 0), np.arange(6.0).reshape(3, 2))]
     late, early = g.condition({0: 1}).with_factors(extra), g.with_factors(extra).condition({0: 1})
     for method in ("enumeration", "elimination", "junction_tree", "bp"):
         assert bl.infer(late, method).log_z == pytest.approx(bl.infer(early, method).log_z, rel=1e-12)

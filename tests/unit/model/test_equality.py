@@ -39,7 +39,7 @@ def test_graphs_are_equal_by_what_they_hold() -> None:
 def test_networks_are_equal_by_their_tables() -> None:
     asia = bl.datasets.load_bn("asia")
     again = bl.BayesianNetwork.from_cpts(
-        list(asia.variables), {v.name: (asia.parents(v), asia.cpt(v)) for v in asia.variables}
+        list(asia.variables), {v.name: (asia.parents(v.name), asia.cpt(v.name)) for v in asia.variables}
     )
     assert asia == again and hash(asia) == hash(again) and asia != asia.graph
     rain = bl.Variable("Rain", 2)
@@ -54,7 +54,7 @@ def test_machines_are_equal_by_their_numbers() -> None:
     one, same = machine(), machine(visible_bias=[0.0])
     assert one.counts.sum() == 2.0  # looked at, and kept
     assert one == same and hash(one) == hash(same) and pickle.loads(pickle.dumps(one)) == one
-    check_different(one, [machine(w=3.0), machine(bl.FractionalRBM), bl.RBM(np.float32([[1.0, 2.0]]))])
+    check_different(one, [machine(w=3.0), machine(bl.FractionalRBM), bl.RBM(np.array([[1.0, 2.0]], np.float32))])
     assert machine(bl.FractionalRBM, counts=[1, 2]) == machine(bl.FractionalRBM, counts=[1, 2])
     check_different(machine(bl.FractionalRBM, counts=[1, 2]), [machine(bl.FractionalRBM)])
     one, two = (bl.CRBM([[1.0]], [[x]], [[0.0]]) for x in (1.0, 2.0))

@@ -47,8 +47,8 @@ def test_noisy_or_is_one_minus_the_product() -> None:
     [
         (lambda: bl.noisy_or([0.5, 1.2]), "from 0 to 1, one a cause"),
         (lambda: bl.noisy_or([0.5], leak=2), "leak must be a number from 0 to 1"),
-        (lambda: bl.noisy_max([[[1, 0], [0.5, 0.5]]], [1, 0, 0]), "table of cause 0 must have 3 columns"),
-        (lambda: bl.noisy_max([[[1, 0], [0.5, 0.6]]]), "sum to 1"),
+        (lambda: bl.noisy_max([[[1.0, 0.0], [0.5, 0.5]]], [1, 0, 0]), "table of cause 0 must have 3 columns"),
+        (lambda: bl.noisy_max([[[1.0, 0.0], [0.5, 0.6]]]), "sum to 1"),
         (lambda: bl.noisy_max([]), "needs a leak"),
         (lambda: bl.noisy_or([0.5] * 30), "join some of the causes first"),
     ],

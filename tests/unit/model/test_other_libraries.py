@@ -14,7 +14,7 @@ import beliefs as bl
 def network() -> bl.BayesianNetwork:
     rng = np.random.default_rng(1)
     a, b, c = bl.Variable("A", ["n", "y"]), bl.Variable("B", 3), bl.Variable("C", ["lo", "mid", "hi", "top"])
-    cpts = {"A": ([], [0.2, 0.8]), "B": (["A"], rng.dirichlet(np.ones(3), size=2))}
+    cpts: dict[str, Any] = {"A": ([], [0.2, 0.8]), "B": (["A"], rng.dirichlet(np.ones(3), size=2))}
     return bl.BayesianNetwork.from_cpts([a, b, c], {**cpts, "C": (["B", "A"], rng.dirichlet(np.ones(4), size=(3, 2)))})
 
 

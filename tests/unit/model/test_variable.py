@@ -14,7 +14,7 @@ from beliefs.model.variable import suggestion
 def test_a_number_of_states_gets_labels_by_index() -> None:
     x = bl.Variable("x", 3)
     assert x.states == ("0", "1", "2") and x.card == 3
-    assert x.index("2") == 2 and x.index(2) == 2 and x.index(np.int32(1)) == 1
+    assert x.index("2") == 2 and x.index(2) == 2 and x.index(np.int32(1)) == 1  # type: ignore[arg-type]
 
 
 def test_labels_are_kept_in_order() -> None:
