@@ -150,6 +150,7 @@ def _attributes() -> None:
 def _rows() -> None:
     """Count rows, complete and with holes, and score them; of one byte and of two bytes a cell."""
     from beliefs.learning.estimators.networks.bayes_net import BNLearner
+    from beliefs.learning.estimators.networks.markov_field import MRFLearner
 
     for top in (2, 300):
         rows = np.arange(24).reshape(8, 3) % 2
@@ -161,6 +162,9 @@ def _rows() -> None:
             learner.predict(rows)
     many = np.repeat(np.arange(13)[:, None], 4, axis=1)  # a family of so many cells that its counts are sparse
     BNLearner([("x0", "x3"), ("x1", "x3"), ("x2", "x3")], max_iters=1).fit(many)
+    bits = np.random.default_rng(0).integers(0, 2, (40, 10))
+    edges = [(u, v) for v in range(10) for u in range(v)]
+    MRFLearner(edges, method="pseudo_likelihood", l2=1.0, max_iters=1).fit(bits)
 
 
 def _loop(states: int, tied: bool) -> FactorGraph:

@@ -144,6 +144,59 @@ def test_matrices_are_blankets(card):
     assert isinstance(conditionals_of(dense.layout, many), PairMatrices)
 
 
+@pytest.mark.parametrize("card", [(2, 2, 2, 2), (2, 3, 2, 4)])
+def test_centred_coordinates_span_what_gradients_span(card):
+    """Their slopes are those of the composed function, J and h + m J are what they say, and no gradient is left out."""
+    structure, rng = structure_of([*LOOP, (1, 0), (0, 2)], card=card), np.random.default_rng(5)
+    layout = structure.layout
+    data = rows_of(structure, np.stack([rng.integers(0, k, 60) for k in card], axis=1), rng.random(60))
+    matrices = PairMatrices(layout, data.rows)
+    data._conditionals, loss = matrices, FieldPseudoLikelihood(structure=structure)
+    found = loss.coordinates(data)
+    z, step = rng.normal(size=(2, found.size))
+    a = np.stack([found.weights(unit) for unit in np.eye(found.size)], axis=1)
+    assert found.weights(z) == pytest.approx(a @ z) and np.linalg.matrix_rank(a) == found.size
+    theta = rng.normal(size=layout.n_cells)
+    grad = loss.evaluate(theta, data).grad
+    assert found.slopes(grad) == pytest.approx(a.T @ grad, abs=1e-14)
+    assert a @ np.linalg.lstsq(a, grad, rcond=None)[0] == pytest.approx(grad, abs=1e-12)
+    means = np.concatenate([
+        [np.average(column == j, weights=data.rows.weights) for j in range(1, k)]
+        for column, k in zip(data.rows.codes, card, strict=True)
+    ])  # fmt: skip
+    only_biases = np.where(np.arange(found.size) < means.size, z, 0.0)
+    h, couplings = matrices.map.biases_and_couplings(found.weights(only_biases))
+    assert couplings == pytest.approx(np.zeros_like(couplings), abs=1e-14)
+    curved = np.zeros((means.size, means.size))
+    for first, k in zip(np.cumsum([0, *(k - 1 for k in card[:-1])]), card, strict=True):
+        curved[first : first + k - 1, first : first + k - 1] = (np.eye(k - 1) - 1.0 / k) / k
+    assert h @ curved @ h == pytest.approx(0.5 * z[: means.size] @ z[: means.size])  # the variance of the odds
+    h, couplings = matrices.map.biases_and_couplings(found.weights(z - only_biases))
+    assert h + means @ couplings == pytest.approx(np.zeros_like(h), abs=1e-13)
+    assert np.trace(curved @ couplings @ curved @ couplings) == pytest.approx(0.5 * z[means.size :] @ z[means.size :])
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.01])
+@pytest.mark.parametrize("states", [2, 3])
+def test_dense_fields_are_found_in_few_iterations(states, l2, monkeypatch):
+    """In centred coordinates and in tables the minimum is one; the search has few numbers, and goes quickly."""
+    n = 9
+    rng = np.random.default_rng(6)
+    hidden = rng.integers(0, states, (3000, 1))
+    rows = np.where(rng.random((3000, n)) < 0.4, hidden, rng.integers(0, states, (3000, n)))
+    edges = [(u, v) for v in range(n) for u in range(v)]
+    learners = [bl.MRFLearner(edges, method="pseudo_likelihood", l2=l2, tol=1e-7) for _ in range(2)]
+    monkeypatch.setattr("beliefs.learning.fields.statistics._LOOKUP", 0.0)
+    centred = learners[0].fit(rows)
+    monkeypatch.setattr(PairMatrices, "coordinates", lambda self: None)
+    tables = learners[1].fit(rows)
+    assert centred.result_.converged and tables.result_.converged
+    assert centred.result_.objective == pytest.approx(tables.result_.objective, abs=1e-9)
+    assert centred.model_.theta == pytest.approx(tables.model_.theta, abs=1e-4)
+    if not l2:
+        assert centred.result_.n_iters < 0.8 * tables.result_.n_iters
+
+
 def test_the_truth_is_stationary_in_the_population():
     """P27: pseudo-likelihood, composite likelihood and flow, also with a hidden variable; P23 of the likelihood."""
     structure = structure_of(LOOP)

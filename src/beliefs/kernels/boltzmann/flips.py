@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.boltzmann.layers import lane_product, lane_sum
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
+from beliefs.kernels.primitives.lanes import lane_product, lane_sum
 from beliefs.typing import Floats, Ints
 
 __all__ = ["flip_log_odds", "flip_pullback", "unit_log_odds"]

@@ -22,8 +22,8 @@ from beliefs.kernels.boltzmann.between_layers import (
     start_beliefs,
     start_messages,
 )
-from beliefs.kernels.boltzmann.layers import lane_sum
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
+from beliefs.kernels.primitives.lanes import lane_sum
 from beliefs.typing import Floats
 
 __all__ = ["log_pairs", "log_rows", "log_sweeps"]

@@ -19,10 +19,10 @@ from beliefs.kernels.boltzmann.between_layers import (
     start_beliefs,
     start_messages,
 )
-from beliefs.kernels.boltzmann.layers import lane_sum
 from beliefs.kernels.boltzmann.log_messages import soft_messages
 from beliefs.kernels.boltzmann.ratio_messages import log_product, to_visible
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
+from beliefs.kernels.primitives.lanes import lane_sum
 from beliefs.typing import Floats
 
 __all__ = ["mixed_rows", "mixed_sweeps"]

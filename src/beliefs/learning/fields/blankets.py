@@ -20,6 +20,7 @@ import numpy as np
 
 from beliefs.kernels.layout import Scopes
 from beliefs.kernels.rows.counts import BLOCK, LANES, Scratch, count_families, score_rows
+from beliefs.learning.optimizers.objective import Coordinates
 from beliefs.learning.parallel import Executor
 from beliefs.model.layout import Layout, offsets, read_only
 from beliefs.model.rows.table import Codes, RowTable
@@ -36,8 +37,11 @@ class Terms(ABC):
         """Return the sum over blankets and its derivative in ``logits (n, K)``, given weights ``counts (n, K)``."""
 
     @abstractmethod
-    def binary(self, odds: Floats, bits: Floats) -> tuple[float, Floats]:
-        """Return the same of two states each, one row an entry, in the log-odds ``(n, n_vars)`` of state 1."""
+    def binary(self, odds: Floats, bias: Floats, bits: Floats, weights: Floats) -> float:
+        """Return the same of two states each, in the log-odds ``odds + bias[:, None]`` of state 1 ``(n_vars, rows)``.
+
+        Derivatives replace ``odds``. ``weights (rows,)`` are empty where all rows count once.
+        """
 
 
 class Conditionals(ABC):
@@ -46,6 +50,10 @@ class Conditionals(ABC):
     @abstractmethod
     def add(self, terms: Terms, theta: Floats, grad: Floats, executor: Executor) -> float:
         """Return the sum of all terms, and add its gradient."""
+
+    def coordinates(self) -> Coordinates | None:
+        """Return coordinates in which such losses are rounder than in the tables, if there are some."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,8 +4,9 @@ With K - 1 indicators a variable, :math:`x \in \{0, 1\}^D`, tables are an affine
 
 .. math:: a = x J + h, \qquad J_{ui,vj} = \theta_{uv}(i, j) - \theta_{uv}(0, j) - \theta_{uv}(i, 0) + \theta_{uv}(0, 0)
 
-and :math:`a_{vj}` is the log-odds of state j of v against its first, given all others. The gradient goes back by the
-transposed map, so tied tables and any number of factors on the same variables are the same.
+and :math:`a_{vj}` is the log-odds of state j of v against its first, given all others. J is symmetric, so each coupling
+is one number. The gradient goes back by the transposed map, so tied tables and any number of factors on the same
+variables are the same.
 
 Rows are taken in pieces of fixed size, each by one thread of BLAS, and added up in their order: the same bytes for any
 number of threads. Cost: two products a row, :math:`4 D^2` operations, and an exponential a variable.
@@ -15,102 +16,89 @@ Memory: one byte a cell, and a few pieces.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from beliefs.learning.fields.blankets import Conditionals, Terms
+from beliefs.learning.fields.coordinates import Centred
+from beliefs.learning.fields.pair_map import PairMap
 from beliefs.learning.parallel import Executor
 from beliefs.model.layout import Layout, offsets
 from beliefs.model.rows.table import RowTable
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Floats
 
 __all__ = ["PairMatrices"]
 
-_ROWS = 512  # of a piece: products of as many factors of at most 2 stay finite
+_ROWS = 512  # of a product: what it reads and writes stays in the second cache
+_PIECE = 8 * _ROWS  # rows that a thread takes at a time
 
 
 class PairMatrices(Conditionals):
     """Complete rows of a field whose factors have at most two variables."""
 
     def __init__(self, layout: Layout, table: RowTable) -> None:
-        self.table, self.first = table, offsets(layout.card - 1)
+        self.layout, self.table, self.first = layout, table, offsets(layout.card - 1)
         self.binary = bool((layout.card == 2).all())
-        self.map = _couplings(layout, self.first)
+        self.map = PairMap.of(layout, self.first)
 
     def add(self, terms: Terms, theta: Floats, grad: Floats, executor: Executor) -> float:
         """Return the sum of all terms, and add its gradient: pieces of rows in their order."""
         d = int(self.first[-1])
-        numbers = self.map @ theta
-        h, couplings = numbers[:d], numbers[d:].reshape(d, d)
+        h, couplings = self.map.biases_and_couplings(theta)
+        n_rows = self.table.n_rows
 
         def task(begin: int) -> tuple[float, Floats, Floats]:
-            x = self._indicators(begin)
-            odds = x @ couplings
-            odds += h
-            value, slopes = self._terms(terms, odds, x, self._weights(begin))
-            return value, slopes.sum(axis=0), x.T @ slopes
+            value, sums, products = 0.0, np.zeros(d), np.zeros((d, d))
+            for start in range(begin, min(begin + _PIECE, n_rows), _ROWS):
+                x = self._indicators(start)
+                slopes = couplings @ x
+                value += self._terms(terms, slopes, h, x, self._weights(start))
+                sums += slopes.sum(axis=1)
+                products += x @ slopes.T
+            return value, sums, products
 
         total, sums, products = 0.0, np.zeros(d), np.zeros((d, d))
-        for value, own, pairs in executor.windows(task, range(0, self.table.n_rows, _ROWS)):
+        for value, own, pairs in executor.windows(task, range(0, n_rows, _PIECE)):
             total += value
             sums += own
             products += pairs
-        grad += self.map.T @ np.concatenate([sums, products.ravel()])
+        self.map.add_slopes(sums, products, grad)
         return total
 
-    def _weights(self, begin: int) -> Floats | None:
+    def coordinates(self) -> Centred | None:
+        """Return coordinates that are centred at the means of the rows; None of tied tables, which have none."""
+        if self.layout.tied:
+            return None
+        weights, total = self.table.weights, self.table.total
+        codes, card = self.table.codes, self.layout.card.tolist()
+        counts = [np.bincount(column, weights, k)[1:] for column, k in zip(codes, card, strict=True)]
+        return Centred(self.map, self.layout, np.concatenate([*counts, np.zeros(0)]) / total)
+
+    def _weights(self, begin: int) -> Floats:
         weights = self.table.weights
-        return None if weights is None else weights[begin : begin + _ROWS, None]
+        return np.zeros(0) if weights is None else weights[begin : begin + _ROWS]
 
     def _indicators(self, begin: int) -> Floats:
-        codes = self.table.codes[:, begin : begin + _ROWS].T
+        """Return the indicators of some rows ``(D, rows)``."""
+        codes = self.table.codes[:, begin : begin + _ROWS]
         if self.binary:
             return codes.astype(np.float64)
-        found = np.zeros((codes.shape[0], int(self.first[-1])))
+        found = np.zeros((int(self.first[-1]), codes.shape[1]))
         for v, (start, end) in enumerate(pairwise(self.first.tolist())):
-            found[:, start:end] = codes[:, v, None] == np.arange(1, end - start + 1)
+            found[start:end] = codes[v] == np.arange(1, end - start + 1)[:, None]
         return found
 
-    def _terms(self, terms: Terms, odds: Floats, x: Floats, weights: Floats | None) -> tuple[float, Floats]:
-        if self.binary and weights is None:
-            return terms.binary(odds, x)
-        value, slopes, share = 0.0, np.empty_like(odds), 1.0 if weights is None else weights
+    def _terms(self, terms: Terms, odds: Floats, h: Floats, x: Floats, weights: Floats) -> float:
+        """Return the sum of the terms; their slopes replace the products ``odds (D, rows)``."""
+        if self.binary:
+            return terms.binary(odds, h, x, weights)
+        odds += h[:, None]
+        value, share = 0.0, weights if weights.size else 1.0
         for start, end in pairwise(self.first.tolist()):
-            logits = np.concatenate([np.zeros((len(x), 1)), odds[:, start:end]], axis=1)
-            own = x[:, start:end]
-            counts = np.concatenate([1.0 - own.sum(axis=1, keepdims=True), own], axis=1) * share
-            found, back = terms.terms(logits, counts)
+            logits = np.concatenate([np.zeros((1, x.shape[1])), odds[start:end]])
+            own = x[start:end]
+            counts = np.concatenate([1.0 - own.sum(axis=0, keepdims=True), own]) * share
+            found, back = terms.terms(logits.T, counts.T)
             value += found
-            slopes[:, start:end] = back[:, 1:]
-        return value, slopes
-
-
-def _couplings(layout: Layout, first: Ints) -> Any:
-    """Return the map from tables to biases and couplings, a sparse matrix ``(D + D * D, n_cells)``."""
-    from scipy.sparse import csr_array
-
-    d = int(first[-1])
-    to, cells, signs = [], [], []
-
-    def entry(row: Any, cell: Any, sign: float) -> None:
-        row, cell = np.broadcast_arrays(row, cell)
-        to.append(row.ravel())
-        cells.append(cell.ravel())
-        signs.append(np.full(row.size, sign))
-
-    for f in np.flatnonzero(layout.arity > 0):
-        table = layout.cell_ptr[f] + np.arange(layout.factor_size[f]).reshape(layout.shape(int(f)))
-        own = [np.arange(first[v], first[v + 1]) for v in layout.scope(int(f))]
-        alone = table if table.ndim == 1 else table[:, 0]
-        entry(own[0], alone[1:], 1.0)
-        entry(own[0], alone[0], -1.0)
-        if table.ndim == 1:
-            continue
-        entry(own[1], table[0, 1:], 1.0)
-        entry(own[1], table[0, 0], -1.0)
-        for pair in (d + own[0][:, None] * d + own[1], d + own[1] * d + own[0][:, None]):
-            for part, sign in ((table[1:, 1:], 1.0), (table[:1, 1:], -1.0), (table[1:, :1], -1.0), (table[0, 0], 1.0)):
-                entry(pair, part, sign)
-    where = np.concatenate([*to, np.zeros(0, np.int64)]), np.concatenate([*cells, np.zeros(0, np.int64)])
-    return csr_array((np.concatenate([*signs, np.zeros(0)]), where), shape=(d + d * d, layout.n_cells))
+            odds[start:end] = back[:, 1:].T
+        return value

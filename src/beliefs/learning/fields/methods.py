@@ -14,8 +14,9 @@ from beliefs.errors import BudgetError, ModelError
 from beliefs.inference.base import Bound, Method, Problem
 from beliefs.inference.budget import default_budget
 from beliefs.inference.exact.junction_tree import JunctionTree
+from beliefs.inference.run import settled
 from beliefs.inference.text import named_method
-from beliefs.learning.fields.base import FieldLoss
+from beliefs.learning.fields.base import FieldLoss, clamped
 from beliefs.learning.fields.closed_form import why_not_decomposable
 from beliefs.learning.fields.composite import FieldCompositeLikelihood
 from beliefs.learning.fields.em import FieldEM
@@ -44,6 +45,7 @@ _SAMPLED = ("stochastic_likelihood", "contrastive_divergence")
 _TURNED = {Bound.UPPER: Bound.LOWER, Bound.LOWER: Bound.UPPER}
 _UPDATES = 1000  # of sampled gradients
 _SPREAD = 0.5  # of random potentials at the start, where variables are hidden
+_REPORT = 200  # iterations for a bound on log Z that is reported and not fitted; it holds after any number
 _NAMED = 3  # cells that a message names
 
 
@@ -185,11 +187,13 @@ def _log_likelihood(
     loss: FieldLoss, structure: Structure, rows: FieldRows, found: FitResult, options: FieldOptions
 ) -> tuple[float, Bound]:
     """Return the mean log-likelihood of a row, and what it is worth: by the loss's own inference where it has some."""
-    if not isinstance(loss, FieldLikelihood):
-        loss = FieldLikelihood(structure=structure, inference=replace(options, inference=None).method(structure))
-    now = replace(loss, l2=0.0).evaluate(found.weights, rows)
-    bound = Bound.ESTIMATE if now.bound is None else now.bound
-    return -now.value, _TURNED.get(bound, bound)
+    if isinstance(loss, FieldLikelihood):
+        now = replace(loss, l2=0.0).evaluate(found.weights, rows)
+        bound = Bound.ESTIMATE if now.bound is None else now.bound
+        return -now.value, _TURNED.get(bound, bound)
+    method = replace(options, inference=None).method(structure)
+    asked = settled(loss.graph(found.weights), method, max_iters=_REPORT)
+    return clamped(found.weights, rows)[0] - asked.log_z, _TURNED.get(asked.bound, asked.bound)
 
 
 def _check_maximum(structure: Structure, rows: FieldRows, options: FieldOptions) -> None:

@@ -31,10 +31,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from beliefs.kernels.rows.conditionals import cross_entropies
 from beliefs.learning.batches import Evaluation
 from beliefs.learning.fields.base import FieldLoss
 from beliefs.learning.fields.blankets import Terms
 from beliefs.learning.fields.statistics import FieldRows
+from beliefs.learning.optimizers.objective import Coordinates
 from beliefs.learning.parallel import executor_of
 from beliefs.typing import Floats
 
@@ -53,6 +55,10 @@ class OneVariable(FieldLoss, Terms):
         value = data.conditionals(self.structure.layout).add(self, theta, grad, executor_of(self.threads))
         return Evaluation(value / data.n_rows, grad / data.n_rows, 1)
 
+    def coordinates(self, data: FieldRows) -> Coordinates | None:
+        """Return coordinates in which the loss is rounder than in the tables, if there are some."""
+        return data.conditionals(self.structure.layout).coordinates()
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FieldPseudoLikelihood(OneVariable):
@@ -69,15 +75,11 @@ class FieldPseudoLikelihood(OneVariable):
         value = float((weights * (np.log(sums) + top)).sum() - (counts * logits).sum())
         return value, p * (weights / sums) - counts
 
-    def binary(self, odds: Floats, bits: Floats) -> tuple[float, Floats]:
-        """Return cross-entropies; the logs of a column are one log of a product."""
-        e = np.exp(-np.abs(odds))
-        e += 1.0
-        value = float(np.log(e.prod(axis=0)).sum() + np.maximum(odds, 0.0).sum() - np.vdot(odds, bits))
-        np.reciprocal(e, out=e)
-        slopes: Floats = np.where(odds >= 0, e, 1.0 - e)
-        slopes -= bits
-        return value, slopes
+    def binary(self, odds: Floats, bias: Floats, bits: Floats, weights: Floats) -> float:
+        """Return cross-entropies."""
+        values = np.zeros(bias.size)
+        cross_entropies(odds, bias, bits, weights, np.empty((2, odds.shape[1])), values)
+        return float(values.sum())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -95,9 +97,12 @@ class FieldProbabilityFlow(OneVariable):
             z, e = up.sum(axis=1, keepdims=True), down.sum(axis=1, keepdims=True)
             return float((z * e).sum() - counts.sum()), 0.5 * (e * up - z * down)
 
-    def binary(self, odds: Floats, bits: Floats) -> tuple[float, Floats]:
+    def binary(self, odds: Floats, bias: Floats, bits: Floats, weights: Floats) -> float:
         """Return rates."""
         side = 0.5 - bits
         with np.errstate(over="ignore"):
-            rate = np.exp(side * odds)
-        return float(rate.sum()), side * rate
+            rate = np.exp(side * (odds + bias[:, None]))
+        if weights.size:
+            rate *= weights
+        np.multiply(side, rate, out=odds)
+        return float(rate.sum())

@@ -4,6 +4,8 @@ r"""Limited-memory BFGS, SciPy's [byrd1995], with a fresh start where it fails.
 smooth losses          steps along the two-loop direction, scaled by a line search that demands a decrease
 l1 penalty             :math:`w = p - n`, :math:`p, n \ge 0`, with :math:`\sum_j \ell_j (p_j + n_j)` added: smooth
                        with bounds, and a weight whose two parts rest on their bounds is exactly zero
+a loss that knows      :math:`w = w_0 + A z` with its own A, whose range holds all slopes: the search is in z, and the
+coordinates            slope that ends it is still that in w
 a loss of inf or nan   that step is refused: the line search sees a parabola through the last good point whose
                        minimum is a tenth of the way, so that it comes back and can go on
 a very long step       is refused likewise, before it is looked at: far out inference is slow and tells little
@@ -110,15 +112,24 @@ class _Search:
         self.point = Point.of(objective, weights, found, 0 if resumed is None else resumed.iteration)
         self.fresh = resumed is None
         self.recent: list[tuple[Floats, Evaluation]] = []
+        self.coordinates = objective.coordinates()
         self._begin_at(found)
 
     # -- coordinates ----------------------------------------------------------------------------------------------
     def _inside(self, weights: Floats) -> Floats:
-        """Return SciPy's coordinates of some weights: those that move, or their positive and negative parts."""
+        """Return SciPy's coordinates of some weights: those that move, or their positive and negative parts.
+
+        Own coordinates of a loss begin anew at 0 there.
+        """
+        if self.coordinates is not None:
+            self.origin = weights
+            return np.zeros(self.coordinates.size)
         w = weights[self.moving]
         return np.concatenate([np.maximum(w, 0.0), np.maximum(-w, 0.0)]) if self.split else w.copy()
 
     def _outside(self, x: Floats) -> Floats:
+        if self.coordinates is not None:
+            return self.origin + self.coordinates.weights(x)
         n = self.moving.size
         moved = x[:n] - x[n:] if self.split else x.copy()
         if self.objective.all_free:
@@ -129,6 +140,8 @@ class _Search:
 
     def _value_and_grad(self, x: Floats, found: Evaluation) -> tuple[float, Floats]:
         """Return the objective and its gradient in SciPy's coordinates."""
+        if self.coordinates is not None:
+            return found.value, self.coordinates.slopes(found.grad)
         g = found.grad if self.objective.all_free else found.grad[self.moving]
         if not self.split:
             return found.value, g
@@ -188,7 +201,7 @@ class _Search:
         options = {
             "maxcor": self.options.memory,
             "maxls": self.options.max_line_search,
-            "gtol": tol,
+            "gtol": tol if self.coordinates is None else 0.0,
             "ftol": 0.0,
             "maxiter": max_iters,
             "maxfun": sys.maxsize,
@@ -235,6 +248,8 @@ class _Search:
         self._accept(x, found)
         self.point = Point.of(self.objective, weights, found, self.point.iteration + 1)
         self.watch.iterate(self.point)
+        if self.coordinates is not None and self.point.grad_norm <= self.watch.limits.tol:
+            raise StopIteration  # SciPy's own test is of the slope in its coordinates
 
     def _begin_at(self, found: Evaluation) -> None:
         self._accept(self._inside(self.point.weights), found)

@@ -9,7 +9,7 @@ of the projected minimum-norm subgradient, zero exactly where no small move lowe
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,22 @@ from beliefs.learning.batches import Evaluation
 from beliefs.learning.data import LabelledData
 from beliefs.typing import Bools, Floats
 
-__all__ = ["Objective"]
+__all__ = ["Coordinates", "Objective"]
+
+
+class Coordinates(Protocol):
+    """A linear map to the weights, in whose arguments a loss is rounder; its range holds all gradients from 0 on."""
+
+    size: int
+    """How many numbers it takes."""
+
+    def weights(self, z: Floats) -> Floats:
+        """Return the weights at some coordinates."""
+        ...
+
+    def slopes(self, grad: Floats) -> Floats:
+        """Return the gradient in the coordinates: the transposed map."""
+        ...
 
 
 class Objective:
@@ -100,6 +115,14 @@ class Objective:
         """Give the loss back what it remembered."""
         if self.remembers:
             self.loss.recall(memory)
+
+    def coordinates(self) -> Coordinates | None:
+        """Return the loss's own coordinates, where it has some; from 0, where all weights may move at no l1 penalty."""
+        held = self.penalised or self.bounded or not self.all_free or bool(self.start.any())
+        if held or not hasattr(self.loss, "coordinates"):
+            return None
+        found: Coordinates | None = self.loss.coordinates(self.data)
+        return found
 
     def check_convex(self, name: str) -> None:
         """Raise for an optimiser of that name, which needs a convex loss, where it is known not to be."""

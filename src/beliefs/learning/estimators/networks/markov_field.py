@@ -217,7 +217,10 @@ class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
 
     def _options(self, structure: Structure) -> FieldOptions:
         own = {f.name: getattr(self, f.name) for f in fields(FieldOptions) if f.name not in ("threads", "free")}
-        free = weight_cells(structure.layout) if self.form == "identifiable" else None
+        held = self.form == "identifiable" and (
+            self.l2 or self.l1
+        )  # else any tables do, and are written anew at the end
+        free = weight_cells(structure.layout) if held else None
         return FieldOptions(threads=threads_of(self.n_jobs), free=free, **own)
 
     def _structure_and_tables(self, data: Any, weights: ArrayLike | None) -> tuple[Structure, Any]:
