@@ -3,6 +3,7 @@
 ===========================  =========================================================================================
 a list of instances          parts are lists; mini-batches are drawn from it
 :class:`Data`                arrays with any number of examples, never one object an example; likewise
+:class:`InParts`             instances in parts that are loaded one by one and not kept; batches are drawn
 any other iterable           read from its beginning, pass after pass
 an iterator                  read once
 ===========================  =========================================================================================
@@ -13,7 +14,7 @@ A loss says which of them it evaluates; optimisers, validation and checkpoints a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +23,10 @@ from beliefs.learning.instances import Instance
 from beliefs.learning.parallel import engine_around
 from beliefs.typing import Ints
 
-__all__ = ["Data", "LabelledData", "can_choose", "chosen", "first_ones", "hand_out", "n_labels", "read_once"]
+__all__ = [
+    "Data", "InParts", "LabelledData", "can_choose", "chosen", "first_ones", "hand_out", "mean_labels", "n_labels",
+    "read_once",
+]  # fmt: skip
 
 
 class Data(ABC):
@@ -50,6 +54,29 @@ class Data(ABC):
         """Return sizes and checksums, by which a checkpoint knows its data."""
 
 
+class InParts(ABC):
+    """Instances in parts that can be loaded in any order and are not kept: files, partitions of a collection.
+
+    A pass of mini-batches goes through the parts in an order drawn anew, and through each in such an order: every part
+    is loaded once. Parts of one instance come in the very order in which a list is drawn from.
+    """
+
+    @property
+    @abstractmethod
+    def sizes(self) -> Sequence[int]:
+        """How many instances each part has."""
+
+    @abstractmethod
+    def part(self, number: int) -> list[Instance]:
+        """Load a part."""
+
+    def __len__(self) -> int:
+        return sum(self.sizes)
+
+    def __iter__(self) -> Iterator[Instance]:
+        return (instance for k in range(len(self.sizes)) for instance in self.part(k))
+
+
 LabelledData: TypeAlias = Data | Iterable[Instance]
 
 
@@ -68,6 +95,15 @@ def n_labels(data: Any) -> float:
     if isinstance(data, Data):
         return float(data.n_labelled)
     return float(sum(getattr(i, "weight", 1.0) * getattr(i, "n_labelled", 1) for i in data))
+
+
+def mean_labels(data: Any) -> float | None:
+    """Return the labelled variables an example, weighted; None where only reading all of them would tell.
+
+    Data that was read once, such as what estimators have checked, knows its ``n_labelled``.
+    """
+    total = n_labels(data) if can_choose(data) else getattr(data, "n_labelled", None)
+    return None if total is None or not len(data) else total / len(data)
 
 
 def read_once(data: Any) -> bool:

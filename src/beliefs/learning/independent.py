@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.inference.base import Method
-from beliefs.learning.data import read_once
+from beliefs.learning.data import InParts, read_once
 from beliefs.learning.fit import fit, optimizer_of
 from beliefs.learning.instances import Instance
 from beliefs.learning.joined import Joiner
@@ -46,7 +46,8 @@ def fit_independent(
         if isinstance(instances, list | tuple):
             instances = [_alone(template, i) for i in _joined(loss, instances, options.get("optimizer", "lbfgs"))]
         elif not read_once(instances):
-            instances = _Alone(template, instances)
+            kind = _PartsAlone if isinstance(instances, InParts) else _Alone
+            instances = kind(template, instances)
     return fit(loss, instances, **options)
 
 
@@ -88,15 +89,43 @@ class Independent(Loss):
 
 
 # -- without the edges, so that their features are not multiplied in vain --------------------------------------------
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Alone:
     """Instances without their edges, made one by one."""
 
     template: LogLinearTemplate
-    instances: Iterable[Instance]
+    instances: Any
 
     def __iter__(self) -> Iterator[Instance]:
         return (_alone(self.template, i) for i in self.instances)
+
+    def __len__(self) -> int:
+        return len(self.instances)
+
+    @property
+    def n_labelled(self) -> float | None:
+        """The labelled variables, if that is known."""
+        return getattr(self.instances, "n_labelled", None)
+
+    @property
+    def largest_bytes(self) -> tuple[int, int]:
+        """What the largest instance and the largest part take, with their edges."""
+        found: tuple[int, int] = getattr(self.instances, "largest_bytes", (0, 0))
+        return found
+
+
+class _PartsAlone(_Alone, InParts):
+    """Such instances in parts."""
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """How many instances each part has."""
+        sizes: Sequence[int] = self.instances.sizes
+        return sizes
+
+    def part(self, number: int) -> list[Instance]:
+        """Load a part."""
+        return [_alone(self.template, i) for i in self.instances.part(number)]
 
 
 def _alone(template: LogLinearTemplate, instance: Instance) -> Instance:

@@ -59,8 +59,8 @@ class Tally:
     counts: dict[Any, int] = field(default_factory=dict)
     n_hidden: int = 0
 
-    def add(self, labels: np.ndarray, name: str) -> None:
-        """Count the labels of one instance."""
+    def add(self, labels: np.ndarray, name: str) -> int:
+        """Count the labels of one instance, and return how many are known."""
         if labels.dtype == object:
             seen: dict[Any, int] = dict(Counter(str(v) for v in labels if v is not None))
         else:
@@ -71,7 +71,9 @@ class Tally:
             raise ModelError(f"{name}: labels are words in some instances and integers in others; use one of them")
         for label, n in seen.items():
             self.counts[label] = self.counts.get(label, 0) + n
-        self.n_hidden += labels.size - sum(seen.values())
+        known = sum(seen.values())
+        self.n_hidden += labels.size - known
+        return known
 
     def _check_range(self, labels: Ints, name: str) -> None:
         most = _LARGEST if self.n_states is None else self.n_states - 1

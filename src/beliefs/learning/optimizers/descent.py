@@ -17,7 +17,7 @@ import numpy as np
 from beliefs.driver import Status, Value, run
 from beliefs.errors import ModelError
 from beliefs.learning.batches import Evaluation
-from beliefs.learning.data import can_choose, n_labels, read_once
+from beliefs.learning.data import mean_labels, n_labels, read_once
 from beliefs.learning.optimizers.base import Point, Watched
 from beliefs.learning.optimizers.batches import Batches
 from beliefs.learning.optimizers.objective import Objective
@@ -82,9 +82,7 @@ class Descent:
         self.step = np.empty(min(_BLOCK, objective.start.size), objective.start.dtype)
         self.now = self._begun() if resumed is None else self._unpacked(resumed)
         self.good = _copied(self.point()) if resumed is None else _copied(resumed)
-        data: Any = objective.data
-        known = can_choose(data) and len(data) > 0
-        self.mean_labels = n_labels(data) / len(data) if known else None
+        self.mean_labels = mean_labels(objective.data)
         self.seed = seed
         self.batches: Batches | None = None
 
@@ -104,20 +102,23 @@ class Descent:
             return Status.MAX_ITERS
         now = self.now
         self.batches = Batches(self.objective.data, self.options.batch_size, self.seed, now.n_pass, now.position)
-        return run(self._step, lambda: Value(0.0), limits, fixed_point=False, ended=self._ended).status
+        try:
+            return run(self._step, lambda: Value(0.0), limits, fixed_point=False, ended=self._ended).status
+        finally:
+            self.batches.close()
 
     def _ended(self) -> Status | None:
         return Status.MAX_ITERS if self.now.n_pass >= self.watch.limits.max_iters else None
 
     def _step(self) -> float:
         assert self.batches is not None
-        batch, over = self.batches.take(), self.batches.over
+        batch = self.batches.take()
         after = self.now if batch is None else self._updated(batch)
         if after is None:
             return math.inf
         self.now = after
         self.torn = False
-        if not over:
+        if not self.batches.over:
             self.watch.between(self.point())
             return _UNKNOWN
         return self._pass_over()
@@ -164,10 +165,10 @@ class Descent:
         with np.errstate(over="ignore", invalid="ignore"):
             for begin in range(0, now.weights.size, _BLOCK):
                 self._move(slice(begin, begin + _BLOCK), found.grad, scale, b, tau, t)
-        over = self.batches is not None and self.batches.over
+        over = objective.by_row and self.batches is not None and self.batches.over
         if (over or not objective.by_row) and not self._is_finite():
             return None
-        if objective.by_row and over:
+        if over:
             self.norm = objective.grad_norm(now.weights, found.grad)
         return replace(
             now,

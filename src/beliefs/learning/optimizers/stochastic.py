@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 
 from beliefs.driver import Status
 from beliefs.errors import ModelError
+from beliefs.inference.budget import default_budget, over_budget
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.descent import Descent, Memory
 from beliefs.learning.optimizers.objective import Objective
@@ -35,6 +36,8 @@ from beliefs.options import check_integer, check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["Memory", "Stochastic"]
+
+_BATCHES = 6  # in memory at most: one at work, one read ahead, and four that losses remember
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -76,6 +79,14 @@ class Stochastic(Optimizer):
         check_option(isinstance(self.best, bool), "best", "True or False", self.best)
         if self.average and self.best:
             raise ModelError("average and best are two ways to choose the weights returned; give one of them")
+
+    def check(self, objective: Objective) -> None:
+        """Raise BudgetError, before any work, where mini-batches that are read would not fit into memory."""
+        largest, of_part = getattr(objective.data, "largest_bytes", (0, 0))
+        needed, limit = _BATCHES * self.batch_size * largest + of_part, default_budget()
+        if needed > limit:
+            demand = f"mini-batches of {self.batch_size} instances, the one that is read ahead included, need"
+            raise over_budget(demand, needed, limit, "Give a smaller batch_size, or smaller parts")
 
     @abstractmethod
     def begin(self, n: int, dtype: Any) -> Memory:

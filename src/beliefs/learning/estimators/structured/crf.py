@@ -22,10 +22,20 @@ from beliefs.inference.base import Method
 from beliefs.inference.doors import sample
 from beliefs.learning.data import LabelledData
 from beliefs.learning.estimators.base import MOST_STATES, Estimator
-from beliefs.learning.estimators.examples import Example, Examples, Stream, checked_costs, inputs_of
+from beliefs.learning.estimators.examples import (
+    Example,
+    Examples,
+    PartStream,
+    Stream,
+    array_bytes,
+    checked_costs,
+    inputs_of,
+    largest,
+)
 from beliefs.learning.estimators.fitting import FitOptions
 from beliefs.learning.estimators.inputs import FactorSpec, Layouts, ParsedInput, check_kinds, check_tables
 from beliefs.learning.estimators.labels import Classes, Tally, label_array
+from beliefs.learning.estimators.parts import parts_of
 from beliefs.learning.estimators.storage import Learned
 from beliefs.learning.estimators.structured.prediction import (
     all_marginals,
@@ -128,7 +138,11 @@ class CRF(Estimator[Loss]):
 
     # -- fitting ------------------------------------------------------------------------------------------------
     def _data(self, X: Any, Y: Any, sample_weight: ArrayLike | None) -> list[Instance] | Stream:
-        examples = X if isinstance(X, Examples) else Examples(X, Y, sample_weight)
+        if isinstance(X, Examples):
+            examples = X
+        else:
+            parts = parts_of(X, Y, type(self))
+            examples = Examples(X, Y, sample_weight) if parts is None else Examples(parts, None, sample_weight)
         self._prepare(examples)
         return self._instances(examples)
 
@@ -154,16 +168,18 @@ class CRF(Estimator[Loss]):
 
     def _instances(self, examples: Examples) -> list[Instance] | Stream:
         """Check all examples, settle states, classes and template, and return what a loss takes."""
-        tally, read, kinds, n = Tally(self.n_states), [], None, 0
+        tally, read, kinds, sizes, counted = Tally(self.n_states), [], None, [], 0.0
         for example in examples:
             parsed = self._read(example.x, example.name)
             kinds = kinds or parsed.kinds
             self._check_kinds(parsed, kinds, example.name, "instance 0")
             labels = label_array(example.y, parsed.shape, example.name)
             check_unlabelled(labels, parsed.hidden, example.name)
-            tally.add(labels, example.name)
-            n += 1
-            if not examples.lazy:
+            known = tally.add(labels, example.name)
+            if examples.lazy:
+                sizes.append(array_bytes((parsed.inputs, labels)))
+                counted += example.weight * known
+            else:
                 read.append((example, parsed, labels))
         assert kinds is not None
         classes = tally.classes()
@@ -175,7 +191,11 @@ class CRF(Estimator[Loss]):
         weights, self._layouts = classes.weights(self.class_weight, tally.counts), Layouts(self._spaces.layout)
         if examples.lazy:
             hidden = tally.n_hidden > 0 or self._spaces.substates is not None
-            return Stream(examples, lambda example: self._example(example, classes, weights), n, hidden)
+            kind = Stream if examples.parts is None else PartStream
+            return kind(
+                examples, lambda example: self._example(example, classes, weights), len(sizes), hidden,
+                None if self._spaces.latent else counted, largest(sizes, examples.sizes),
+            )  # fmt: skip
         return [self._instance(*entry, classes, weights) for entry in read]
 
     def _example(self, example: Example, classes: Classes, weights: Floats | None) -> Instance:
