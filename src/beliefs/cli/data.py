@@ -17,7 +17,7 @@ import numpy as np
 
 from beliefs.errors import FormatError
 
-__all__ = ["DataSet", "archive_bytes", "read_data"]
+__all__ = ["DataSet", "archive_bytes", "in_files", "read_data"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +27,11 @@ class DataSet:
     inputs: list[Any]
     labels: list[Any] | None
     stacked: bool
+
+
+def in_files(path: str) -> bool:
+    """Whether a path is a folder of archives, which are read one by one."""
+    return os.path.isdir(path) and any(name.endswith(".npz") for name in os.listdir(path))
 
 
 def read_data(path: str, model: str) -> DataSet:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beliefs.cli.data import archive_bytes, read_data
+from beliefs.cli.data import archive_bytes, in_files, read_data
 from beliefs.cli.joint import JOINT, fill_rows, fit_joint, tell
 from beliefs.cli.options import json_flag
 from beliefs.cli.stopping import Stoppable
@@ -111,7 +111,8 @@ def fit_command(
     edge_features, and a mask of hidden vertices. Boltzmann machines take rows of bits, and no labels; conditional ones
     (crbm) rows of inputs X and of bits Y. Grids also take a folder with images/*.png and labels/*.png of the same
     names, and chains a DATA.csv with a line a token, blank lines or a column sequence between sequences, and a column
-    label. Networks (bn) and fields (mrf) take a table of rows, DATA.csv or DATA.parquet, and are written as models.
+    label. A folder of such .npz files is read file by file, and may be larger than memory. Networks (bn) and fields
+    (mrf) take a table of rows, DATA.csv or DATA.parquet, and are written as models.
     """
     address = options.pop("cluster")
     with _engaged(address):
@@ -144,15 +145,15 @@ def _fit(
     chosen = {cls.option_names.get(name, name): value for name, value in options.items() if value is not None}
     _check_known(cls, chosen)
     chosen |= _further(more, cls, chosen)
-    examples = read_data(data, model)
-    labels = examples.labels
-    if labels is None and cls.labelled:
+    examples = None if in_files(data) else read_data(data, model)
+    labels = None if examples is None else examples.labels
+    if examples is not None and labels is None and cls.labelled:
         raise FormatError("there are no labels Y to fit to", data)
     shown = sys.stderr.isatty() if progress is None else progress
 
     def asked(stop: Callable[[Any], bool]) -> Any:
         crf = cls(**chosen, n_jobs=threads, progress=shown, callback=stop)
-        return crf.fit(examples.inputs, labels)
+        return crf.fit(data) if examples is None else crf.fit(examples.inputs, labels)
 
     run = Stoppable(asked)
     crf = run.run()
@@ -169,10 +170,12 @@ def _fit(
         "seconds": result.seconds,
         "n_weights": int(crf.weights_.size),
         "n_states": getattr(crf, "n_states_", None),
-        "n_instances": len(examples.inputs),
-        _score_name(cls): crf.score(examples.inputs, labels) if result.status is not Status.STOPPED else None,
+        "n_instances": None if examples is None else len(examples.inputs),
+        _score_name(cls): None,
         "output": output,
     }
+    if examples is not None and result.status is not Status.STOPPED:  # what is larger than memory is not read again
+        facts[_score_name(cls)] = crf.score(examples.inputs, labels)
     tell(facts, as_json)
     if run.received:
         raise click.exceptions.Exit(run.exit_code)

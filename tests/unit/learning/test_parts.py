@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import beliefs as bl
+from beliefs.cli import commands
 from beliefs.learning.data import InParts, mean_labels
 from beliefs.learning.estimators.parts import parts_of
 from beliefs.learning.optimizers.batches import Batches
@@ -180,6 +182,18 @@ def test_an_interrupted_fit_goes_on_within_a_pass(tmp_path: Path) -> None:
     bl.GridCRF(**options, callback=lambda now: now.step >= 5).fit(folder)
     found = bl.GridCRF(**options).fit(folder)
     np.testing.assert_array_equal(found.weights_, wanted.weights_)
+
+
+def test_the_command_fits_to_a_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write(folder, [4, 7])
+    options = ["--n-sweeps", "3", "--optimizer", "adam(step=0.05, batch_size=3)", "--max-iters", "3", "--seed", "4"]
+    output = str(tmp_path / "model.npz")
+    done = CliRunner().invoke(commands, ["fit", str(folder), "--model", "grid", "-o", output, *options])
+    assert done.exit_code == 0, done.output
+    wanted = bl.GridCRF(**OPTIONS).fit(folder)
+    np.testing.assert_array_equal(bl.GridCRF.load(output).weights_, wanted.weights_)
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
