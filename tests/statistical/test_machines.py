@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 import beliefs as bl
+from beliefs.inference.boltzmann.batch_gibbs import drawn_rows
 from families import MACHINES
 
 FALSE_ALARM = 1e-6
@@ -48,6 +49,17 @@ def test_draws_have_the_machines_law(name: str, temperatures: int) -> None:
     both = samples[:, :n].T @ samples[:, n:]
     deviation = (both - N * pairs) / np.sqrt(N * pairs * (1 - pairs))
     assert np.abs(deviation).max() < 5.5
+
+
+def test_draws_of_a_batch_have_the_law_of_each_machine() -> None:
+    machine: Any = MACHINES["wide_rbm"]()
+    n = machine.n_visible
+    biases = np.stack([machine.visible_bias, 0.5 - machine.visible_bias])[np.arange(2 * N) % 2]
+    batch = bl.RBMBatch(machine.weights, biases, np.tile(machine.hidden_bias, (2 * N, 1)))
+    codes = drawn_rows(batch, 40, 5, 1).astype(np.int64) @ 2 ** np.arange(n)[::-1]
+    for k in range(2):
+        scores = -batch[k].free_energy(states(n))
+        assert alike(np.bincount(codes[k::2], minlength=2**n), np.exp(scores - np.logaddexp.reduce(scores)))
 
 
 def test_exact_samples_have_the_machines_law() -> None:

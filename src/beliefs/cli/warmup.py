@@ -165,11 +165,17 @@ def _machine_jobs() -> Iterator[Job]:
             yield f"infer with {text}, an RBM of {machine.dtype}", _asked(_DOORS[Task.INFER], machine, text)
         for text in ("bp", "bp(damping=0.1)"):
             yield f"infer with {text}, RBMs of {machine.dtype}", partial(_batch_asked, dtype, text)
+        for text in ("mean_field", "gibbs(burn_in=1)"):
+            yield f"infer with {text}, RBMs of {machine.dtype}", partial(infer, _batch(dtype), text, max_iters=1)
+
+
+def _batch(dtype: Any) -> RBMBatch:
+    return RBMBatch(np.eye(3, 2, dtype=dtype), np.zeros((2, 3), dtype), np.zeros((2, 2), dtype))
 
 
 def _batch_asked(dtype: Any, method: str) -> None:
     """Ask about machines together: sums, and the best visible states."""
-    batch = RBMBatch(np.eye(3, 2, dtype=dtype), np.zeros((2, 3), dtype), np.zeros((2, 2), dtype))
+    batch = _batch(dtype)
     infer(batch, method)
     maximize(batch, method)
     marginal_map(batch, range(3), method)

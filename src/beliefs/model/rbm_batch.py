@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
 from beliefs.kernels.boltzmann.layers import softplus_sums
+from beliefs.kernels.boltzmann.row_chains import row_products
 from beliefs.model.frozen import TwoLayers
 from beliefs.model.machine import bit_rows, finite_numbers, weight_table
 from beliefs.model.rbm import RBM
@@ -73,7 +74,9 @@ class RBMBatch(TwoLayers):
             raise ModelError(f"there are {len(self)} machines and {len(rows)} rows of visible units")
         v = rows.astype(np.float64)
         out: Floats = (v * self.visible_bias).sum(axis=1)
-        x = v @ self.weights.astype(np.float64) + self.hidden_bias
+        x = np.empty((len(self), self.n_hidden))
+        row_products(v, self.weights.astype(np.float64), x)
+        x += self.hidden_bias
         softplus_sums(x, np.zeros(self.n_hidden), np.ones(self.n_hidden), 1.0, out)
         return -out
 

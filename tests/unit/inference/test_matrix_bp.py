@@ -192,6 +192,39 @@ class TestBatches:
         np.testing.assert_allclose(together.pair_sum, sum(r.pairs for r in singles), rtol=0, atol=1e-5)
         assert together.converged.all() and len(together) == 3
 
+    @pytest.mark.parametrize("method", ["bp", "mean_field", "mean_field(order=2)", "gibbs(chains=3, burn_in=5)"])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_the_same_bytes_in_any_company(self, method: str, dtype: Any) -> None:
+        whole = batch(21, 30, 17, 0.6)
+        arrays = [a.astype(dtype) for a in (whole.weights, whole.visible_bias, whole.hidden_bias)]
+        whole = bl.RBMBatch(*arrays)
+        found = quietly(bl.infer, whole, method, max_iters=6)
+        for n, threads in ((1, 1), (2, 2), (13, 1), (21, 2)):
+            part = bl.RBMBatch(arrays[0], arrays[1][:n], arrays[2][:n])
+            again = quietly(bl.infer, part, method, max_iters=6, threads=threads)
+            for name in ("log_z", "visible", "hidden", "n_iters"):
+                assert getattr(again, name).tobytes() == getattr(found, name)[:n].tobytes(), (name, n)
+            if n == 21:
+                assert again.pair_sum.tobytes() == found.pair_sum.tobytes()
+
+    def test_chains_of_a_batch(self) -> None:
+        many = batch(4, 5, 4, 0.6)
+        truth = bl.infer(many, "enumeration")
+        found = bl.infer(many, "gibbs(chains=100)", max_iters=30, seed=1)
+        assert found.bound is bl.Bound.LOWER and (found.log_z <= truth.log_z).all()
+        assert np.abs(found.visible - truth.visible).max() < 0.03 and np.abs(found.hidden - truth.hidden).max() < 0.03
+        assert np.abs(found.pair_sum - truth.pair_sum).max() < 0.06
+        assert not found.converged.any() and (found.n_iters == 30).all()
+        settled = bl.infer(many, "gibbs(chains=100)", tol=0.01)
+        assert settled.converged.all() and (settled.n_iters < 200).all()
+        burning = bl.infer(many, "gibbs(burn_in=100)", max_iters=2)
+        assert np.isfinite(burning.visible).all() and (burning.pair_sum <= 4).all()
+        none = bl.RBMBatch(np.zeros((3, 0)), many.visible_bias[:, :3], np.zeros((4, 0)))
+        found = bl.infer(none, "gibbs", max_iters=12)
+        np.testing.assert_allclose(found.visible, 1 / (1 + np.exp(-none.visible_bias)), rtol=1e-12)
+        with pytest.raises(bl.BudgetError, match="gibbs needs"):
+            bl.infer(many, "gibbs", max_bytes=1000)
+
     def test_mean_field_bounds_from_below(self) -> None:
         many = batch(6, 5, 4, 1.5)
         low = quietly(bl.infer, many, "mean_field", max_iters=3)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from beliefs.kernels.boltzmann.flips import flip_log_odds, flip_pullback, unit_log_odds
 from beliefs.kernels.boltzmann.layers import anneal_units, draw_units, probabilities, softplus_sums
+from beliefs.kernels.boltzmann.row_chains import RowChains, RowMachines, RowSums, draw_rows, row_products, sweep_rows
 from beliefs.kernels.boltzmann.single import draw_single, single_probabilities
 from beliefs.kernels.primitives.random import stream, uniform
 
@@ -118,3 +121,50 @@ def test_flips_of_units(scale: float) -> None:
     np.testing.assert_allclose(hidden, (bars[:, :, None] * (p1 - p0)).sum(axis=1), atol=1e-10)
     expected = (bars[:, :, None] * (p1 - visible[:, :, None] * (p1 - p0))).sum(axis=0)
     np.testing.assert_allclose(grad, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_products_know_no_others(dtype: Any) -> None:
+    rng = np.random.default_rng(5)
+    rows, weights = (rng.normal(size=size).astype(dtype) for size in ((19, 31), (31, 13)))
+    rows[3, ::2] = 0.0
+    out = np.empty((19, 13), dtype)
+    row_products(rows, weights, out)
+    np.testing.assert_allclose(out, rows @ weights, rtol=1e-4 if dtype is np.float32 else 1e-12, atol=1e-5)
+    for some in ([3], [18, 3, 7], range(1, 12)):
+        part = np.empty((len(some), 13), dtype)
+        row_products(rows[list(some)], weights, part)
+        assert part.tobytes() == out[list(some)].tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sweeps_of_rows(dtype: Any) -> None:
+    rng = np.random.default_rng(6)
+    n, m, rows = 7, 5, 3
+    weights, keys = rng.normal(size=(n, m)).astype(dtype), rng.integers(2**60, size=rows).astype(np.uint64)
+    machines = RowMachines(weights, np.ascontiguousarray(weights.T), rng.normal(size=(rows, n)), np.zeros((rows, m)))
+    start = (rng.random((rows, n)) < 0.5).astype(dtype)
+    hidden, y, x = (np.zeros((rows, k), dtype) for k in (m, n, m))
+    chains = RowChains(start.copy(), hidden, y, x, keys)
+    sums = RowSums(np.ones(n), np.ones(m), np.ones((n, m)))
+
+    def drawn(p: np.ndarray, number: int) -> np.ndarray:
+        each = [np.uint64(stream(key, number)) for key in keys]
+        return np.array([[uniform(key, j) for j in range(p.shape[1])] for key in each]) < p
+
+    sweep_rows(machines, chains, 4, 2, True, sums)
+    visible, totals = start.astype(float), [np.ones(n), np.ones(m), np.ones((n, m))]
+    for s in (4, 5):
+        p = expit(visible @ weights.astype(float))
+        totals[1] += p.sum(axis=0)
+        totals[2] += visible.T @ p
+        y = expit(drawn(p, 2 * s + 1) @ weights.T.astype(float) + machines.visible_bias)
+        totals[0] += y.sum(axis=0)
+        visible = drawn(y, 2 * s + 2).astype(float)
+    np.testing.assert_array_equal(chains.visible, visible)
+    for found, expected in zip(sums, totals, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype is np.float32 else 1e-12)
+    extreme = np.array([[-1e6, 1e6, 0.0]])
+    out = np.empty_like(extreme)
+    draw_rows(extreme, np.zeros((1, 3)), keys[:1], 0, out)
+    assert out[0, :2].tolist() == [0.0, 1.0] and np.isfinite(extreme).all()

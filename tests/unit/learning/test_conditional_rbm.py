@@ -196,6 +196,10 @@ class TestEstimator:
         assert search.best_params_["n_components"] in (0, 2)
         drawn = crbm.sample(X[:4], n_sweeps=3)
         assert drawn.shape == (4, 6) and set(np.unique(drawn)) <= {0, 1}
+        many = crbm.sample(X, n_sweeps=3, random_state=1)
+        assert crbm.sample(X[:11], n_sweeps=3, random_state=1).tobytes() == many[:11].tobytes()
+        assert clone(crbm).set_params(n_jobs=2).fit(X, V).sample(X, 3, 1).tobytes() == many.tobytes()
+        assert (crbm.sample(X, n_sweeps=3, random_state=2) != many).any()
 
     def test_a_rate_that_diverges_keeps_the_last_good_weights(self) -> None:
         X, V = pairs()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import beliefs as bl
+from beliefs.driver import Limits
 from beliefs.errors import BudgetError, ModelError
 from beliefs.learning.boltzmann.infinite.averages import RowAverages
 from beliefs.learning.boltzmann.infinite.expectations import ExactExpectations
@@ -17,7 +19,7 @@ from beliefs.learning.boltzmann.infinite.measure import Measure
 from beliefs.learning.boltzmann.infinite.objective import GrowingLikelihood
 from beliefs.learning.boltzmann.infinite.sampled import Sampling
 from beliefs.learning.boltzmann.infinite.steps import Position
-from beliefs.learning.boltzmann.infinite.subproblem import NewUnit
+from beliefs.learning.boltzmann.infinite.subproblem import Inner, NewUnit, best_unit
 from beliefs.learning.boltzmann.rows import BitRows
 from beliefs.learning.fit import fit
 from beliefs.learning.parallel import executor_of
@@ -54,6 +56,14 @@ class Oracle:
     def J(self, w):
         seen, expected = np.logaddexp(0.0, self.rows @ w).mean(), self.p @ np.logaddexp(0.0, self.states @ w)
         return seen - expected - 0.5 * self.ridge * w @ w
+
+    def active(self, w):
+        return (1.0 / (1.0 + np.exp(-(self.rows @ w)))).mean()
+
+    def promise(self, w):
+        """The slope of the objective towards a unit whose mean effect the visible bias makes up for."""
+        excess = self.rows.mean(axis=0) - self.p @ self.states
+        return self.J(w) - self.active(w) * w @ excess
 
     def slope(self, w):
         def of(v):
@@ -107,8 +117,8 @@ def test_the_subproblem_and_its_gradient(hidden_bias):
     problem = NewUnit(RowAverages(BitRows(rows), np.float64, executor), law, oracle.ridge, hidden_bias)
     w = np.random.default_rng(2).normal(size=5)
     value, grad = problem.value_and_grad(w)
-    assert value == pytest.approx(-oracle.J(w), abs=1e-12)
-    by_differences = [(oracle.J(w + e) - oracle.J(w - e)) / 2e-5 for e in 1e-5 * np.eye(5)]
+    assert value == pytest.approx(-oracle.promise(w), abs=1e-12) and abs(oracle.promise(w) - oracle.J(w)) > 0.01
+    by_differences = [(oracle.promise(w + e) - oracle.promise(w - e)) / 2e-5 for e in 1e-5 * np.eye(5)]
     np.testing.assert_allclose(-grad[:4], by_differences[:4], atol=1e-8)
     assert grad[4] == (pytest.approx(-by_differences[4], abs=1e-8) if hidden_bias else 0.0)
 
@@ -118,17 +128,34 @@ def test_the_functional_gradient_is_the_derivative_towards_an_atom():
     oracle, w = Oracle(m, rows, 0.3, 2.0), rng.normal(size=5)
 
     def at(s):
-        moved = Measure(m.bias, m.atoms, (1 - s) * m.counts, m.alpha, 0.0).with_unit(w, s * m.alpha)
+        made_up = sum(c * a[:-1] * oracle.active(a) for c, a in zip(m.counts, m.atoms.T, strict=True))
+        bias = m.bias + s * (made_up - m.alpha * w[:-1] * oracle.active(w))
+        moved = Measure(bias, m.atoms, (1 - s) * m.counts, m.alpha, 0.0).with_unit(w, s * m.alpha)
         return Oracle(moved, rows, 0.3, 2.0).objective
 
-    values = np.array([oracle.J(a) for a in m.atoms.T])
-    expected = m.alpha * oracle.J(w) - m.counts @ values
+    values = np.array([oracle.promise(a) for a in m.atoms.T])
+    expected = m.alpha * oracle.promise(w) - m.counts @ values
     assert (at(1e-6) - at(-1e-6)) / 2e-6 == pytest.approx(expected, rel=1e-6)
     executor = executor_of(1)
     law = ExactExpectations(4, executor).law(m)
     position = Position.of(m, RowAverages(BitRows(rows), np.float64, executor), law, oracle.ridge)
     np.testing.assert_allclose(position.values, values, atol=1e-12)
     assert position.gap(10.0) == pytest.approx(10.0 * m.alpha - m.counts @ values)
+
+
+def test_rates_that_are_off_make_no_unit_that_is_always_on():
+    rng = np.random.default_rng(0)
+    rows = np.repeat(rng.random((300, 6)) < 0.5, 2, axis=1).astype(np.uint8)  # pairs of equal pixels
+    executor, off = executor_of(1), Measure(np.full(12, -0.6), np.zeros((13, 0)), np.zeros(0), 1.0, 0.0)
+    data, law = RowAverages(BitRows(rows), np.float64, executor), ExactExpectations(12, executor).law(off)
+    watch = SimpleNamespace(limits=Limits(tol=0.0, max_iters=1), check_time=lambda: None)
+    atom, value = best_unit(NewUnit(data, law, 0.01), rng, 4, Inner(watch, 1e-6, 200))
+    always_on = np.append((data.mean - law.mean) / 0.01, 0.0)
+    oracle = Oracle(off, rows, 0.01, "units")
+    assert oracle.J(always_on) > 0.5 and oracle.promise(always_on) < 0.0
+    assert value == pytest.approx(oracle.promise(atom), abs=1e-9) and value > 0.05
+    activity = 1.0 / (1.0 + np.exp(-(oracle.rows @ atom)))
+    assert activity.std() > 0.1
 
 
 def test_line_searches_find_the_maximum_of_a_concave_function():
@@ -176,7 +203,7 @@ def test_columns_are_appended_stationary_and_gain_what_they_promise(l2):
         )
         assert rise <= old.J(w) + 0.5 * l2 * w @ w + 1e-12  # Jensen
         np.testing.assert_allclose(new.p @ new.states[:, :-1], rows.mean(axis=0), atol=1e-7)  # moments match
-        assert recorded["subproblem"][t] == pytest.approx(old.J(w), abs=1e-9)
+        assert recorded["subproblem"][t] == pytest.approx(old.promise(w), abs=1e-9)
         assert recorded["gain"][t] == pytest.approx(new.log_likelihood - old.log_likelihood, abs=1e-9)
         assert recorded["log_z"][t] == pytest.approx(new.log_z, abs=1e-9)
         assert result.trace.loss[t + 1] == pytest.approx(-new.objective, abs=1e-9)

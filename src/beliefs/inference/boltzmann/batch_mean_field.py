@@ -2,6 +2,9 @@ r"""Mean field, of the first and the second order, in machines that share their 
 
 The updates are those of :mod:`beliefs.inference.boltzmann.mean_field` and :mod:`beliefs.inference.boltzmann.tap` with
 biases of each row's own. A row leaves the product when it has settled.
+
+A library's product (the default, for mini-batches and predictions) is the quickest, and rounds a row by the number of
+rows beside it; :func:`each_alone` makes one for questions whose answers may not depend on their company.
 """
 
 from __future__ import annotations
@@ -14,11 +17,31 @@ import numpy as np
 from beliefs.deadline import check_time
 from beliefs.inference.boltzmann.mean_field import entropies
 from beliefs.inference.boltzmann.tap import STEP, spread
-from beliefs.inference.parallel import one_thread_of_blas
+from beliefs.inference.parallel import in_chunks, one_thread_of_blas, parallel_chunks
 from beliefs.kernels.boltzmann.layers import probabilities
+from beliefs.kernels.boltzmann.row_chains import row_products
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["BatchMeans", "mean_field_rows"]
+__all__ = ["BatchMeans", "each_alone", "mean_field_rows", "row_values"]
+
+Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
+_LOTS = 16  # of rows that threads share
+
+
+def each_alone(threads: int) -> Product:
+    """Return a product of rows with a matrix in which every row has the bytes that it would have alone."""
+
+    def product(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        out = np.empty((len(rows), matrix.shape[1]), matrix.dtype)
+
+        def run(begin: int, end: int) -> int:
+            row_products(rows[begin:end], matrix, out[begin:end])
+            return 0
+
+        parallel_chunks(run, in_chunks(len(rows), _LOTS), threads)
+        return out
+
+    return product
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +55,13 @@ class BatchMeans:
 
 
 def mean_field_rows(
-    weights: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray, max_iters: int, tol: float, order: int = 1
+    weights: np.ndarray,
+    visible_bias: np.ndarray,
+    hidden_bias: np.ndarray,
+    max_iters: int,
+    tol: float,
+    order: int = 1,
+    product: Product = np.matmul,
 ) -> BatchMeans:
     """Alternate between the layers from means of a half, visible first, until no mean moves more than ``tol``.
 
@@ -41,11 +70,13 @@ def mean_field_rows(
     weights : ndarray (n_visible, n_hidden)
         In the type of all arithmetic, as both biases, ``(N, units)``.
     order : {1, 2}
+    product : callable
+        Of rows with a matrix.
     """
     n_rows = len(visible_bias)
     visible, hidden = np.full_like(visible_bias, 0.5), np.full_like(hidden_bias, 0.5)
     n_iters, converged = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.bool_)
-    update = _first_order(weights) if order == 1 else _second_order(weights)
+    update = _first_order(weights, product) if order == 1 else _second_order(weights, product)
     active = np.arange(n_rows)
     with one_thread_of_blas():
         for _ in range(max_iters):
@@ -64,27 +95,30 @@ def mean_field_rows(
 Update = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, Floats]]
 
 
-def _first_order(weights: np.ndarray) -> Update:
+def _first_order(weights: np.ndarray, product: Product) -> Update:
+    turned = np.ascontiguousarray(weights.T)
+
     def update(
         v: np.ndarray, h: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, Floats]:
-        new_v = _means(h @ weights.T + visible_bias)
-        new_h = _means(new_v @ weights + hidden_bias)
+        new_v = _means(product(h, turned) + visible_bias)
+        new_h = _means(product(new_v, weights) + hidden_bias)
         return new_v, new_h, np.maximum(_largest(new_v - v), _largest(new_h - h))
 
     return update
 
 
-def _second_order(weights: np.ndarray) -> Update:
+def _second_order(weights: np.ndarray, product: Product) -> Update:
     squares = weights**2
+    turned, turned_squares = np.ascontiguousarray(weights.T), np.ascontiguousarray(squares.T)
 
     def update(
         v: np.ndarray, h: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, Floats]:
-        target = _means(h @ weights.T + visible_bias - (v - 0.5) * (spread(h) @ squares.T))
+        target = _means(product(h, turned) + visible_bias - (v - 0.5) * product(spread(h), turned_squares))
         change = _largest(target - v)
         v = v + STEP * (target - v)
-        target = _means(v @ weights + hidden_bias - (h - 0.5) * (spread(v) @ squares))
+        target = _means(product(v, weights) + hidden_bias - (h - 0.5) * product(spread(v), squares))
         change = np.maximum(change, _largest(target - h))
         return v, h + STEP * (target - h), change
 
@@ -102,13 +136,19 @@ def _largest(difference: np.ndarray) -> Floats:
 
 
 def row_values(
-    weights: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray, means: BatchMeans, order: int
+    weights: np.ndarray,
+    visible_bias: np.ndarray,
+    hidden_bias: np.ndarray,
+    means: BatchMeans,
+    order: int,
+    product: Product = np.matmul,
 ) -> Floats:
     """Return the mean-field value of each row, of the order asked for."""
     v, h = means.visible.astype(np.float64), means.hidden.astype(np.float64)
     wide = weights.astype(np.float64)
-    values: Floats = (v * visible_bias).sum(axis=1) + (h * hidden_bias).sum(axis=1) + ((v @ wide) * h).sum(axis=1)
+    values: Floats = (v * visible_bias).sum(axis=1) + (h * hidden_bias).sum(axis=1)
+    values += (product(v, wide) * h).sum(axis=1)
     values += entropies(v) + entropies(h)
     if order == 2:
-        values += 0.5 * ((spread(v) @ wide**2) * spread(h)).sum(axis=1)
+        values += 0.5 * (product(spread(v), wide**2) * spread(h)).sum(axis=1)
     return values

@@ -1,4 +1,4 @@
-"""Questions about machines that share their weights, answered together: by matrices of messages or of means.
+"""Questions about machines that share their weights, answered together: by messages, means or chains.
 
 A method that has no form for batches is asked of one machine after the other. A machine's answer depends on no other of
 its batch. Batches keep no state to go on from and have no trace, so options that concern these are refused.
@@ -16,14 +16,16 @@ from beliefs.deadline import limited
 from beliefs.errors import ConvergenceWarning, ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Method, Task
 from beliefs.inference.batch_result import BatchDecoding, BatchMarginals
-from beliefs.inference.boltzmann.batch_mean_field import mean_field_rows, row_values
+from beliefs.inference.boltzmann.batch_gibbs import chain_bytes_of, gibbs_rows
+from beliefs.inference.boltzmann.batch_mean_field import each_alone, mean_field_rows, row_values
 from beliefs.inference.boltzmann.bp import LayerBP, climbed
-from beliefs.inference.boltzmann.machines import rounding_of
+from beliefs.inference.boltzmann.machines import roundings_of
 from beliefs.inference.boltzmann.matrix_bp import LayerMessages
 from beliefs.inference.budget import default_budget, over_budget
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.quiet import quietly, warn
 from beliefs.inference.run import default_threads
+from beliefs.inference.sampling.gibbs import Gibbs
 from beliefs.inference.text import named_method
 from beliefs.inference.variational.mean_field import MeanField
 from beliefs.model.rbm import RBM
@@ -47,6 +49,8 @@ def infer_batch(batch: RBMBatch, method: Method | str, options: Any, one: Ask) -
             found = _propagated(batch, asked, options)
         elif isinstance(asked, MeanField) and asked.structure == "none" and not asked.restarts:
             found = _means(batch, asked, options)
+        elif isinstance(asked, Gibbs) and not asked.needs_machine:
+            found = _averaged(batch, asked, options)
         else:
             found = _one_by_one(batch, one)
     return _told(BatchMarginals(model=batch, seconds=time.perf_counter() - started, **found))
@@ -100,18 +104,32 @@ def _means(batch: RBMBatch, method: MeanField, options: Any) -> dict[str, Any]:
     weights, visible_bias, hidden_bias = (
         np.asarray(array, np.float64) for array in (batch.weights, batch.visible_bias, batch.hidden_bias)
     )
-    found = mean_field_rows(weights, visible_bias, hidden_bias, max_iters, tol, method.order)
-    log_z = row_values(weights, visible_bias, hidden_bias, found, method.order)
+    product = each_alone(_option(options, "threads", default_threads()))
+    found = mean_field_rows(weights, visible_bias, hidden_bias, max_iters, tol, method.order, product)
+    log_z = row_values(weights, visible_bias, hidden_bias, found, method.order, product)
     pair_sum = found.visible.T @ found.hidden
     if method.order == 1:
-        largest = RBM(weights, np.abs(visible_bias).max(axis=0), np.abs(hidden_bias).max(axis=0))
-        log_z -= 2.0 * rounding_of(largest)
+        log_z -= 2.0 * roundings_of(batch)
     else:
         v, h = found.visible, found.hidden
         pair_sum += weights * ((v * (1.0 - v)).T @ (h * (1.0 - h)))
     return {
         "method": method, "log_z": log_z, "bound": Bound.LOWER if method.order == 1 else Bound.ESTIMATE,
         "visible": found.visible, "hidden": found.hidden, "pair_sum": pair_sum.astype(batch.dtype),
+        "converged": found.converged, "n_iters": found.n_iters,
+    }  # fmt: skip
+
+
+def _averaged(batch: RBMBatch, method: Gibbs, options: Any) -> dict[str, Any]:
+    threads, budget = _option(options, "threads", default_threads()), _option(options, "max_bytes", default_budget())
+    needed = chain_bytes_of(batch, method.chains, threads)
+    if needed > budget:
+        raise over_budget(f"{method} needs", needed, budget, "Run fewer chains, or raise max_bytes")
+    limits = _option(options, "max_iters", method.default_max_iters), _option(options, "tol", method.default_tol)
+    found = gibbs_rows(batch, method, limits, _option(options, "seed", 0), threads)
+    return {
+        "method": method, "log_z": found.log_z, "bound": Bound.LOWER,
+        "visible": found.visible, "hidden": found.hidden, "pair_sum": found.pair_sum.astype(batch.dtype, copy=False),
         "converged": found.converged, "n_iters": found.n_iters,
     }  # fmt: skip
 

@@ -15,9 +15,10 @@ from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.graph import FactorGraph
 from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
+from beliefs.model.rbm_batch import RBMBatch
 from beliefs.typing import Floats
 
-__all__ = ["Form", "Parameters", "SampledUnits", "machine_of", "rounding_of"]
+__all__ = ["Form", "Parameters", "SampledUnits", "machine_of", "rounding_of", "roundings_of"]
 
 
 class Form(Method):
@@ -71,6 +72,14 @@ def rounding_of(machine: BoltzmannMachine, n_terms: float = 0.0) -> float:
     sizes = np.abs(p.weights).sum(axis=0) + np.abs(p.hidden_bias) + np.log(2.0)
     size = float((machine.counts * sizes).sum() + np.abs(p.visible_bias).sum() + machine.n_visible * np.log(2.0))
     return rounding_error(3.0 * size, machine.n_vars + 32 + n_terms)
+
+
+def roundings_of(batch: RBMBatch) -> Floats:
+    """Return the same of each machine of a batch, ``(N,)``."""
+    n_units = batch.n_visible + batch.n_hidden
+    shared = float(np.abs(batch.weights.astype(np.float64)).sum()) + n_units * np.log(2.0)
+    visible, hidden = (np.abs(b.astype(np.float64)).sum(axis=1) for b in (batch.visible_bias, batch.hidden_bias))
+    return np.array([rounding_error(3.0 * (shared + size), n_units + 32) for size in visible + hidden])
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,20 +61,32 @@ class RowAverages:
         result: Floats = np.sum(self.executor.map(one, self._pieces()), axis=0, dtype=np.float64)
         return result
 
-    def softplus(self, atom: Floats) -> tuple[float, Floats]:
-        """Return the average of log(1 + exp(w v)) for a unit with these weights, and its gradient."""
-        weights, bias = atom[:-1].astype(self.dtype), atom[-1]
+    def softplus(self, atom: Floats, excess: Floats | None = None) -> tuple[float, Floats]:
+        r"""Return the average of log(1 + exp(w v)) for a unit with these weights, and its gradient in them.
 
-        def one(piece: slice) -> tuple[float, Floats]:
+        With ``excess`` :math:`\Delta`, ``(n_visible,)``, both of :math:`E[\log(1 + e^{w^T v})] - E[\sigma(w^T v)]\,
+        w^T \Delta`: what is left of a unit when the visible bias makes up for its mean effect.
+        """
+        weights, bias = atom[:-1].astype(self.dtype), atom[-1]
+        pull = 0.0 if excess is None else float(atom[:-1] @ excess)
+
+        def one(piece: slice) -> tuple[float, float, Floats]:
             rows = self._floats(piece)
             x = (rows @ weights).astype(np.float64) + bias
             small = np.exp(-np.abs(x))
             value = self._weighted(piece, np.maximum(x, 0.0) + np.log1p(small)).sum()
-            p = self._weighted(piece, np.where(x > 0, 1.0, small) / (1.0 + small))
-            return float(value), np.append((p.astype(self.dtype) @ rows).astype(np.float64), p.sum())
+            p = np.where(x > 0, 1.0, small) / (1.0 + small)
+            activity = self._weighted(piece, p).sum()
+            slope = self._weighted(piece, p * (1.0 - pull * (1.0 - p)))
+            grad = np.append((slope.astype(self.dtype) @ rows).astype(np.float64), slope.sum())
+            return float(value), float(activity), grad
 
         found = self.executor.map(one, self._pieces())
-        return float(sum(value for value, _ in found)), np.sum([grad for _, grad in found], axis=0)
+        value, activity = (float(sum(part[k] for part in found)) for k in range(2))
+        grad: Floats = np.sum([part[2] for part in found], axis=0)
+        if excess is not None:
+            grad[:-1] -= activity * excess
+        return value - pull * activity, grad
 
     def units(self, atoms: Floats) -> tuple[Floats, Floats]:
         """Return the averages of log(1 + exp(w v)) and of P(h = 1) of many units, ``(n_units,)`` each.

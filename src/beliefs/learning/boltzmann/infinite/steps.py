@@ -63,6 +63,7 @@ class Position:
         """Evaluate J at every atom."""
         seen, active = data.units(measure.atoms)
         values = seen - law.softplus_means(measure.atoms) - 0.5 * ridge * measure.squares
+        values -= active * ((data.mean - law.mean) @ measure.atoms[:-1])  # the bias moves along
         return cls(measure, data, law, ridge, values, seen, active)
 
     @property

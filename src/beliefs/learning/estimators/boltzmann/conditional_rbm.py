@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Method
+from beliefs.inference.boltzmann.batch_gibbs import drawn_rows
 from beliefs.inference.budget import over_budget
-from beliefs.inference.doors import sample
 from beliefs.inference.text import parse_method
 from beliefs.learning.boltzmann.conditional.inference import Sweeps, input_rows, predicted_rows
 from beliefs.learning.boltzmann.conditional.loss import ConditionalLoss
@@ -290,16 +290,15 @@ class ConditionalRBM(RowEstimator):
         return float((self.predict(X) == rows.bits)[known].mean())
 
     def sample(self, X: Any, n_sweeps: int = 100, random_state: int = 0) -> np.ndarray:
-        """Return bits drawn for each row, ``(N, n_visible)``, by as many sweeps of Gibbs sampling."""
+        """Return bits drawn for each row, ``(N, n_visible)``, by as many sweeps of Gibbs sampling from a random start.
+
+        The draws of a row depend on its place and on ``random_state``, not on the other rows.
+        """
         check_is_fitted(self, "model_")
         check_integer("n_sweeps", n_sweeps, 0, MANY)
+        check_integer("random_state", random_state, 0)
         batch = self.model_.given(input_rows(X, self.model_.n_inputs))
-        method = f"gibbs(chains=1, burn_in={n_sweeps})"
-        drawn = [
-            sample(machine, 1, method, seed=random_state + k).samples[0, : batch.n_visible]
-            for k, machine in enumerate(batch)
-        ]
-        return np.array(drawn, np.uint8)
+        return drawn_rows(batch, n_sweeps, random_state, threads_of(self.n_jobs))
 
     def _beliefs(self, X: Any) -> tuple[Floats, Floats]:
         check_is_fitted(self, "model_")

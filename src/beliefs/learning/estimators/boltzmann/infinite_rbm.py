@@ -43,7 +43,7 @@ class GrowthTrace:
     seconds : ndarray
         Since the fit began.
     subproblem : ndarray
-        J of the unit that was found, eq. (5.8).
+        J of the unit that was found, eq. (5.8), with the visible bias making up for the unit's mean effect.
     gap : ndarray
         The Frank-Wolfe gap before the step.
     gain : ndarray
