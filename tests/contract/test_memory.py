@@ -20,9 +20,11 @@ CASES = {
     "junction_tree": ("infer", "junction_tree", "grid(8, 2)", "grid(20, 2)", {}),
     "mini_bucket": ("infer", "mini_bucket(ibound=15)", "grid(18, 2)", "grid(40, 2)", {}),
     "wmb": ("infer", "wmb(ibound=15)", "grid(18, 2)", "grid(40, 2)", {"max_iters": 2}),
+    "wmb of small clusters": ("infer", "wmb(ibound=3)", "grid(12, 2)", "grid(200, 2)", {"max_iters": 2}),
     "gdd": ("infer", "gdd", "grid(12, 2)", "grid(300, 2)", {"max_iters": 3}),
     "gdd of many states": ("infer", "gdd", "grid(12, 8)", "grid(150, 8)", {"max_iters": 3}),
     "gdd with an i-bound": ("infer", "gdd(ibound=13)", "grid(15, 2)", "grid(40, 2)", {"max_iters": 2}),
+    "gdd by quasi-Newton steps": ("infer", "gdd(solver=lbfgs)", "grid(12, 2)", "grid(150, 2)", {"max_iters": 15}),
     "gibbs": ("infer", "gibbs", "grid(12, 2)", "grid(300, 2)", {"max_iters": 3}),
     "gibbs of many states": ("infer", "gibbs", "grid(12, 8)", "grid(200, 8)", {"max_iters": 3}),
 }

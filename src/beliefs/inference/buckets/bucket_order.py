@@ -18,7 +18,7 @@ import numpy as np
 
 from beliefs.inference.base import Problem
 from beliefs.inference.buckets.bucket_run import BucketRun, uniform_weights
-from beliefs.inference.buckets.bucket_tree import BucketTree, bucket_tree, default_ibound, predicted_bytes
+from beliefs.inference.buckets.bucket_tree import BucketTree, bucket_tree, default_ibound, plan_bytes, predicted_bytes
 from beliefs.inference.clusters.partition import partition
 from beliefs.inference.orders.chosen import chosen_order
 from beliefs.inference.orders.orders import Order
@@ -47,11 +47,11 @@ def ordered_tree(
 
 
 def _affordable(problem: Problem, tree: BucketTree, second: Order, ibound: int | None) -> bool:
-    """Tell whether a second order takes no more memory than was predicted for the first, or little."""
+    """Tell whether a second order takes no more memory than the first, or little, and fits beside its plan."""
     layout = problem.graph.layout
-    buckets = partition(layout, second, default_ibound(problem, second) if ibound is None else ibound)
-    most = max(predicted_bytes(tree.buckets, layout), _LITTLE)
-    return predicted_bytes(buckets, layout) <= min(most, problem.max_bytes)
+    buckets = layout.plan(partition, second, default_ibound(problem, second) if ibound is None else ibound)
+    needed, most = predicted_bytes(buckets, layout), max(predicted_bytes(tree.buckets, layout), _LITTLE)
+    return needed <= min(most, problem.max_bytes - plan_bytes(tree.buckets, layout))
 
 
 def few_later_neighbours(problem: Problem) -> Order:

@@ -18,10 +18,11 @@ from beliefs.inference.clusters.operands import Clusters, Operands
 from beliefs.inference.clusters.partition import MiniBuckets, partition
 from beliefs.inference.orders.orders import Order
 from beliefs.kernels.trees.blocks import Tree
+from beliefs.kernels.trees.plan import hash_size
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
-__all__ = ["BucketTree", "bucket_tree", "default_ibound", "predicted_bytes"]
+__all__ = ["BucketTree", "bucket_tree", "default_ibound", "plan_bytes", "predicted_bytes"]
 
 _CELLS = 2.0**22  # of all clusters together: what the default i-bound allows, some tens of milliseconds a pass
 _MOST_CELLS = 2.0**50
@@ -54,11 +55,6 @@ class BucketTree:
     first_message: int
     shift_at: Ints
 
-    @property
-    def n_bytes(self) -> int:
-        """Memory of one run: three arrays over all slots, and the plan's own arrays."""
-        return 24 * int(self.tree.slot_ptr[-1]) + sum(a.nbytes for a in (*self.tree, self.source, self.target))
-
     @classmethod
     def build(cls, layout: Layout, buckets: MiniBuckets) -> BucketTree:
         """Lay out a partition."""
@@ -82,31 +78,56 @@ class BucketTree:
 
 
 def predicted_bytes(buckets: MiniBuckets, layout: Layout, n_arrays: int = 3) -> float:
-    """Memory of a run, from the partition alone: some numbers a cell of all slots, and the arrays of the plan.
+    """Memory of a run, from the partition alone: the plan, and what making it or running over it takes besides.
 
-    ``n_arrays`` is 2 for messages and their beliefs, 3 with backward messages.
+    ``n_arrays``: numbers for each cell of all slots in a run; 2 for messages and their beliefs, 3 with backward
+    messages. Many small clusters take most while their plan is made.
+    """
+    slots, factors = _n_cells(buckets, layout)
+    heirs, width = _heirs(buckets), np.diff(buckets.axes_ptr)
+    read = float(width[heirs].sum())
+    making = 8.0 * (2.0 * hash_size(heirs.size) + 10.0 * heirs.size + 0.67 * read)
+    return plan_bytes(buckets, layout) + max(8.0 * (n_arrays * slots + factors), making)
+
+
+def plan_bytes(buckets: MiniBuckets, layout: Layout) -> float:
+    """Memory of a partition and its tree.
 
     What is not known before the plan is made is how many blocks are read through the same index map.
     """
-    inside = buckets.host >= 0
-    width = np.diff(buckets.axes_ptr)
-    shifted = buckets.replicas[buckets.variable] > 1
-    children = buckets.parent >= 0
-    heirs = np.concatenate(
-        [buckets.host[inside], np.flatnonzero(shifted), buckets.parent[children], np.arange(buckets.n_clusters)]
-    )  # the cluster of each operand
-    with np.errstate(over="ignore"):
-        bits = buckets.log2_cells - np.log2(buckets.card[buckets.variable])
-        messages = float(np.exp2(bits).sum())
+    heirs, width = _heirs(buckets), np.diff(buckets.axes_ptr)
+    bits = _log2_columns(buckets)
     counts = np.bincount(np.minimum(bits, 9.0).astype(np.int64)[heirs])
     sizes = np.exp2(
         np.arange(counts.size)
     )  # of blocks; for 2^b cells there are about 2^b maps of 8 bytes a cell, and most of them occur
     maps = min(5.0 * float((np.minimum(counts, sizes) * sizes).sum()), _MAPS)
-    factors = float(layout.factor_size[inside].sum())
-    slots = messages + factors + float(buckets.card[buckets.variable[shifted]].sum())
-    arrays = 8.0 * (2.0 * factors + 6.0 * heirs.size + width[heirs].sum() + 2.0 * width.sum() + 7.0 * width.size)
-    return float(8.0 * n_arrays * slots + arrays + maps)
+    _, factors = _n_cells(buckets, layout)
+    tree = 2.0 * factors + 6.0 * heirs.size + width[heirs].sum() + 2.0 * width.sum() + 7.0 * width.size
+    divided = width.sum() + layout.n_edges + 2.2 * layout.n_factors + 3.0 * width.size
+    return float(8.0 * (tree + divided) + maps)
+
+
+def _heirs(buckets: MiniBuckets) -> Ints:
+    """Return the cluster of each operand: factors, cost shifts, messages, and what the cluster itself sends."""
+    shifted = np.flatnonzero(buckets.replicas[buckets.variable] > 1)
+    own = np.arange(buckets.n_clusters)
+    return np.concatenate([buckets.host[buckets.host >= 0], shifted, buckets.parent[buckets.parent >= 0], own])
+
+
+def _log2_columns(buckets: MiniBuckets) -> Floats:
+    """Return the base-2 logarithm of the cells of each cluster's message."""
+    bits: Floats = buckets.log2_cells - np.log2(buckets.card[buckets.variable])
+    return bits
+
+
+def _n_cells(buckets: MiniBuckets, layout: Layout) -> tuple[float, float]:
+    """Return the cells of all slots, and those of factors."""
+    shifted = buckets.replicas[buckets.variable] > 1
+    with np.errstate(over="ignore"):
+        messages = float(np.exp2(_log2_columns(buckets)).sum())
+    factors = float(layout.factor_size[buckets.host >= 0].sum())
+    return messages + factors + float(buckets.card[buckets.variable[shifted]].sum()), factors
 
 
 def bucket_tree(

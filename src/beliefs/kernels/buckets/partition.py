@@ -95,15 +95,19 @@ def partition_buckets(scope_ptr: Ints, scope: Ints, n_vars: int, most: int) -> t
     As :func:`eliminate_mini_buckets` writes them, with room until they fit.
     """
     n_factors = scope_ptr.size - 1
-    n_most, n_axes = n_vars + n_factors + 16, 2 * scope.size + 16
+    room = [n_vars + n_factors + 16, 2 * scope.size + 16, 8 * most + 64]  # functions, axes, members of a bucket
     while True:
+        n_most, n_axes, n_members = room
         ptr, axes, host = (np.empty(n, np.int64) for n in (n_most, n_axes, n_most))
-        sizes = n_vars, n_most, n_most, n_most, n_vars + 1, 2 * max(n_vars, most), n_axes + 4 * most
+        sizes = n_vars, n_most, n_most, n_most, n_vars + 1, 2 * max(n_vars, most), n_members
         scratch = PartitionScratch(*(np.empty(n, np.int64) for n in sizes))
         n = eliminate_mini_buckets(scope_ptr, scope, n_vars, most, scratch, ptr, axes, host)
+        del scratch  # before anything is copied
         if n >= 0:
-            return ptr[: n + 1].copy(), axes[: ptr[n]].copy(), host[n_factors : n_factors + n].copy(), host[:n_factors]
-        n_most, n_axes = 4 * n_most, 4 * n_axes + most
+            clusters = ptr[: n + 1].copy(), axes[: ptr[n]].copy()
+            return *clusters, host[n_factors : n_factors + n].copy(), host[:n_factors].copy()
+        lacking = -n - 1
+        room[lacking] = 2 * room[lacking] + most
 
 
 @twofold_kernel(cost=3.0)
@@ -112,7 +116,7 @@ def eliminate_mini_buckets(
 ) -> int:
     """Write cluster offsets and scopes, and the clusters of factors, then of messages; return how many there are.
 
-    -1 if there is too little room in ``ptr``, ``axes``, ``host`` or ``scratch.members``.
+    Where there is too little room: -1 in ``ptr`` or ``host``, -2 in ``axes``, -3 in ``scratch.members``.
 
     Variables are named by their position in the order; ``scope`` lists each factor's in ascending order. The functions
     of bucket ``i`` (factors and messages whose first variable is ``i``) are taken largest first, ties by age, and each
@@ -163,7 +167,7 @@ def eliminate_mini_buckets(
                 n_parts += 1
                 length[part] = 0
                 if n_parts * row > members.size:
-                    return -1
+                    return -3
             size = _merge(members[part * row : part * row + row], length[part], own, merged)
             for x in range(size):
                 members[part * row + x] = merged[x]
@@ -171,8 +175,10 @@ def eliminate_mini_buckets(
             host[g] = n_clusters + part
         for part in range(n_parts):
             c = n_clusters + part
-            if c + 2 > ptr.size or ptr[c] + length[part] > axes.size or n_factors + c + 1 > host.size:
+            if c + 2 > ptr.size or n_factors + c + 1 > host.size:
                 return -1
+            if ptr[c] + length[part] > axes.size:
+                return -2
             for x in range(length[part]):
                 axes[ptr[c] + x] = members[part * row + x]
             ptr[c + 1] = ptr[c] + length[part]

@@ -26,6 +26,7 @@ __all__ = [
     "choose_blocks",
     "eliminate_symbolic",
     "factor_cells",
+    "hash_size",
     "lay_operands",
     "plan_scratch",
     "write_maps",
@@ -61,9 +62,14 @@ class PlanScratch(NamedTuple):
     seen: Ints  # (cells of the largest block,)
 
 
+def hash_size(n_ops: int) -> int:
+    """Return how many places a table for so many operands has."""
+    return int(2 ** max(1, (2 * n_ops - 1).bit_length()))
+
+
 def plan_scratch(blocks: ClusterBlocks, n_ops: int) -> PlanScratch:
     """Return scratch for so many operands."""
-    place, place_cluster = np.empty((2, 2 ** max(1, (2 * n_ops - 1).bit_length())), np.int64)
+    place, place_cluster = np.empty((2, hash_size(n_ops)), np.int64)
     widest, largest = int(np.diff(blocks.axes_ptr).max(initial=1)), int(blocks.block.max(initial=1))
     return PlanScratch(place, place_cluster, np.empty(widest, np.int64), np.empty(largest, np.int64))
 
