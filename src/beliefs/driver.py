@@ -19,7 +19,7 @@ import numpy as np
 from beliefs.deadline import OutOfTime
 from beliefs.deadline import now as clock
 from beliefs.display.frames import frame
-from beliefs.options import check_integer, check_option, is_number
+from beliefs.options import check_integer, check_number, check_option, is_number
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Limits", "Progress", "Run", "Status", "Trace", "Value", "run", "says_stop"]
@@ -96,7 +96,7 @@ class Limits:
     def __post_init__(self) -> None:
         check_integer("max_iters", self.max_iters, 0)
         check_integer("trace_every", self.trace_every, 1, none=True)
-        check_option(is_number(self.tol) and self.tol >= 0, "tol", "a number of at least 0", self.tol)
+        check_number("tol", self.tol)
         seconds = self.time_limit == math.inf or is_number(self.time_limit) and self.time_limit >= 0
         check_option(bool(seconds), "time_limit", "a number of at least 0", self.time_limit)
         if math.isnan(self.end):

@@ -22,6 +22,7 @@ __all__ = [
     "MOST",
     "Suggesting",
     "check_integer",
+    "check_number",
     "check_option",
     "is_number",
     "is_word",
@@ -100,6 +101,22 @@ def check_integer(name: str, value: object, least: int, most: int = MOST, *, non
     large = whole and value > most  # type: ignore[operator]
     expected = f"an integer from {least} to {most}" if large else f"an integer of at least {least}"
     check_option(False, name, f"None or {expected}" if none and not whole else expected, value)
+
+
+def check_number(name: str, value: object, *, positive: bool = False, none: bool = False) -> None:
+    """Raise a ModelError unless the option is a number of at least 0, or above (or None, where that is allowed).
+
+    Examples
+    --------
+    >>> check_number("step", 0, positive=True)
+    Traceback (most recent call last):
+    beliefs.errors.ModelError: step must be a number above 0, found 0
+    """
+    if none and value is None:
+        return
+    ok = is_number(value) and (value > 0 if positive else value >= 0)  # type: ignore[operator]
+    expected = "a number above 0" if positive else "a number of at least 0"
+    check_option(ok, name, f"None or {expected}" if none else expected, value)
 
 
 def is_number(value: object) -> bool:

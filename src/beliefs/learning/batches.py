@@ -21,7 +21,7 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound
 from beliefs.learning.parallel import Executor, Threads, engine_around, executor_of
-from beliefs.options import MANY, Suggesting, check_integer, check_option, is_number
+from beliefs.options import MANY, Suggesting, check_integer, check_number
 from beliefs.typing import Floats
 
 __all__ = ["Batch", "BatchLoss", "Evaluation", "RecentBatches", "Share", "Total"]
@@ -213,7 +213,7 @@ class BatchLoss(metaclass=Suggesting):
     """What the loss is never below, ridge or not, whatever the weights and however good inference is."""
 
     def __post_init__(self) -> None:
-        check_option(is_number(self.l2) and self.l2 >= 0, "l2", "a number of at least 0", self.l2)
+        check_number("l2", self.l2)
         check_integer("threads", self.threads, 1, MANY, none=True)
 
     @property

@@ -158,7 +158,7 @@ def test_random_starts_are_for_what_touches_hidden_variables() -> None:
     assert_allclose(little, auto / 50, rtol=1e-12)
     whole = GraphCRF(**LIKELIHOOD, init="random").fit([(x["unary"], x["edges"]) for x in X], [abs(y) for y in Y])
     assert (whole.weights_ != 0).all()
-    with pytest.raises(bl.ModelError, match="scale must be a positive number"):
+    with pytest.raises(bl.ModelError, match="scale must be a number above 0"):
         GraphCRF(init="random(scale=0)").fit(X, Y)
 
 

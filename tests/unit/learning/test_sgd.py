@@ -232,7 +232,7 @@ def test_sampled_losses_are_served() -> None:
     [
         ("sgd(step=0)", "step must be a number above 0"),
         ("sgd(batch_size=0)", "batch_size must be an integer of at least 1"),
-        ("sgd(t0=0)", "t0 must be a number above 0, or None"),
+        ("sgd(t0=0)", "t0 must be None or a number above 0"),
         ("sgd(momentum=1)", r"momentum must be in \[0, 1\)"),
         ("sgd(average=1)", "average must be True or False"),
         ("adam(beta1=1.0)", r"beta1 must be in \[0, 1\)"),

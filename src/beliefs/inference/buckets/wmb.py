@@ -71,7 +71,7 @@ from beliefs.inference.orders.chosen import check_order, chosen_order
 from beliefs.inference.rounding import certified, widened
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
-from beliefs.options import check_option, is_number, is_word
+from beliefs.options import check_number, check_option, is_number, is_word
 from beliefs.typing import Bools, Floats
 
 __all__ = ["WMB"]
@@ -183,8 +183,7 @@ class WMB(Method):
         ok = is_number(self.step_size) and 0 < self.step_size <= 1
         check_option(ok, "step_size", "in (0, 1]", self.step_size)
         for name in ("weight_step", "smoothing"):
-            value = getattr(self, name)
-            check_option(is_number(value) and 0 <= value < math.inf, name, "a number of at least 0", value)
+            check_number(name, getattr(self, name))
         check_option(isinstance(self.backtrack, bool), "backtrack", "True or False", self.backtrack)
 
     @property

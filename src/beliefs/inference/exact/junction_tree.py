@@ -28,7 +28,7 @@ from beliefs.inference.clusters.cluster_tree import ClusterTree, check_memory, c
 from beliefs.inference.exact.tree_run import TreeRun
 from beliefs.inference.orders.orders import MOST_RESTARTS, ORDERS, CostReport, Order
 from beliefs.inference.orders.planned import planned_order
-from beliefs.options import check_integer, check_option, is_number
+from beliefs.options import check_integer, check_number, check_option
 
 __all__ = ["JunctionTree"]
 
@@ -70,8 +70,7 @@ class JunctionTree(Method):
     def __post_init__(self) -> None:
         check_option(self.order in ORDERS, "order", f"one of {', '.join(ORDERS)}", self.order)
         check_integer("restarts", self.restarts, 0, MOST_RESTARTS, none=True)
-        ok = self.plan_seconds is None or (is_number(self.plan_seconds) and self.plan_seconds >= 0)
-        check_option(ok, "plan_seconds", "None or a number of at least 0", self.plan_seconds)
+        check_number("plan_seconds", self.plan_seconds, none=True)
 
     def planned(self, problem: Problem) -> Order:
         """Return the elimination order for a problem, kept on the layout; its cost is known before any work."""

@@ -40,7 +40,7 @@ from beliefs.inference.budget import readable_bytes
 from beliefs.inference.orders.search import CRITERIA, InteractionGraph
 from beliefs.kernels.orders.degeneracy import degeneracy_order
 from beliefs.kernels.orders.graph import primal_graph
-from beliefs.options import check_integer, check_option, is_number
+from beliefs.options import check_integer, check_number
 from beliefs.typing import Ints
 
 __all__ = [
@@ -227,8 +227,7 @@ def plan_order(
         raise ModelError(f"unknown elimination heuristic {method!r}; choose one of {', '.join(ORDERS)}")
     check_integer("restarts", restarts, 0, MOST_RESTARTS, none=True)
     check_integer("seed", seed, 0)
-    ok = time_limit is None or is_number(time_limit) and time_limit >= 0
-    check_option(ok, "time_limit", "None or a number of at least 0", time_limit)
+    check_number("time_limit", time_limit, none=True)
     deadline = None if time_limit is None else now() + time_limit
     cards = _ints(card)
     graph = InteractionGraph(

@@ -12,7 +12,7 @@ from beliefs.kernels._jit import kernel
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Beliefs", "Couplings", "Rule", "Workspace", "moved", "softplus", "start_beliefs", "start_messages"]
+__all__ = ["Beliefs", "Couplings", "Rule", "Workspace", "softplus", "start_beliefs", "start_messages", "update_beliefs"]
 
 
 class Couplings(NamedTuple):
@@ -66,6 +66,16 @@ def start_beliefs(couplings: Couplings, work: Workspace, beliefs: Beliefs, r: in
     moved(visible, work.change, beliefs.visible[r])
     moved(hidden, work.change, beliefs.hidden[r])
     beliefs.n_iters[r] = 0
+
+
+@kernel
+def update_beliefs(work: Workspace, beliefs: Beliefs, r: int) -> float:
+    """Replace a row's probabilities by those of its log odds, count the sweep, and return the largest change."""
+    change = moved(beliefs.visible_log_odds[r], work.change, beliefs.visible[r])
+    change = max(change, moved(beliefs.hidden_log_odds[r], work.change, beliefs.hidden[r]))
+    beliefs.n_iters[r] += 1
+    beliefs.change[r] = change
+    return change
 
 
 @kernel

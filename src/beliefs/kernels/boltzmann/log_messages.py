@@ -17,10 +17,10 @@ from beliefs.kernels.boltzmann.between_layers import (
     Couplings,
     Rule,
     Workspace,
-    moved,
     softplus,
     start_beliefs,
     start_messages,
+    update_beliefs,
 )
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.kernels.primitives.lanes import lane_sum
@@ -92,11 +92,7 @@ def log_sweeps(couplings: Couplings, rule: Rule, work: Workspace, beliefs: Belie
         start_beliefs(couplings, work, beliefs, r)
     for _ in range(rule.max_iters):
         log_sweep(couplings, rule, work, hidden, r, visible)
-        change = moved(visible, work.change, beliefs.visible[r])
-        change = max(change, moved(hidden, work.change, beliefs.hidden[r]))
-        beliefs.n_iters[r] += 1
-        beliefs.change[r] = change
-        if change <= rule.tol:
+        if update_beliefs(work, beliefs, r) <= rule.tol:
             break
 
 

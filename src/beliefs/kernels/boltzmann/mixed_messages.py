@@ -15,9 +15,9 @@ from beliefs.kernels.boltzmann.between_layers import (
     Couplings,
     Rule,
     Workspace,
-    moved,
     start_beliefs,
     start_messages,
+    update_beliefs,
 )
 from beliefs.kernels.boltzmann.log_messages import soft_messages
 from beliefs.kernels.boltzmann.ratio_messages import log_product, to_visible
@@ -96,10 +96,9 @@ def mixed_sweeps(
             visible[i] = 0.0  # no unit has said that it is on
     for _ in range(rule.max_iters):
         n_flips = mixed_sweep(couplings, rule, work, logs, hidden, r, visible)
-        change = moved(visible, work.change, beliefs.visible[r])
-        change = max(change, moved(hidden, work.change, beliefs.hidden[r]))
-        beliefs.n_iters[r] += 1
-        beliefs.change[r] = change if n_flips == 0 else 1.0
+        update_beliefs(work, beliefs, r)
+        if n_flips > 0:
+            beliefs.change[r] = 1.0
         if beliefs.change[r] <= rule.tol:
             break
 

@@ -24,10 +24,10 @@ from beliefs.kernels.boltzmann.between_layers import (
     Couplings,
     Rule,
     Workspace,
-    moved,
     softplus,
     start_beliefs,
     start_messages,
+    update_beliefs,
 )
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.typing import Floats
@@ -131,10 +131,7 @@ def ratio_sweeps(
     for t in range(rule.max_iters):
         keep = pairs and (t == last or change <= _NEAR * rule.tol)
         ratio_sweep(couplings, rule, work, hidden, r, keep, visible)
-        change = moved(visible, work.change, beliefs.visible[r])
-        change = max(change, moved(hidden, work.change, beliefs.hidden[r]))
-        beliefs.n_iters[r] += 1
-        beliefs.change[r] = change
+        change = update_beliefs(work, beliefs, r)
         if change <= rule.tol and (keep or not pairs):
             break
 

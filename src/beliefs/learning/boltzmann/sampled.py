@@ -35,7 +35,7 @@ from beliefs.learning.boltzmann.layers import Layers
 from beliefs.learning.boltzmann.loss import RowLoss, RowTotal
 from beliefs.learning.boltzmann.parameters import Parts
 from beliefs.learning.boltzmann.rows import BitRows
-from beliefs.options import MANY, check_integer, check_option, is_number
+from beliefs.options import MANY, check_integer, check_number, check_option
 from beliefs.typing import Floats
 
 __all__ = ["ContrastiveDivergence", "StochasticLikelihood"]
@@ -183,8 +183,7 @@ class StochasticLikelihood(SampledRowLoss):
         check_integer("chains", self.chains, 1, MANY, none=True)
         check_integer("temperatures", self.temperatures, 1, 10**4)
         check_option(isinstance(self.fast, bool), "fast", "True or False", self.fast)
-        good = is_number(self.fast_rate) and self.fast_rate > 0
-        check_option(good, "fast_rate", "a number above 0", self.fast_rate)
+        check_number("fast_rate", self.fast_rate, positive=True)
 
     def add_rows(self, total: RowTotal, layers: Layers, rows: BitRows) -> None:
         """Write the monitor, and the difference of the rows' and the chains' averages."""

@@ -1,8 +1,9 @@
 """What every estimator is: parameters, a fit that leaves it whole, labels, files.
 
 An estimator turns examples into data that a loss evaluates (:meth:`Estimator._data`, :meth:`Estimator._loss`) and
-predicts; the options of the fit, the classes, the score, ``save`` and ``load`` are here. What a conditional random
-field adds, a template, inference and its marginals, is in :mod:`beliefs.learning.estimators.structured.crf`.
+predicts; the options of the fit, the classes and the score are here, files in
+:mod:`beliefs.learning.estimators.storage`. What a conditional random field adds, a template, inference and its
+marginals, is in :mod:`beliefs.learning.estimators.structured.crf`.
 """
 
 from __future__ import annotations
@@ -15,18 +16,15 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from beliefs.errors import ModelError
-from beliefs.io.files import StrPath
 from beliefs.learning.batches import BatchLoss
 from beliefs.learning.data import LabelledData
-from beliefs.learning.estimators.describing import DescribedEstimator
 from beliefs.learning.estimators.examples import Examples
 from beliefs.learning.estimators.fitting import FitOptions, Start, divided, fitted
 from beliefs.learning.estimators.labels import Classes, label_array
-from beliefs.learning.estimators.storage import Learned, load, save
+from beliefs.learning.estimators.storage import Learned, StoredEstimator
 from beliefs.learning.instances import HIDDEN
 from beliefs.learning.parallel import Executor, executor_of, threads_of
 from beliefs.options import check_integer, check_option, is_number
@@ -55,7 +53,7 @@ class DataForm:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Estimator(DescribedEstimator, BaseEstimator, Generic[L]):  # type: ignore[misc]
+class Estimator(StoredEstimator, Generic[L]):
     """Base of all estimators.
 
     Parameters
@@ -139,7 +137,6 @@ class Estimator(DescribedEstimator, BaseEstimator, Generic[L]):  # type: ignore[
 
     _switches: ClassVar[tuple[str, ...]] = ()  # options that are True or False
     _learned_names: ClassVar[tuple[str, ...]] = ()  # what else belongs into a file: arrays or plain values
-    _unsaved: ClassVar[tuple[str, ...]] = ()  # parameters that do not
 
     # -- what a kind of estimator says ----------------------------------------------------------------------------
     @abstractmethod
@@ -265,18 +262,6 @@ class Estimator(DescribedEstimator, BaseEstimator, Generic[L]):  # type: ignore[
         return codes if codes.dtype.kind == "f" or self.classes_.dtype.kind == "i" else self.classes_[codes]
 
     # -- files ----------------------------------------------------------------------------------------------------
-    def save(self, path: StrPath) -> None:
-        """Write the fitted model to an ``.npz`` file, whole or not at all, without pickles."""
-        self._check_fitted()
-        save(self, path)
-
-    @classmethod
-    def load(cls, path: StrPath, **functions: Any) -> Self:
-        """Read a fitted model of this class; arguments that are functions are given again, by name."""
-        found = load(path, {cls.__name__: lambda: cls}, **functions)
-        assert isinstance(found, cls)
-        return found
-
     def _learned(self) -> Learned:
         """Return what a file keeps."""
         state = {name: getattr(self, name) for name in self._learned_names if hasattr(self, name)}

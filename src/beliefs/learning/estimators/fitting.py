@@ -22,7 +22,7 @@ from beliefs.learning.result import FitResult
 from beliefs.learning.schedules import Doubling
 from beliefs.model.features import LogLinearTemplate
 from beliefs.model.variable import suggestion
-from beliefs.options import check_option, is_number, is_word
+from beliefs.options import check_number, is_word
 from beliefs.typing import Bools, Floats
 
 __all__ = ["FitOptions", "Start", "divided", "fitted"]
@@ -135,8 +135,7 @@ class Random:
     name: ClassVar[str] = "random"
 
     def __post_init__(self) -> None:
-        ok = is_number(self.scale) and 0 < self.scale < np.inf
-        check_option(ok, "scale", "a positive number", self.scale)
+        check_number("scale", self.scale, positive=True)
 
     def weights(self, where: Bools, seed: int | None) -> Floats:
         """Draw the weights, and leave the others at 0."""

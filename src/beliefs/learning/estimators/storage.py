@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import io
 import json
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from beliefs.errors import BeliefsError, FormatError
 from beliefs.io.archive import check_beginning, unpacked
 from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
+from beliefs.learning.estimators.describing import DescribedEstimator
 from beliefs.learning.estimators.inputs import FactorSpec
 from beliefs.typing import Floats, Ints
 
-__all__ = ["VERSION", "Learned", "Stored", "load", "save"]
+__all__ = ["VERSION", "Learned", "StoredEstimator", "load"]
 
 VERSION = 1
 _FORMAT = "beliefs estimator"
@@ -42,23 +45,38 @@ class Learned(NamedTuple):
     state: dict[str, Any]
 
 
-class Stored(Protocol):
-    """What a file can hold: parameters, and what was learned."""
+class StoredEstimator(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
+    """An estimator with files: ``save`` writes what was learned, ``load`` makes an estimator of its class from it."""
 
-    _unsaved: ClassVar[tuple[str, ...]]
+    _unsaved: ClassVar[tuple[str, ...]] = ()  # parameters that do not belong into a file
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters."""
+    def save(self, path: StrPath) -> None:
+        """Write the fitted model to an ``.npz`` file, whole or not at all, without pickles."""
+        self._check_fitted()
+        save(self, path)
 
+    @classmethod
+    def load(cls, path: StrPath, **functions: Any) -> Self:
+        """Read a fitted model of this class; arguments that are functions are given again, by name."""
+        found = load(path, {cls.__name__: lambda: cls}, **functions)
+        assert isinstance(found, cls)
+        return found
+
+    @abstractmethod
+    def _check_fitted(self) -> None:
+        """Raise where nothing is fitted yet."""
+
+    @abstractmethod
     def _learned(self) -> Learned:
         """Return what a file keeps."""
 
+    @abstractmethod
     def _restore(self, learned: Learned) -> None:
         """Take up what a file has kept."""
 
 
 # -- writing ------------------------------------------------------------------------------------------------------
-def save(estimator: Stored, path: StrPath) -> None:
+def save(estimator: StoredEstimator, path: StrPath) -> None:
     """Write a fitted estimator, whole or not at all."""
     learned = estimator._learned()
     arrays: Arrays = {"weights": learned.weights, "class_counts": learned.class_counts}

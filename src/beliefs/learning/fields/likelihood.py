@@ -22,14 +22,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from beliefs.driver import Status
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound, Method
 from beliefs.inference.run import Answer, answer, settled
 from beliefs.learning.batches import Evaluation
 from beliefs.learning.fields.base import FieldLoss, clamped
 from beliefs.learning.fields.statistics import FieldRows
-from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
+from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Watched
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.learning.optimizers.rounds import Rounds
 from beliefs.typing import Floats
@@ -95,12 +94,7 @@ class IPF(Optimizer):
 
     def minimize(self, objective: Objective, watch: Watched, resumed: Point | None = None, seed: int = 0) -> Outcome:
         """Sweep over the factors until all marginals agree."""
-        sweeps = _Sweeps(objective, watch, resumed)
-        try:
-            status = sweeps.run()
-        except Stop as stop:
-            return Outcome(stop.status, sweeps.point, stop.reason)
-        return Outcome(status, sweeps.point, "all marginals agree" if status is Status.CONVERGED else "")
+        return _Sweeps(objective, watch, resumed).outcome("all marginals agree")
 
 
 class _Sweeps(Rounds):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -51,24 +51,24 @@ _NAMED = 3  # cells that a message names
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FieldOptions:
-    """How a field is fitted: as the options of ``MRFLearner`` of these names."""
+    """How a field is fitted: the options of ``MRFLearner`` of these names, threads, and the cells that are free."""
 
-    inference: Any = None
-    l2: float = 0.0
-    l1: float = 0.0
-    components: Any = "acyclic"
-    sweeps: int | None = None
-    chains: int = 100
-    optimizer: Any = None
-    n_restarts: int = 1
-    max_iters: int | None = None
-    tol: float | None = None
-    max_bytes: float | None = None
-    threads: int = 1
-    seed: int | None = None
-    callback: Callable[[FitProgress], object] | None = None
-    progress: bool = False
-    free: Bools | None = field(default=None)
+    inference: Any
+    l2: float
+    l1: float
+    components: Any
+    sweeps: int | None
+    chains: int
+    optimizer: Any
+    n_restarts: int
+    max_iters: int | None
+    tol: float | None
+    max_bytes: float | None
+    threads: int
+    seed: int | None
+    callback: Callable[[FitProgress], object] | None
+    progress: bool
+    free: Bools | None
 
     def fits(self, structure: Structure) -> bool:
         """Whether exact inference fits the memory."""

@@ -33,7 +33,7 @@ from beliefs.learning.gradients.message_run import (
     sweep_spec,
 )
 from beliefs.model.graph import FactorGraph
-from beliefs.options import check_integer, check_option, is_number
+from beliefs.options import check_integer, check_number
 from beliefs.typing import Floats
 
 __all__ = ["AtConvergence"]
@@ -100,8 +100,7 @@ class AtConvergence(Gradient):
 
     def __post_init__(self) -> None:
         for name in ("tol", "back_tol"):
-            value = getattr(self, name)
-            check_option(is_number(value) and value >= 0, name, "a number of at least 0", value)
+            check_number(name, getattr(self, name))
         check_integer("max_iters", self.max_iters, 0)
         check_method(self.method)
 

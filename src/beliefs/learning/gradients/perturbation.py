@@ -43,7 +43,7 @@ from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.directions import direction
 from beliefs.learning.gradients.smooth import check_smooth, untied
 from beliefs.model.graph import FactorGraph
-from beliefs.options import check_integer, check_option, is_number
+from beliefs.options import check_integer, check_number, check_option
 from beliefs.typing import Floats
 
 __all__ = ["Perturbation"]
@@ -101,12 +101,9 @@ class Perturbation(Gradient):
     def __post_init__(self) -> None:
         check_integer("sides", self.sides, 1, 4)
         check_option(self.sides in _DIFFERENCES, "sides", "1, 2 or 4", self.sides)
-        for name in ("multiplier", "exponent"):
-            value = getattr(self, name)
-            ok = (value is None and name == "exponent") or (is_number(value) and 0 < value < np.inf)
-            check_option(ok, name, "a positive number", value)
-        ok = self.tol is None or is_number(self.tol) and self.tol >= 0
-        check_option(ok, "tol", "None or a number of at least 0", self.tol)
+        check_number("multiplier", self.multiplier, positive=True)
+        check_number("exponent", self.exponent, positive=True, none=True)
+        check_number("tol", self.tol, none=True)
         check_integer("max_iters", self.max_iters, 1)
         check_smooth(self.method, "a perturbation")
 

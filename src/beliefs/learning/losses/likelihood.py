@@ -36,7 +36,7 @@ from beliefs.learning.losses.base import Needs
 from beliefs.learning.losses.difference import DifferenceLoss
 from beliefs.learning.losses.inference import InferenceSpec, method_and_tol
 from beliefs.model.graph import FactorGraph
-from beliefs.options import check_integer, check_option, is_number
+from beliefs.options import check_integer, check_number, check_option
 from beliefs.typing import Floats
 
 __all__ = ["Likelihood", "SurrogateEM", "SurrogateLikelihood"]
@@ -125,8 +125,7 @@ class SurrogateLikelihood(DifferenceLoss):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_option(isinstance(self.method, Method), "method", "a method, such as TRW()", self.method)
-        ok = self.tol is None or (is_number(self.tol) and self.tol >= 0)
-        check_option(ok, "tol", "None or a number of at least 0", self.tol)
+        check_number("tol", self.tol, none=True)
         check_integer("max_iters", self.max_iters, 0, none=True)
 
     @property

@@ -32,7 +32,7 @@ from beliefs.kernels.losses.marginal import logistic_loss, quadratic_loss, smoot
 from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.losses.base import InstanceLoss
 from beliefs.learning.losses.through import LossThroughInference
-from beliefs.options import check_option, is_number
+from beliefs.options import check_number
 from beliefs.typing import Floats, Ints
 
 __all__ = [
@@ -179,8 +179,7 @@ class SmoothedClassification(MarginalLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        ok = is_number(self.alpha) and 0 < self.alpha < np.inf
-        check_option(ok, "alpha", "a positive number", self.alpha)
+        check_number("alpha", self.alpha, positive=True)
 
     @property
     def sharpness(self) -> float:

@@ -61,7 +61,7 @@ from beliefs.learning.losses.inference import InferenceSpec, method_and_tol
 from beliefs.learning.losses.power_sums import exact_power_sum, given_outputs
 from beliefs.learning.losses.slack import check_slack, slack_part
 from beliefs.model.graph import FactorGraph
-from beliefs.options import check_integer, check_option, is_number, is_word
+from beliefs.options import check_integer, check_number, check_option, is_word
 from beliefs.typing import Floats
 
 __all__ = ["MaxMargin"]
@@ -117,8 +117,7 @@ class MaxMargin(DifferenceLoss):
             value = getattr(self, name)
             check_option(value is None or isinstance(value, Method), name, "a method, such as BP(), or None", value)
         check_option(isinstance(self.certified, bool), "certified", "True or False", self.certified)
-        ok = self.tol is None or (is_number(self.tol) and self.tol >= 0)
-        check_option(ok, "tol", "None or a number of at least 0", self.tol)
+        check_number("tol", self.tol, none=True)
         check_integer("max_iters", self.max_iters, 0, none=True)
         check_integer("seed", self.seed, 0)
         check_option(is_word(self.rescaling, ("margin", "slack")), "rescaling", "margin or slack", self.rescaling)

@@ -28,7 +28,7 @@ from beliefs.learning.losses.inference import InferenceSpec, method_and_tol
 from beliefs.learning.losses.label_scores import label_score
 from beliefs.learning.losses.max_margin import MaxMargin
 from beliefs.model.graph import FactorGraph
-from beliefs.options import check_integer, check_option, is_number
+from beliefs.options import check_integer, check_number, check_option
 from beliefs.typing import Floats
 
 __all__ = ["SaddlePoint"]
@@ -77,8 +77,7 @@ class SaddlePoint(Loss):
         check_option(ok, "method", "a method, such as TRW(), or None", self.method)
         if self.method is not None and Task.MAXIMIZE not in self.method.tasks:
             raise UnsupportedError(f"{self.method.name} does not answer maximize, which {self.name} is made of")
-        ok = self.tol is None or (is_number(self.tol) and self.tol >= 0)
-        check_option(ok, "tol", "None or a number of at least 0", self.tol)
+        check_number("tol", self.tol, none=True)
         check_integer("max_iters", self.max_iters, 0, none=True)
         check_integer("seed", self.seed, 0)
 

@@ -27,7 +27,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from beliefs.driver import Status
 from beliefs.errors import ModelError
 from beliefs.inference.rows.sweep import RowSweep, scored_rows
 from beliefs.learning.batches import Evaluation
@@ -35,7 +34,7 @@ from beliefs.learning.data import Data
 from beliefs.learning.networks.elsewhere import ExpectedCounts, SweepJob, row_pieces
 from beliefs.learning.networks.estimates import Estimate
 from beliefs.learning.networks.leaves import LeafRows, Leaves
-from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
+from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Watched
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.learning.optimizers.rounds import Rounds
 from beliefs.learning.parallel import engine_around
@@ -163,15 +162,7 @@ class EM(Optimizer):
 
     def minimize(self, objective: Objective, watch: Watched, resumed: Point | None = None, seed: int = 0) -> Outcome:
         """Go round until the objective hardly rises."""
-        rounds = _Rounds(objective, watch, resumed)
-        try:
-            status = rounds.run()
-        except Stop as stop:
-            return Outcome(stop.status, rounds.point, stop.reason)
-        return Outcome(status, rounds.point, _MEANING if status is Status.CONVERGED else "")
-
-
-_MEANING = "the objective rose by less than tol in an iteration"
+        return _Rounds(objective, watch, resumed).outcome("the objective rose by less than tol in an iteration")
 
 
 class _Rounds(Rounds):

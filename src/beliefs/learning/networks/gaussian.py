@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.options import check_option, is_number, is_word, shown
+from beliefs.options import check_number, check_option, is_word, shown
 from beliefs.typing import Floats
 
 __all__ = ["COVARIANCES", "FittedLeaf", "GaussianLeaf", "log_densities", "maximised", "statistics"]
@@ -64,7 +64,7 @@ class GaussianLeaf:
 
     def __post_init__(self) -> None:
         check_option(is_word(self.covariance, COVARIANCES), "covariance", ", ".join(COVARIANCES), self.covariance)
-        check_option(is_number(self.floor) and self.floor > 0, "floor", "a number above 0", self.floor)
+        check_number("floor", self.floor, positive=True)
         if not self.column_names or len(set(self.column_names)) < len(self.column_names):
             raise ModelError(f"a leaf needs columns, each once, found {shown(self.columns)}")
         if len(set(self.parent_names)) < len(self.parent_names):

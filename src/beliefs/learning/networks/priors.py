@@ -26,7 +26,7 @@ from beliefs.inference.doors import infer
 from beliefs.inference.text import parse
 from beliefs.learning.networks.structure import Structure
 from beliefs.model.bayes_net import BayesianNetwork
-from beliefs.options import check_option, is_number, shown
+from beliefs.options import check_number, shown
 from beliefs.typing import Floats
 
 __all__ = ["PRIORS", "BDeu", "Dirichlet", "K2", "Laplace", "NetworkPrior", "NoPrior", "Prior", "prior_of"]
@@ -68,7 +68,7 @@ class Dirichlet(_Named):
     name: ClassVar[str] = "dirichlet"
 
     def __post_init__(self) -> None:
-        check_option(is_number(self.alpha) and self.alpha > 0, "alpha", "a number above 0", self.alpha)
+        check_number("alpha", self.alpha, positive=True)
 
     def counts(self, structure: Structure) -> Floats:
         """Return ``alpha`` everywhere."""
@@ -102,7 +102,7 @@ class BDeu(_Named):
     name: ClassVar[str] = "bdeu"
 
     def __post_init__(self) -> None:
-        check_option(is_number(self.ess) and self.ess > 0, "ess", "a number above 0", self.ess)
+        check_number("ess", self.ess, positive=True)
 
     def counts(self, structure: Structure) -> Floats:
         """Return ``ess`` over the family's cells."""
@@ -118,7 +118,7 @@ class NetworkPrior(Prior):
     ess: float = 10.0
 
     def __post_init__(self) -> None:
-        check_option(is_number(self.ess) and self.ess > 0, "ess", "a number above 0", self.ess)
+        check_number("ess", self.ess, positive=True)
 
     def counts(self, structure: Structure) -> Floats:
         """Return ``ess`` times the family's marginals under the network."""

@@ -32,7 +32,7 @@ from beliefs.learning.parallel import executor_of
 from beliefs.learning.rows import table_of
 from beliefs.model.naming import Naming
 from beliefs.model.rows.table import RowTable
-from beliefs.options import check_option, is_number
+from beliefs.options import check_number
 from beliefs.typing import Floats
 
 __all__ = ["SCORES", "FamilyScore", "structure_score"]
@@ -94,7 +94,7 @@ class BDeuScore(FamilyScore):
     name: ClassVar[str] = "bdeu"
 
     def __post_init__(self) -> None:
-        check_option(is_number(self.ess) and self.ess > 0, "ess", "a number above 0", self.ess)
+        check_number("ess", self.ess, positive=True)
 
     def of(self, counts: Floats, sums: Floats, card: int, n_columns: int, total: float) -> float:
         """Return the ratio of Gamma functions with ess spread over the cells."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from beliefs.learning.optimizers.descent import Memory
 from beliefs.learning.optimizers.stochastic import Stochastic
-from beliefs.options import check_option, is_number
+from beliefs.options import check_number, check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["Adam"]
@@ -51,7 +51,7 @@ class Adam(Stochastic):
         for option in ("beta1", "beta2"):
             value = getattr(self, option)
             check_option(is_number(value) and 0 <= value < 1, option, "in [0, 1)", value)
-        check_option(is_number(self.epsilon) and self.epsilon > 0, "epsilon", "a number above 0", self.epsilon)
+        check_number("epsilon", self.epsilon, positive=True)
 
     def begin(self, n: int, dtype: Any) -> Memory:
         """Start without a past."""

@@ -32,7 +32,7 @@ from beliefs.errors import ModelError
 from beliefs.learning.batches import Evaluation
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.objective import Objective
-from beliefs.options import MANY, check_integer, check_option, is_number
+from beliefs.options import MANY, check_integer, check_number
 from beliefs.typing import Floats
 
 __all__ = ["LBFGS"]
@@ -75,7 +75,7 @@ class LBFGS(Optimizer):
     def __post_init__(self) -> None:
         check_integer("memory", self.memory, 1, _MOST_PAIRS)
         check_integer("max_line_search", self.max_line_search, 1, MANY)
-        check_option(is_number(self.max_step) and self.max_step > 0, "max_step", "a positive number", self.max_step)
+        check_number("max_step", self.max_step, positive=True)
 
     def check(self, objective: Objective) -> None:
         """Refuse losses with kinks, at which line searches fail."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 
 from beliefs.driver import Status, Value, run
-from beliefs.learning.optimizers.base import Point, Watched
+from beliefs.learning.optimizers.base import Outcome, Point, Stop, Watched
 
 __all__ = ["Rounds"]
 
@@ -34,6 +34,14 @@ class Rounds(ABC):
         left = max(self.watch.limits.max_iters - self.point.iteration, 0)
         limits = replace(self.watch.limits, max_iters=left, callbacks=())
         return run(self._step, lambda: Value(0.0), limits, fixed_point=False, ended=self._ended).status
+
+    def outcome(self, meaning: str) -> Outcome:
+        """Run to an end, and say which; ``meaning`` is what a convergence means."""
+        try:
+            status = self.run()
+        except Stop as stop:
+            return Outcome(stop.status, self.point, stop.reason)
+        return Outcome(status, self.point, meaning if status is Status.CONVERGED else "")
 
     @abstractmethod
     def _step(self) -> float:

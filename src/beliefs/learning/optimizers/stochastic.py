@@ -32,7 +32,7 @@ from beliefs.inference.budget import default_budget, over_budget
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.descent import Descent, Memory
 from beliefs.learning.optimizers.objective import Objective
-from beliefs.options import check_integer, check_option, is_number
+from beliefs.options import check_integer, check_number, check_option
 from beliefs.typing import Floats
 
 __all__ = ["Memory", "Stochastic"]
@@ -71,10 +71,9 @@ class Stochastic(Optimizer):
     tol_is_of: ClassVar[str] = "relative change"
 
     def __post_init__(self) -> None:
-        check_option(is_number(self.step) and self.step > 0, "step", "a number above 0", self.step)
+        check_number("step", self.step, positive=True)
         check_integer("batch_size", self.batch_size, 1)
-        good = self.t0 is None or is_number(self.t0) and self.t0 > 0
-        check_option(good, "t0", "a number above 0, or None", self.t0)
+        check_number("t0", self.t0, positive=True, none=True)
         check_option(isinstance(self.average, bool), "average", "True or False", self.average)
         check_option(isinstance(self.best, bool), "best", "True or False", self.best)
         if self.average and self.best:

@@ -24,7 +24,7 @@ from beliefs.inference.messages.bp import BP
 from beliefs.kernels.boltzmann.layers import probabilities
 from beliefs.learning.boltzmann.conditional.inference import Marginals, Sweeps, marginals
 from beliefs.learning.boltzmann.conditional.loss import Averages, ConditionalLoss, Given
-from beliefs.options import MANY, check_integer, check_option, is_number
+from beliefs.options import MANY, check_integer, check_number, check_option
 from beliefs.typing import Floats
 
 __all__ = ["ConditionalSurrogate", "SweptLoss"]
@@ -56,7 +56,7 @@ class SweptLoss(ConditionalLoss):
         super().__post_init__()
         check_integer("n_sweeps", self.n_sweeps, 1, MANY)
         check_integer("sweep_growth", self.sweep_growth, 0, MANY)
-        check_option(is_number(self.tol) and self.tol >= 0, "inference_tol", "a number of at least 0", self.tol)
+        check_number("inference_tol", self.tol)
 
     def n_sweeps_of(self, n_pass: int) -> int:
         """Return the sweeps of a pass."""

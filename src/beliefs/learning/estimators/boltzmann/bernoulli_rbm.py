@@ -31,7 +31,7 @@ from beliefs.learning.optimizers.stochastic import Stochastic
 from beliefs.learning.parallel import threads_of
 from beliefs.learning.result import FitResult
 from beliefs.model.rbm import RBM
-from beliefs.options import MANY, check_integer, check_option, is_number
+from beliefs.options import MANY, check_integer, check_number, check_option
 from beliefs.typing import Floats
 
 __all__ = ["BernoulliRBM"]
@@ -194,9 +194,8 @@ class BernoulliRBM(MachineEstimator):
         check_integer("n_components", self.n_components, 1, MANY)
         check_integer("batch_size", self.batch_size, 1, MANY)
         check_integer("n_iter", self.n_iter, 0)
-        good = is_number(self.learning_rate) and self.learning_rate > 0
-        check_option(good, "learning_rate", "a number above 0", self.learning_rate)
-        check_option(is_number(self.l2) and self.l2 >= 0, "l2", "a number of at least 0", self.l2)
+        check_number("learning_rate", self.learning_rate, positive=True)
+        check_number("l2", self.l2)
         good = self.init is None or isinstance(self.init, RBM)
         check_option(good, "init", "None or an RBM", self.init)
 

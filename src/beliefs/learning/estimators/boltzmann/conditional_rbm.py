@@ -14,7 +14,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Method
@@ -36,7 +35,7 @@ from beliefs.learning.optimizers.stochastic import Stochastic
 from beliefs.learning.parallel import threads_of
 from beliefs.learning.result import FitResult
 from beliefs.model.crbm import CRBM
-from beliefs.options import MANY, check_integer, check_option, is_number, is_word
+from beliefs.options import MANY, check_integer, check_number, check_option, is_number, is_word
 from beliefs.typing import Floats
 
 __all__ = ["ConditionalRBM"]
@@ -208,11 +207,9 @@ class ConditionalRBM(RowEstimator):
         check_integer("sweep_growth", self.sweep_growth, 0, MANY)
         check_integer("batch_size", self.batch_size, 1, MANY)
         check_integer("n_iter", self.n_iter, 0)
-        good = is_number(self.inference_tol) and self.inference_tol >= 0
-        check_option(good, "inference_tol", "a number of at least 0", self.inference_tol)
-        good = is_number(self.learning_rate) and self.learning_rate > 0
-        check_option(good, "learning_rate", "a number above 0", self.learning_rate)
-        check_option(is_number(self.l2) and self.l2 >= 0, "l2", "a number of at least 0", self.l2)
+        check_number("inference_tol", self.inference_tol)
+        check_number("learning_rate", self.learning_rate, positive=True)
+        check_number("l2", self.l2)
         check_option(self.init is None or isinstance(self.init, CRBM), "init", "None or a CRBM", self.init)
 
     def _held_out(self, rows: PairedRows) -> tuple[PairedRows, PairedRows | None]:
@@ -264,7 +261,7 @@ class ConditionalRBM(RowEstimator):
     @property
     def weights_(self) -> Floats:
         """All numbers of the machine as one vector."""
-        check_is_fitted(self, "model_")
+        self._check_fitted()
         return ConditionalShape.vector(self.model_)
 
     # -- questions ------------------------------------------------------------------------------------------------
@@ -294,14 +291,14 @@ class ConditionalRBM(RowEstimator):
 
         The draws of a row depend on its place and on ``random_state``, not on the other rows.
         """
-        check_is_fitted(self, "model_")
+        self._check_fitted()
         check_integer("n_sweeps", n_sweeps, 0, MANY)
         check_integer("random_state", random_state, 0)
         batch = self.model_.given(input_rows(X, self.model_.n_inputs))
         return drawn_rows(batch, n_sweeps, random_state, threads_of(self.n_jobs))
 
     def _beliefs(self, X: Any) -> tuple[Floats, Floats]:
-        check_is_fitted(self, "model_")
+        self._check_fitted()
         sweeps = Sweeps(self.n_sweeps_, float(self.inference_tol), self.damping_, threads_of(self.n_jobs))
         return predicted_rows(self.model_, X, self.predicts_by_, sweeps)
 

@@ -23,7 +23,7 @@ from beliefs.learning.fit import fit
 from beliefs.learning.parallel import threads_of
 from beliefs.learning.result import FitResult
 from beliefs.model.machine import BoltzmannMachine
-from beliefs.options import MANY, check_integer, check_option, is_number, is_word
+from beliefs.options import MANY, check_integer, check_number, check_option, is_number, is_word
 from beliefs.typing import Floats, Ints
 
 __all__ = ["GrowthTrace", "InfiniteRBM"]
@@ -269,9 +269,8 @@ class InfiniteRBM(MachineEstimator):
         good = is_word(self.alpha, ("units", "learned")) or (is_number(self.alpha) and self.alpha > 0)
         check_option(good, "alpha", "'units', 'learned' or a number above 0", self.alpha)
         for name in ("l2", "learning_rate"):
-            value = getattr(self, name)
-            check_option(is_number(value) and value > 0, name, "a number above 0", value)
-        check_option(is_number(self.tol) and self.tol >= 0, "tol", "a number of at least 0", self.tol)
+            check_number(name, getattr(self, name), positive=True)
+        check_number("tol", self.tol)
         words = ("sampled", "exact")
         check_option(is_word(self.expectations, words), "expectations", "'sampled' or 'exact'", self.expectations)
         for name in ("away_steps", "hidden_bias"):

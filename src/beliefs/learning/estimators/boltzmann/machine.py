@@ -25,7 +25,6 @@ from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Method
@@ -45,7 +44,7 @@ from beliefs.learning.parallel import threads_of
 from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.machine import BoltzmannMachine, given_layer
 from beliefs.model.rbm import RBM
-from beliefs.options import check_option, is_number, is_word
+from beliefs.options import check_number, check_option, is_number, is_word
 from beliefs.typing import Floats
 
 __all__ = ["MachineEstimator"]
@@ -116,13 +115,12 @@ class MachineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEst
         """Raise for options out of range, before any work."""
         super()._check_options()
         check_binarize(self.binarize)
-        good = self.max_gap is None or (is_number(self.max_gap) and self.max_gap >= 0)
-        check_option(good, "max_gap", "None or a number of at least 0", self.max_gap)
+        check_number("max_gap", self.max_gap, none=True)
 
     def _rows(self, X: Any, name: str = "X", seed: int = 0, fitted: bool = False) -> BitRows:
         """Return checked rows; with ``fitted``, as wide as those that were learned from."""
         if fitted:
-            check_is_fitted(self, "model_")
+            self._check_fitted()
         return bit_rows(X, self.binarize, seed, name, width=self.model_.n_visible if fitted else None)
 
     def _stream(self, X: Any, seed: int = 0) -> BitRows | RowStream:
@@ -182,7 +180,7 @@ class MachineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEst
 
     def sample(self, n: int = 1, method: Method | str = "auto", **options: Unpack[Options]) -> np.ndarray:
         """Return ``n`` rows of visible bits drawn from the machine; see :func:`beliefs.sample`."""
-        check_is_fitted(self, "model_")
+        self._check_fitted()
         found = sample(self.model_, n, method, **options)
         return found.samples[:, : self.model_.n_visible].astype(np.uint8)
 
@@ -201,25 +199,25 @@ class MachineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEst
     @property
     def components_(self) -> np.ndarray:
         """Weights ``(n_hidden, n_visible)``."""
-        check_is_fitted(self, "model_")
+        self._check_fitted()
         return self.model_.weights.T
 
     @property
     def intercept_hidden_(self) -> np.ndarray:
         """Hidden bias."""
-        check_is_fitted(self, "model_")
+        self._check_fitted()
         return self.model_.hidden_bias
 
     @property
     def intercept_visible_(self) -> np.ndarray:
         """Visible bias."""
-        check_is_fitted(self, "model_")
+        self._check_fitted()
         return self.model_.visible_bias
 
     @property
     def weights_(self) -> np.ndarray:
         """All numbers of the machine: weights row by row, visible bias, hidden bias."""
-        check_is_fitted(self, "model_")
+        self._check_fitted()
         return MachineShape.vector(self.model_)
 
     @property

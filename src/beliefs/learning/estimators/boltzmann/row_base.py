@@ -1,4 +1,4 @@
-"""What estimators that are fitted to rows of an array share: options of a run, the seed, files.
+"""What estimators that are fitted to rows of an array share: options of a run, and the seed.
 
 They are the machines: their losses are means over rows, and rows are never objects of their own.
 """
@@ -6,20 +6,16 @@ They are the machines: their losses are means over rows, and rows are never obje
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from beliefs.inference.budget import default_budget
-from beliefs.io.files import StrPath
-from beliefs.learning.estimators.describing import DescribedEstimator
-from beliefs.learning.estimators.storage import Learned, load, save
+from beliefs.learning.estimators.storage import StoredEstimator
 from beliefs.learning.parallel import Executor, executor_of, threads_of
 from beliefs.options import check_integer, check_option, is_number, is_word
 
@@ -27,7 +23,7 @@ __all__ = ["RowEstimator"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RowEstimator(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
+class RowEstimator(StoredEstimator):
     """Base of the estimators that learn from rows; the options are explained where they are used."""
 
     dtype: str = "float32"
@@ -95,23 +91,5 @@ class RowEstimator(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
         """Return a row of a file."""
         return x
 
-    # -- files ----------------------------------------------------------------------------------------------------
-    def save(self, path: StrPath) -> None:
-        """Write the fitted machine to an ``.npz`` file, whole or not at all, without pickles."""
+    def _check_fitted(self) -> None:
         check_is_fitted(self, "model_")
-        save(self, path)
-
-    @classmethod
-    def load(cls, path: StrPath, **functions: Any) -> Self:
-        """Read a fitted machine of this class; arguments that are functions are given again, by name."""
-        found = load(path, {cls.__name__: lambda: cls}, **functions)
-        assert isinstance(found, cls)
-        return found
-
-    @abstractmethod
-    def _learned(self) -> Learned:
-        """Return what a file keeps."""
-
-    @abstractmethod
-    def _restore(self, learned: Learned) -> None:
-        """Take up what a file has kept."""

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -43,7 +42,7 @@ from beliefs.model.graph import FactorGraph
 from beliefs.model.naming import Naming
 from beliefs.model.rows.reading import are_chunks, chunk_tables, read_rows, row_weights
 from beliefs.model.rows.table import RowTable
-from beliefs.options import MANY, check_integer, check_option, is_number, is_word
+from beliefs.options import MANY, check_integer, check_number, check_option, is_word
 from beliefs.typing import Floats, Ints
 
 __all__ = ["MRFLearner"]
@@ -250,8 +249,7 @@ class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
         check_integer("sweeps", self.sweeps, 1, MANY, none=True)
         check_integer("n_restarts", self.n_restarts, 1, MANY)
         for name in ("l2", "l1", "ess"):
-            value = getattr(self, name)
-            check_option(is_number(value) and 0 <= value < math.inf, name, "a number of at least 0", value)
+            check_number(name, getattr(self, name))
         check_integer("seed", self.seed, 0, none=True)
         threads_of(self.n_jobs)
 
