@@ -13,7 +13,8 @@ from beliefs.kernels.rows.conditionals import cross_entropies
 @pytest.mark.parametrize("weighted", [False, True])
 def test_cross_entropies(n_rows: int, weighted: bool) -> None:
     rng = np.random.default_rng(0)
-    odds, bias, bits = 4.0 * rng.normal(size=(3, n_rows)), rng.normal(size=3), rng.integers(0, 2, (3, n_rows)) * 1.0
+    odds, bias = 4.0 * rng.normal(size=(3, n_rows)), rng.normal(size=3)
+    bits = rng.integers(0, 2, (3, n_rows)).astype(np.float64)
     odds[1, :4] = np.array([900.0, -900.0, -1e-300, -40.0])[:n_rows]
     weights = 3.0 * rng.random(n_rows) if weighted else np.zeros(0)
     share = weights if weighted else np.ones(n_rows)
