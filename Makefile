@@ -104,7 +104,7 @@ check-release: $(VENV)/installed-dev  ## build wheel and source archive, ask eve
 	    && source/bin/python -W error installed.py
 
 clean:  ## remove what the targets above wrote, but not the environment
-	rm -rf report site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf report site jupyter_execute build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 distclean: clean  ## also remove the environment and the compiled kernels
 	rm -rf $(VENV) $(OLDEST)

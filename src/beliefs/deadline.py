@@ -19,7 +19,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 import numpy as np
@@ -162,12 +162,16 @@ class Deadline:
             flag[0] = 1
 
 
-@contextmanager
-def limited(seconds: float, *, grace: bool = True) -> Iterator[Deadline]:
-    """Within, work has so many seconds; see :class:`Deadline`.
+def limited(seconds: float, *, grace: bool = True) -> AbstractContextManager[Deadline]:
+    """Within, work has so many seconds; see :class:`Deadline`."""
+    if seconds == math.inf and _current.get() is None:
+        return _UNLIMITED  # nothing to watch and nobody to tell: small questions are asked by the thousand
+    return _watched(seconds, grace)
 
-    A generator, so that an interrupt on the way in leaves no limit behind that would end all later questions.
-    """
+
+@contextmanager
+def _watched(seconds: float, grace: bool) -> Iterator[Deadline]:
+    """A generator, so that an interrupt on the way in leaves no limit behind that would end all later questions."""
     deadline = Deadline(seconds, grace=grace)
     token = _current.set(deadline)
     try:
@@ -182,6 +186,8 @@ def limited(seconds: float, *, grace: bool = True) -> Iterator[Deadline]:
 _current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 NEVER: Ints = np.zeros(1, np.int64)
 """The flag of work without a time limit."""
+
+_UNLIMITED = nullcontext(Deadline(math.inf))
 
 
 class Allowance:

@@ -1,7 +1,8 @@
 """The only loop of the library: tolerance, iteration and time budgets, trace, callback and status.
 
 A method says how one step goes and what the present value is; the driver decides how long to go on and what the
-stop means. Fitting loops use the same driver.
+stop means. Fitting loops use the same driver. Methods of a single step, which nothing may cut short, are taken
+:func:`once`.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from beliefs.display.frames import frame
 from beliefs.options import check_integer, check_number, check_option, is_number
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Limits", "Progress", "Run", "Status", "Trace", "Value", "run", "says_stop"]
+__all__ = ["Limits", "Progress", "Run", "Status", "Trace", "Value", "once", "run", "says_stop"]
 
 _WINDOW = 10  # steps
 _STUCK = 0.9  # a residual that does not fall by a tenth between two such windows is called an oscillation
@@ -107,33 +108,59 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """What was recorded: one row where the value was computed. Never nan; unknown bounds are -inf and +inf."""
+    """What was recorded: one row where the value was computed. Never nan; unknown bounds are -inf and +inf.
 
-    iteration: Ints
-    seconds: Floats
-    residual: Floats
-    log_z: Floats
-    lower: Floats
-    upper: Floats
+    Attributes
+    ----------
+    table : ndarray (n_rows, 6)
+        A column each for the properties, in the order of :attr:`columns`.
+    """
+
+    table: Floats
+    columns: ClassVar[tuple[str, ...]] = ("iteration", "seconds", "residual", "log_z", "lower", "upper")
 
     @classmethod
     def of(cls, rows: list[tuple[int, float, float, Value]]) -> Trace:
-        """Collect rows ``(iteration, seconds, residual, value)`` into columns."""
-        return cls(
-            np.array([row[0] for row in rows], np.int64),
-            np.array([row[1] for row in rows], float),
-            np.array([row[2] for row in rows], float),
-            np.array([row[3].log_z for row in rows], float),
-            np.array([row[3].lower for row in rows], float),
-            np.array([row[3].upper for row in rows], float),
-        )
+        """Collect rows ``(iteration, seconds, residual, value)``."""
+        listed = [(n, seconds, residual, v.log_z, v.lower, v.upper) for n, seconds, residual, v in rows]
+        return cls(np.array(listed, float).reshape(-1, 6))
+
+    @property
+    def iteration(self) -> Ints:
+        """The number of the step, from 1."""
+        return self.table[:, 0].astype(np.int64)
+
+    @property
+    def seconds(self) -> Floats:
+        """Since the call."""
+        return self.table[:, 1]
+
+    @property
+    def residual(self) -> Floats:
+        """What was compared with ``tol``."""
+        return self.table[:, 2]
+
+    @property
+    def log_z(self) -> Floats:
+        """The point value."""
+        return self.table[:, 3]
+
+    @property
+    def lower(self) -> Floats:
+        """The certified lower bound."""
+        return self.table[:, 4]
+
+    @property
+    def upper(self) -> Floats:
+        """The certified upper bound."""
+        return self.table[:, 5]
 
     def __len__(self) -> int:
-        return len(self.iteration)
+        return len(self.table)
 
     def to_frame(self) -> Any:
         """Return the rows as a pandas frame."""
-        return frame({f.name: getattr(self, f.name) for f in fields(self)})
+        return frame({name: getattr(self, name) for name in self.columns})
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +171,16 @@ class Run:
     trace: Trace
     n_iters: int
     seconds: float
+
+
+def once(
+    step: Callable[[], float], value: Callable[[], Value], started: float, callbacks: tuple[Callback, ...] = ()
+) -> Run:
+    """Take the one step of a method that has no other: no limit cuts it short, since half an exact answer is none."""
+    residual, now, seconds = step(), value(), time.perf_counter() - started
+    for callback in callbacks:
+        callback(Progress(1, seconds, residual, now))
+    return Run(Status.CONVERGED, Trace.of([(1, seconds, residual, now)]), 1, seconds)
 
 
 def run(

@@ -155,12 +155,14 @@ class TestMarginals:
         tables = [reference.marginal(joint, [int(v) for v in lay.scope(f)]).ravel() for f in range(lay.n_factors)]
         mu_factor = np.concatenate([3.0 * t for t in tables] or [np.zeros(0)])
         mu_var = np.full(lay.n_states, 7.0)
-        marginals.variable_marginals(lay.scopes, lay.adjacency, lay.table_ptr, lay.observed, mu_factor, mu_var)
+        marginals.variable_marginals(
+            lay.scopes, lay.adjacency, lay.table_ptr, lay.observed, part.evidence_states, mu_factor, mu_var
+        )
         np.testing.assert_allclose(mu_factor, np.concatenate(tables or [np.zeros(0)]), atol=1e-12)
         for v in range(lay.n_vars):
             run = mu_var[lay.state_ptr[v] : lay.state_ptr[v + 1]]
-            expected = np.full(run.size, 7.0) if lay.observed[v] else reference.marginal(joint, [v])
-            np.testing.assert_allclose(run, expected, atol=1e-12)
+            seen = np.eye(run.size)[part.evidence_states[v]]
+            np.testing.assert_allclose(run, seen if lay.observed[v] else reference.marginal(joint, [v]), atol=1e-12)
 
 
 class TestMessages:

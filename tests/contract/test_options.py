@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import beliefs as bl
 from beliefs.cli import commands
 from beliefs.datasets.pairwise import PairwiseOptions
-from beliefs.inference.doors import Options
+from beliefs.inference.door_options import Options
 from beliefs.inference.orders.orders import plan_order
 from beliefs.learning.fit import fit
 from beliefs.learning.gradients.registry import GRADIENTS

@@ -11,7 +11,6 @@ import io
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ def document(result: Answer, model: str, shown: Sequence[int]) -> dict[str, Any]
         "converged": result.converged,
         "n_iters": result.n_iters,
         "seconds": result.seconds,
-        "trace": {f.name: _plain(getattr(result.trace, f.name)) for f in fields(result.trace)},
+        "trace": {name: _plain(getattr(result.trace, name)) for name in result.trace.columns},
         **_states(result, shown),
     }
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
-from beliefs.inference.doors import Options
+from beliefs.inference.door_options import Options
 
 __all__ = [
     "MOST_BYTES",

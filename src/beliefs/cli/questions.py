@@ -17,7 +17,8 @@ from beliefs.cli.stopping import Stoppable
 from beliefs.cli.table import show_facts
 from beliefs.errors import ModelError
 from beliefs.inference.base import Task
-from beliefs.inference.doors import Options, infer, marginal_map, maximize, sample
+from beliefs.inference.door_options import Options
+from beliefs.inference.doors import infer, marginal_map, maximize, sample
 from beliefs.model.graph import FactorGraph
 
 __all__ = ["infer_command", "marginal_map_command", "maximize_command", "sample_command"]

@@ -26,7 +26,8 @@ from beliefs.cli.shown import facts
 from beliefs.cli.stopping import Stoppable
 from beliefs.cli.table import show_facts
 from beliefs.errors import ModelError
-from beliefs.inference.doors import Options, infer, marginal_map, maximize
+from beliefs.inference.door_options import Options
+from beliefs.inference.doors import infer, marginal_map, maximize
 from beliefs.io import read_query
 from beliefs.io.files import plain_name
 from beliefs.io.uai import write_solution

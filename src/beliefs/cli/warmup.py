@@ -29,6 +29,7 @@ from beliefs.errors import ConvergenceWarning, ModelError
 from beliefs.inference.base import Method, Problem, Task
 from beliefs.inference.doors import infer, marginal_map, maximize, sample
 from beliefs.inference.exact.junction_tree import JunctionTree
+from beliefs.inference.many import infer_many, maximize_many
 from beliefs.inference.registry import methods
 from beliefs.inference.search.flips import Flips
 from beliefs.inference.search.query_search import QuerySearch
@@ -201,9 +202,12 @@ def _resistances() -> Iterator[Job]:
     yield "effective resistances", _asked(_DOORS[Task.INFER], large, "trw(rho=uniform)")
 
 
-def _orders() -> Iterator[Job]:
+def _orders_and_rows() -> Iterator[Job]:
     for size in _GRIDS:
         yield f"an order of {size * size} variables", _planned(make_ising_grid(size, seed=0))
+    rows = [{"x0": 0}, {"x0": 1}, {}]
+    yield "rows of evidence", lambda: infer_many(_loop(2), rows)
+    yield "the best states of rows", lambda: maximize_many(_loop(2), rows)
 
 
 def _moves(graph: FactorGraph) -> Callable[[], object]:
@@ -267,7 +271,7 @@ def _read(loads: Callable[[Any], object], text: str | bytes) -> Callable[[], obj
 _FURTHER: dict[str, Callable[[], Iterable[Job]]] = {
     "bp": _warm_starts,
     "trw": _resistances,
-    "junction_tree": _orders,
+    "junction_tree": _orders_and_rows,
     "gbp": _ears,
 }
 """Questions beside those that every method is asked."""

@@ -142,6 +142,9 @@ class Derivative(Enum):
         return self in (Derivative.MESSAGES, Derivative.MARGINALS)
 
 
+_NO_QUERY = np.zeros(0, np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """One question about one model, checked by the door.
@@ -160,7 +163,7 @@ class Problem:
 
     model: FactorGraph | BoltzmannMachine
     task: Task = Task.INFER
-    query: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    query: Ints = field(default_factory=lambda: _NO_QUERY)
     targets: Ints | None = None
     n_samples: int = 0
     max_bytes: int = 2**62
@@ -184,7 +187,8 @@ class Problem:
         if self.task is Task.MAXIMIZE:
             return np.zeros(self.graph.n_vars)
         tau = np.ones(self.graph.n_vars)
-        tau[self.query] = 0.0
+        if self.query.size:
+            tau[self.query] = 0.0
         return tau
 
 

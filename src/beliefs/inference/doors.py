@@ -11,16 +11,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 
 from beliefs.deadline import OutOfTime, limited, now
-from beliefs.driver import Limits, Progress
 from beliefs.errors import BudgetError, ConvergenceWarning, ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, WarmStages
 from beliefs.inference.batch_result import BatchDecoding, BatchMarginals
 from beliefs.inference.budget import default_budget, over_budget
+from beliefs.inference.door_options import Options, check_options
 from beliefs.inference.portfolio.auto import EXACT_SHARE, INSTEAD, choose, instead_of_exact
 from beliefs.inference.prune import prune_barren
 from beliefs.inference.question import Done, Question, warn_if_short
@@ -32,42 +32,12 @@ from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
 from beliefs.model.rbm_batch import RBMBatch
-from beliefs.options import MANY, check_integer, suggestion
-from beliefs.typing import Bools, Evidence, Floats, Ints, VariableRef
+from beliefs.options import check_integer
+from beliefs.typing import Bools, Floats, Ints, VariableRef
 
-__all__ = ["Options", "check_options", "checked_query", "infer", "listed", "marginal_map", "maximize", "sample"]
+__all__ = ["checked_query", "infer", "listed", "marginal_map", "maximize", "sample"]
 
-_LIMITS = ("tol", "max_iters", "time_limit", "trace_every")
 _LEAST_EXACT = 0.25  # seconds that exact inference may take under auto, however little time there is
-
-
-class Options(TypedDict, total=False):
-    """Keywords of every door; None or absent means the method's own default.
-
-    ``evidence``: ``{variable: state}``, as if asked about ``model.condition(evidence)``; ``tol``: the residual at which
-    to stop; ``max_iters``; ``time_limit``: seconds from the call; ``max_bytes``: memory budget (default: half of what
-    is available); ``seed``; ``init``: an earlier result to start from; ``callback``: called after each step, returns
-    True to stop; ``progress``: show a progress line; ``threads``: how many a method may use, None means all (it changes
-    no byte of the answer); ``trace_every``: steps between recorded values. Exact methods take one step, whatever
-    ``tol`` and ``max_iters`` are.
-
-    When ``time_limit`` is over an iterative method returns what it has, with the status TIME_LIMIT. A method of one
-    step has nothing before its end: if it is still at work a tenth of the limit and half a second later, that is a
-    BudgetError. ``auto`` tries exact inference where that is predicted to take no more than its share of the time, and
-    answers with bounds if it takes longer after all. Compiling is not counted; ``beliefs warmup`` does it beforehand.
-    """
-
-    evidence: Evidence | None
-    tol: float | None
-    max_iters: int | None
-    time_limit: float | None
-    max_bytes: int | None
-    seed: int | None
-    init: Any
-    callback: Callable[[Progress], object] | None
-    progress: bool
-    threads: int | None
-    trace_every: int | None
 
 
 @overload
@@ -340,7 +310,7 @@ def _automatic(question: Question) -> Done:
         rest = replace(question.problem, time_limit=max(0.0, question.deadline.soft - now()))
         chosen = instead_of_exact(rest)
         reason = f"exact inference was not done after {share:.3g} s of {limit:.3g}: {INSTEAD[rest.task]}"
-        return replace(question, problem=rest).put(chosen, reason)
+        return question._replace(problem=rest).put(chosen, reason)
 
 
 def _given(value: Any, default: Callable[[], Any]) -> Any:
@@ -349,26 +319,6 @@ def _given(value: Any, default: Callable[[], Any]) -> Any:
 
 def _forever() -> float:
     return math.inf
-
-
-def check_options(options: Options, *, batch: bool = False) -> None:
-    """Refuse unknown keywords and values that make no sense; machines of a batch have no evidence."""
-    if batch and options.get("evidence") is not None:
-        raise UnsupportedError("evidence is for single models; a batch of machines is given its inputs")
-    for name in options:
-        if name not in Options.__annotations__:
-            known = list(Options.__annotations__)
-            hint = suggestion(name, known) or f"; known: {', '.join(known)}"
-            raise TypeError(f"no keyword {name!r}{hint}; options of a method are in its text, 'bp(damping=0.3)'")
-    limits: dict[str, Any] = {name: value for name in _LIMITS if (value := options.get(name)) is not None}
-    if limits:
-        Limits(**limits)
-    callback = options.get("callback")
-    if callback is not None and not callable(callback):
-        raise ModelError(f"callback must be a function, found {callback!r}")
-    check_integer("max_bytes", options.get("max_bytes"), 0, none=True)
-    check_integer("seed", options.get("seed"), 0, none=True)
-    check_integer("threads", options.get("threads"), 1, MANY, none=True)
 
 
 def _checked(model: Model, options: Options) -> FactorGraph | BoltzmannMachine:

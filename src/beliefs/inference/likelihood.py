@@ -25,7 +25,8 @@ from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Method
 from beliefs.inference.batch_result import BatchMarginals
 from beliefs.inference.conditional_likelihood import conditional_likelihood, worth
-from beliefs.inference.doors import Options, infer
+from beliefs.inference.door_options import Options
+from beliefs.inference.doors import infer
 from beliefs.inference.machine_gradient import MachineGradient
 from beliefs.inference.result import InferenceResult
 from beliefs.inference.rows.likelihood import is_normalised, row_log_weights

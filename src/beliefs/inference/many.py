@@ -1,15 +1,17 @@
 """Many questions of one model: rows of evidence in, arrays out.
 
 Every row means ``infer(model, evidence=row)``. Where the method is exact, rows are asked together
-(:mod:`beliefs.inference.rows.exact`); all else is asked row by row, in threads, each row the question that the single
-door would have put. A row of probability zero is marked, and named in one warning; the others stand.
+(:mod:`beliefs.inference.rows.exact`, :mod:`beliefs.inference.rows.best`); all else is asked row by row, in threads,
+each row the question that the single door would have put. A row of probability zero is marked, and named in one
+warning; the others stand.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -26,12 +28,14 @@ from beliefs.errors import (
 )
 from beliefs.inference.base import Bound, Method, Problem, Task
 from beliefs.inference.budget import default_budget
-from beliefs.inference.doors import check_options, infer, listed, maximize
+from beliefs.inference.door_options import check_options
+from beliefs.inference.doors import infer, listed, maximize
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.many_result import ManyDecodings, ManyMarginals
 from beliefs.inference.parallel import in_chunks, parallel_chunks
 from beliefs.inference.portfolio.auto import choose
 from beliefs.inference.quiet import quietly, warn
+from beliefs.inference.rows.best import best_rows
 from beliefs.inference.rows.evidence import RowEvidence, read_evidence_rows
 from beliefs.inference.rows.exact import exact_rows, row_graph, with_likelihoods
 from beliefs.inference.run import default_threads
@@ -47,7 +51,7 @@ _LOTS = 64  # of rows that are asked one by one
 
 
 class ManyOptions(TypedDict, total=False):
-    """Keywords of both doors, as in :class:`beliefs.inference.doors.Options`; ``time_limit`` is that of all rows."""
+    """Keywords of both doors, as in :class:`~beliefs.inference.door_options.Options`; ``time_limit`` is of all rows."""
 
     tol: float | None
     max_iters: int | None
@@ -102,12 +106,9 @@ def infer_many(
     rows = read_evidence_rows(graph, evidence, likelihoods)
     threads, max_bytes = _resources(options)
     chosen, reason = _method(graph, method, Task.INFER, max_bytes, options)
-    if isinstance(chosen, JunctionTree) and chosen == JunctionTree():
-        with limited(_limit(options)):
-            try:
-                found = exact_rows(graph, rows, wanted, threads=threads, max_bytes=max_bytes)
-            except OutOfTime:
-                raise BudgetError(f"the rows were not done after {_limit(options):g} s; raise time_limit") from None
+    if chosen == JunctionTree():
+        with _in_time(options):
+            found = exact_rows(graph, rows, wanted, threads=threads, max_bytes=max_bytes)
         log_z, marginals = found.log_z, found.marginals
         lower = upper = log_z
         bounds, converged = set[Bound](), np.ones(rows.n_rows, np.bool_)
@@ -162,17 +163,23 @@ def maximize_many(
     rows = read_evidence_rows(graph, evidence, likelihoods)
     threads, max_bytes = _resources(options)
     chosen, reason = _method(graph, method, Task.MAXIMIZE, max_bytes, options)
-    assignment = np.full((rows.n_rows, graph.n_vars), -1, np.int64)
-    score, upper = np.full(rows.n_rows, -np.inf), np.full(rows.n_rows, -np.inf)
     converged = np.ones(rows.n_rows, np.bool_)
+    if chosen == JunctionTree():
+        with _in_time(options):
+            assignment, score = best_rows(graph, rows, threads=threads, max_bytes=max_bytes)
+        score += rows.log_scale
+        upper = score.copy()
+    else:
+        assignment = np.full((rows.n_rows, graph.n_vars), -1, np.int64)
+        score, upper = np.full(rows.n_rows, -np.inf), np.full(rows.n_rows, -np.inf)
 
-    def ask(one: FactorGraph, row: int, left: ManyOptions) -> None:
-        answer = maximize(one, chosen, **left)
-        assignment[row] = answer.assignment
-        score[row], upper[row] = answer.log_score + rows.log_scale[row], answer.log_upper + rows.log_scale[row]
-        converged[row] = answer.converged or not answer.method.fixed_point
+        def ask(one: FactorGraph, row: int, left: ManyOptions) -> None:
+            answer = maximize(one, chosen, **left)
+            assignment[row] = answer.assignment
+            score[row], upper[row] = answer.log_score + rows.log_scale[row], answer.log_upper + rows.log_scale[row]
+            converged[row] = answer.converged or not answer.method.fixed_point
 
-    _row_by_row(graph, rows, ask, threads, options)
+        _row_by_row(graph, rows, ask, threads, options)
     _warn_of_zero(rows, np.flatnonzero(upper == -np.inf))
     _warn_of_short(chosen, converged)
     for array in (assignment, score, upper, converged):
@@ -206,6 +213,16 @@ def _resources(options: ManyOptions) -> tuple[int, int]:
 def _limit(options: ManyOptions) -> float:
     limit = options.get("time_limit")
     return math.inf if limit is None else limit
+
+
+@contextmanager
+def _in_time(options: ManyOptions) -> Iterator[None]:
+    """Within, all rows share the time limit; a BudgetError where it is over."""
+    with limited(_limit(options)):
+        try:
+            yield
+        except OutOfTime:
+            raise BudgetError(f"the rows were not done after {_limit(options):g} s; raise time_limit") from None
 
 
 def _method(

@@ -6,8 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from beliefs.deadline import Deadline, check_time
 from beliefs.driver import Run, Status
@@ -23,15 +22,16 @@ from beliefs.model.machine import BoltzmannMachine
 __all__ = ["Done", "Question", "warn_if_short"]
 
 _LOG = logging.getLogger(__name__)
+_NOTHING = nullcontext()
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(NamedTuple):
     """A finished run, before it is wrapped; ``short`` is the advice where a fixed-point method stopped short."""
 
     method: Method
     reason: str
     run: Run
+    seconds: float
     answer: Marginals | Decoding | Samples
     state: Any
     short: str = ""
@@ -45,13 +45,12 @@ class Done:
             "status": self.run.status,
             "trace": self.run.trace,
             "n_iters": self.run.n_iters,
-            "seconds": self.run.seconds,
+            "seconds": self.seconds,
             "state": self.state,
         }
 
 
-@dataclass(frozen=True, eq=False)
-class Question:
+class Question(NamedTuple):
     """A checked problem and the options of its door.
 
     Attributes
@@ -83,7 +82,7 @@ class Question:
         _LOG.info("%s by %s: %s", task.value, method, reason)
         callback = options.get("callback")
         asked = options.get("progress", False)
-        shown = reporter(method, task, problem.time_limit, self.started) if asked else nullcontext()
+        shown = reporter(method, task, problem.time_limit, self.started) if asked else _NOTHING
         found = solve(
             form,
             problem,
@@ -102,7 +101,8 @@ class Question:
         return Done(
             source,
             f"{reason}\n{parts}" if parts else reason,
-            Run(status, found.run.trace, found.run.n_iters, time.perf_counter() - self.started),
+            found.run,
+            time.perf_counter() - self.started,
             found.answer,
             found.warm_state,
             f"{method}: {status.advice}" if stopped_short else "",

@@ -17,12 +17,12 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from beliefs.deadline import Deadline, check_time, limited
-from beliefs.driver import Callback, Limits, Run, Status, run
+from beliefs.driver import Callback, Limits, Run, Status, once, run
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.budget import default_budget
@@ -54,8 +54,7 @@ def default_threads() -> int:
     return os.cpu_count() or 1
 
 
-@dataclass(frozen=True, eq=False)
-class Watch:
+class Watch(NamedTuple):
     """How closely a run is watched.
 
     Attributes
@@ -73,8 +72,7 @@ class Watch:
     trace_every: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
+class Outcome(NamedTuple):
     """How a run ended, its raw answer, the state that it ended in, and what a warm start needs."""
 
     run: Run
@@ -122,24 +120,35 @@ def solve(
         None: the value is computed once, at the end, and a residual that does not shrink is not called an oscillation.
     """
     state = method.init(problem, warm)
+    clock = time.perf_counter() if started is None else started
     with _NOBODY if watch is None else watch.shown as callback:
         callbacks = () if watch is None else (*watch.callbacks, *(() if callback is None else (callback,)))
-        every = None if watch is None else watch.trace_every
-        done = run(
-            _step(method, state, deadline),
-            partial(method.value, state),
-            _limits(method, problem, tol, max_iters, deadline, started, callbacks, every),
-            value_is_free=watch is not None and method.value_is_free,
-            fixed_point=watch is not None and method.fixed_point,
-            verify=partial(method.verify, state),
-            **_turns(method, state, deadline),
-        )
+        if method.iterative:
+            done = run(
+                _step(method, state, deadline),
+                partial(method.value, state),
+                Limits(
+                    tol=method.default_tol if tol is None else tol,
+                    max_iters=method.default_max_iters if max_iters is None else max_iters,
+                    time_limit=problem.time_limit,
+                    trace_every=None if watch is None else watch.trace_every,
+                    callbacks=callbacks,
+                    started=clock,
+                    end=math.nan if deadline is None else deadline.soft,
+                ),
+                value_is_free=watch is not None and method.value_is_free,
+                fixed_point=watch is not None and method.fixed_point,
+                verify=partial(method.verify, state),
+                **_turns(method, state, deadline),
+            )
+        else:
+            done = once(partial(method.step, state), partial(method.value, state), clock, callbacks)
     return Outcome(done, method.finish(state), state, method.warm_state(state))
 
 
 def _step(method: Method, state: Any, deadline: Deadline | None) -> Any:
-    """Return the step as the driver calls it; that of an iterative method may be cut off at the limit."""
-    if deadline is None or not method.iterative or deadline.soft == math.inf:
+    """Return the step as the driver calls it, which may be cut off at the limit."""
+    if deadline is None or deadline.soft == math.inf:
         return partial(method.step, state)
 
     def step() -> float:
@@ -159,30 +168,6 @@ def _turns(method: Method, state: Any, deadline: Deadline | None) -> dict[str, A
             return method.ended(state)
 
     return {"ended": ended, "stage": lambda: method.at_work(state)}
-
-
-def _limits(
-    method: Method,
-    problem: Problem,
-    tol: float | None,
-    max_iters: int | None,
-    deadline: Deadline | None,
-    started: float | None,
-    callbacks: tuple[Callback, ...],
-    trace_every: int | None,
-) -> Limits:
-    clock = time.perf_counter() if started is None else started
-    if not method.iterative:  # one step: half an exact answer is none
-        return Limits(tol=0.0, max_iters=1, callbacks=callbacks, started=clock)
-    return Limits(
-        tol=method.default_tol if tol is None else tol,
-        max_iters=method.default_max_iters if max_iters is None else max_iters,
-        time_limit=problem.time_limit,
-        trace_every=trace_every,
-        callbacks=callbacks,
-        started=clock,
-        end=math.nan if deadline is None else deadline.soft,
-    )
 
 
 def ask(

@@ -248,19 +248,10 @@ class FactorGraph(Described):
 
     def observing(self, states: Ints) -> FactorGraph:
         """Return the graph with these states ``(n_vars,)`` observed, -1 where not; its own evidence is among them."""
-        layout = self.layout.conditioned(states >= 0)
+        old = self.layout
+        layout = old.conditioned(states >= 0)
         cells = np.empty(layout.n_cells, np.int64)
-        fresh = np.where(self.layout.observed, -1, states)
-        old_layout = self.layout
-        condition_cells(
-            old_layout.card,
-            old_layout.scope_ptr,
-            old_layout.scope_vars,
-            old_layout.cell_ptr,
-            fresh,
-            layout.cell_ptr,
-            cells,
-        )
+        condition_cells(old.card, old.scope_ptr, old.scope_vars, old.cell_ptr, states, layout.cell_ptr, cells)
         theta = self.theta[cells]
         for array in (states, cells, theta):
             array.setflags(write=False)

@@ -46,6 +46,7 @@ PlanKey = tuple[Callable[..., object], *tuple[Hashable, ...]]
 
 _PLANS = threading.Lock()  # around the plans of all layouts: held for a moment, and layouts are copied and pickled
 _ROUNDING = 1e-12  # a column whose sum is nearer to one sums to one
+_ABSENT: Any = object()  # a plan may be None
 _KEPT_PLANS = 32  # plans and conditioned layouts kept on one layout, least recently used dropped first
 
 
@@ -331,9 +332,9 @@ class Layout:
         """Return the plan kept under ``key``, made on first use; for those that are made of more than their key."""
         plans = self._plans
         with _PLANS:
-            if key in plans:
+            found: T = plans.get(key, _ABSENT)
+            if found is not _ABSENT:
                 plans.move_to_end(key)
-                found: T = plans[key]
                 return found
         started = time.perf_counter()
         made = make()  # not under the lock: it may take long, and ask for other plans

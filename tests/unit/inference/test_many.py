@@ -9,8 +9,9 @@ import pytest
 
 import beliefs as bl
 import families
+import reference
 from beliefs.errors import DataWarning, ModelError, UnsupportedError, ZeroProbabilityError
-from beliefs.inference.rows import exact
+from beliefs.inference.rows import best, exact
 from beliefs.model.graph import FactorGraph, as_factor_graph
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -105,8 +106,45 @@ def test_any_number_of_threads_gives_the_same_bytes(monkeypatch: pytest.MonkeyPa
             monkeypatch.setattr(exact, name, value)
         one, two = (bl.infer_many(bn, rows[: 40 if "_BATCHED" in way else 700], threads=k) for k in (1, 3))
         assert one.log_z.tobytes() == two.log_z.tobytes() and one.marginals.tobytes() == two.marginals.tobytes()
-    best = [bl.maximize_many(bn, rows[:9], threads=k) for k in (1, 2)]
-    assert best[0].assignment.tobytes() == best[1].assignment.tobytes()
+    few, more = (bl.maximize_many(bn, rows[:40], threads=k) for k in (1, 3))
+    assert few.assignment.tobytes() == more.assignment.tobytes() and few.log_score.tobytes() == more.log_score.tobytes()
+
+
+@pytest.mark.parametrize("lots", [1, 64])
+def test_the_best_states_of_rows_are_those_of_single_questions(lots: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last bit, ties included: the last of the models has nothing else."""
+    monkeypatch.setattr(best, "_LOTS", lots)
+    level = bl.FactorGraph.from_tables([2, 3, 2, 2], [((0, 1), np.ones((2, 3))), ((1, 2, 3), np.full((3, 2, 2), 2.0))])
+    for name, graph in {**{name: families.family(name) for name in families.FAMILIES}, "level": level}.items():
+        rows = np.concatenate([some_rows(graph, 6, 3), some_rows(graph, 6, 4)])
+        rows[7:9, 0] = rows[6, 0]
+        rows[7:9, 1:] = rows[6, 1:]
+        soft = {0: np.random.default_rng(0).integers(0, 3, (12, int(graph.layout.card[0]))) + 0.5}
+        for likelihoods in (None, soft):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DataWarning)
+                many = bl.maximize_many(graph, rows, likelihoods=likelihoods)
+            for i, row in enumerate(rows):
+                known = {v: int(x) for v, x in enumerate(row) if x >= 0}
+                one = graph if likelihoods is None else graph.with_likelihood({0: soft[0][i] / soft[0][i].max()})
+                scale = 0.0 if likelihoods is None else np.log(soft[0][i].max())
+                try:
+                    single = bl.maximize(one, "junction_tree", evidence=known)
+                except ZeroProbabilityError:
+                    assert many.log_score[i] == -np.inf and (many.assignment[i] == -1).all(), (name, i)
+                    continue
+                assert many.assignment[i].tolist() == single.assignment.tolist(), (name, i)
+                assert many.log_score[i] == single.log_score + scale and many.gap[i] == 0.0, (name, i)
+
+
+def test_the_best_states_of_rows_are_the_best_of_all() -> None:
+    graph = families.family("grid")
+    rows = some_rows(graph, 5, 8)
+    many = bl.maximize_many(graph, rows)
+    joint = reference.joint_table(graph)
+    for i, row in enumerate(rows):
+        part = joint[tuple(slice(None) if x < 0 else int(x) for x in row)]
+        assert many.log_score[i] == pytest.approx(float(part.max()), rel=1e-12)
 
 
 def test_a_row_of_probability_zero_is_marked_and_the_others_stand() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.deadline import NEVER, check_time, stop_flag
-from beliefs.inference.base import Bound, Decoding, Problem, Task, observed_point_masses, zero_probability
+from beliefs.inference.base import Bound, Decoding, Problem, Task, zero_probability
 from beliefs.inference.clusters.cluster_tree import ClusterTree
 from beliefs.inference.rounding import from_units, pairwise, rounding_error
 from beliefs.kernels.rounding import log_pass_roundings
@@ -65,7 +65,7 @@ class TreeRun:
         code = int(collect_linear(stoppable(plan.tree), self.tables, ranges, _LINEAR_RANGE, self.tops))
         check_time()
         if code == DONE:
-            self.log_z += float(tops.sum() + np.log(self.tops).sum())
+            self.log_z += float(np.add.reduce(tops) + np.add.reduce(np.log(self.tops)))
         return code
 
     def _collect_log(self) -> int:
@@ -150,8 +150,10 @@ def constant_rounding(graph: FactorGraph, tau: Floats) -> float:
 def slot_marginals(graph: FactorGraph, target: Ints, beliefs: Floats) -> tuple[Floats, Floats]:
     """Return variable and factor marginals from the beliefs of the factors' slots; constants have mu 1."""
     layout = graph.layout
-    mu_factor = np.ones(int(layout.table_ptr[-1]))
+    mu_factor = np.empty(int(layout.table_ptr[-1]))
     scatter(beliefs, target, mu_factor)
-    mu_var = observed_point_masses(graph)
-    variable_marginals(layout.scopes, layout.adjacency, layout.table_ptr, layout.observed, mu_factor, mu_var)
+    mu_var = np.empty(layout.n_states)
+    variable_marginals(
+        layout.scopes, layout.adjacency, layout.table_ptr, layout.observed, graph.evidence_states, mu_factor, mu_var
+    )
     return mu_var, mu_factor

@@ -104,8 +104,12 @@ class Order:
         """Whether it is the same order, found in the same way: plans are kept by the order they are made of."""
         return isinstance(other, Order) and self._identity == other._identity
 
-    def __hash__(self) -> int:
+    @cached_property
+    def _hash(self) -> int:
         return hash(self._identity)
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def seconds(self) -> float:

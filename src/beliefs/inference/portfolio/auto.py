@@ -16,6 +16,7 @@ __all__ = ["EXACT_SHARE", "INSTEAD", "choose", "exact_method", "instead_of_exact
 
 EXACT_SHARE = 0.7  # of a time limit that exact inference may take; the rest is for bounds if that was not enough
 INSTEAD = {task: "a Markov chain instead" if task is Task.SAMPLE else "bounds instead" for task in Task}
+_EXACT = JunctionTree()
 _PATIENCE = 600.0  # seconds that auto lets an exact method take when no time limit was given
 
 
@@ -30,7 +31,7 @@ def choose(problem: Problem) -> tuple[Method, str]:
         from beliefs.inference.boltzmann.auto import choose_for_machine
 
         return choose_for_machine(problem)
-    began, exact = now(), JunctionTree()
+    began, exact = now(), _EXACT
     order = exact.planned(problem)
     patience = _PATIENCE if problem.time_limit == math.inf else min(EXACT_SHARE * problem.time_limit, MOST_SECONDS)
     if order.seconds > patience:

@@ -96,10 +96,8 @@ class ClampedTree:
         """Return the model over the free variables, all others at ``states (n_vars,)``."""
         cells = np.empty(self.local.n_cells, np.int64)
         clamped_cells(self.cells, self.local.table_ptr, *self.shifts, states, cells)
-        values = theta[cells]
-        values.setflags(write=False)
         unseen = np.full(self.free.size, -1, np.int64)
-        return FactorGraph(self.local, values, self._naming, unseen)
+        return FactorGraph(self.local, read_only(theta[cells]), self._naming, read_only(unseen))
 
     def solved(self, theta: Floats, states: Ints) -> TreeRun | None:
         """Return the collected tree, its value in ``log_z``; None where the free part is impossible."""

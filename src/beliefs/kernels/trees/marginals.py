@@ -45,25 +45,37 @@ def factor_spans(theta: Floats, source: Ints, slot_ptr: Ints, tables: Floats, to
 
 @twofold_kernel
 def variable_marginals(
-    scopes: Scopes, adjacency: Adjacency, table_ptr: Ints, observed: Bools, mu_factor: Floats, mu_var: Floats
+    scopes: Scopes,
+    adjacency: Adjacency,
+    table_ptr: Ints,
+    observed: Bools,
+    states: Ints,
+    mu_factor: Floats,
+    mu_var: Floats,
 ) -> None:
     """Normalise every factor marginal, then sum each variable's marginal out of its smallest factor.
 
-    Equivalent to ``mu_f.sum(axis=all but v)``. Variables in no factor are uniform; observed ones are left alone.
-    ``mu_factor`` is scaled in place (it sums to one up to rounding already). Cost: cells.
+    Equivalent to ``mu_f.sum(axis=all but v)``. Variables in no factor are uniform; observed ones have a 1 at their
+    state, zeros where ``states (n_vars,)`` names none. ``mu_factor`` is scaled in place (it sums to one up to rounding
+    already); factors of one cell get a 1 without being read. Cost: cells.
     """
     card, state_ptr, scope_ptr, scope_vars, _ = scopes
     var_ptr, var_edges, edge_factor = adjacency
     for f in range(table_ptr.size - 1):
+        if table_ptr[f + 1] - table_ptr[f] == 1:
+            mu_factor[table_ptr[f]] = 1.0
+            continue
         total = 0.0
         for k in range(table_ptr[f], table_ptr[f + 1]):
             total += mu_factor[k]
         for k in range(table_ptr[f], table_ptr[f + 1]):
             mu_factor[k] /= total
     for v in range(card.size):
-        if observed[v]:
-            continue
         start = state_ptr[v]
+        if observed[v]:
+            for x in range(card[v]):
+                mu_var[start + x] = 1.0 if x == states[v] else 0.0
+            continue
         best = -1
         for i in range(var_ptr[v], var_ptr[v + 1]):
             e = var_edges[i]

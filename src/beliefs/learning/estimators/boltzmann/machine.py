@@ -29,7 +29,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from beliefs.errors import ModelError
 from beliefs.inference.base import Method
 from beliefs.inference.boltzmann.chains import BlockChains, root_key
-from beliefs.inference.doors import Options, sample
+from beliefs.inference.door_options import Options
+from beliefs.inference.doors import sample
 from beliefs.inference.likelihood import LogLikelihood, log_likelihood
 from beliefs.inference.parallel import one_thread_of_blas
 from beliefs.learning.boltzmann.gap import FreeEnergyGap
