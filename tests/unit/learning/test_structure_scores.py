@@ -12,8 +12,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import beliefs as bl
 from beliefs.errors import ModelError
 from beliefs.learning.networks.structure import Structure
+from beliefs.learning.networks.tan_em import pairs_given_target
 from beliefs.learning.networks.tree_em import expected_pairs
-from beliefs.learning.networks.trees import mutual_information
+from beliefs.learning.networks.trees import SEARCHES, mutual_information, spanning_tree
+from beliefs.learning.networks.trees import _of_pairs as of_pairs
 from beliefs.model.rows.reading import read_rows
 
 
@@ -243,3 +245,60 @@ def test_a_tree_from_rows_with_holes_is_chosen_by_em():
     by_em, whole = bl.BNLearner("chow_liu").fit(holed), bl.BNLearner("chow_liu").fit(seen)
     assert by_em.result_.tree_weight == pytest.approx(whole.result_.tree_weight, rel=0.1)
     assert by_em.score(seen) == pytest.approx(whole.score(seen), abs=0.02)
+
+
+def test_a_tree_below_a_target_from_rows_with_holes_is_chosen_by_em():
+    """Expected counts given the target equal enumeration, the objective never falls, the tree is that of whole rows."""
+    rng = np.random.default_rng(9)
+    card = [2, 3, 2, 2, 3]
+    arcs = [("x4", f"x{v}") for v in range(4)] + [("x0", "x1"), ("x1", "x2"), ("x1", "x3")]
+    states = {f"x{v}": range(k) for v, k in enumerate(card)}
+    truth = bl.BNLearner(arcs, "dirichlet(alpha=0.4)", states=states).fit(rng.integers(0, card, (12, 5))).model_
+    whole = truth.sample(4000, seed=3)
+    rows = np.where(rng.random(whole.shape) < 0.25, -1, whole)
+    table = read_rows(rows, truth.graph.naming, weights=rng.random(4000) + 0.5)
+    rounds = []
+
+    def recorded(classes, best):
+        pairs, trace = pairs_given_target(classes, lambda found: rounds.append(found) or best(found))
+        assert (np.diff(trace) > -1e-9 * abs(trace[0])).all() and len(trace) > 2
+        return pairs, trace
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("beliefs.learning.networks.trees.pairs_given_target", recorded)
+        found = SEARCHES[2]().of(truth.graph.naming, table, 4, 0)
+    complete = SEARCHES[2]().of(truth.graph.naming, read_rows(whole, truth.graph.naming), 4, 0)
+    assert [set(found.structure.parents(v)) for v in range(5)] == [set(complete.structure.parents(v)) for v in range(5)]
+    assert found.weight == pytest.approx(complete.weight, rel=0.15)
+    # one E-step by hand: the tables of round 0 give the counts of round 1
+    imaginary = 1.0 / np.multiply.outer(*2 * [np.repeat(card[:4], card[:4])])
+    start = np.concatenate([[0], np.cumsum(card[:4])])
+    expected = np.zeros((3, start[-1], start[-1]))
+    target = table.codes[4]
+    known = np.array([table.weights[target == c].sum() for c in range(3)])
+    prior = (known + 1 / 3) / (known.sum() + 1)
+    weights_of = [count[:2, :2].sum() for count in rounds[0]]
+    information = sum(w * of_pairs(count, np.array(card[:4])) for w, count in zip(weights_of, rounds[0], strict=True))
+    above = spanning_tree(information, 0)
+    tables = {}
+    for c in range(3):
+        counts = rounds[0][c]
+        for v, u in enumerate(above):
+            mine = slice(start[v], start[v + 1])
+            own = counts[start[u] : start[u + 1], mine] if u >= 0 else np.diag(counts[mine, mine])[None]
+            tables[c, v] = own / own.sum(axis=1, keepdims=True)
+    for row, weight in zip(rows, table.weights, strict=True):
+        ways = product(*(range(k) if x < 0 else [x] for x, k in zip(row, card, strict=True)))
+        shares = {
+            x: prior[x[4]] * np.prod([tables[x[4], v][x[u] if u >= 0 else 0, x[v]] for v, u in enumerate(above)])
+            for x in ways
+        }
+        total = sum(shares.values())
+        for x, share in shares.items():
+            cells = start[:-1] + np.array(x[:4])
+            expected[x[4]][np.ix_(cells, cells)] += weight * share / total
+    assert np.array(rounds[1]) == pytest.approx(expected + imaginary, rel=1e-9, abs=1e-9)
+    only_target = np.where(np.arange(5) == 4, rows, whole)
+    alone = bl.BNLearner("tan", target="x4").fit(only_target)
+    assert set(alone.model_.parents("x2")) == {"x1", "x4"} and (alone.predict(only_target) >= 0).all()
+    assert bl.BNLearner("tan", target="x1").fit(rows[:50, :2]).model_.parents("x0") == ("x1",)

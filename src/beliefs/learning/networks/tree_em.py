@@ -17,7 +17,7 @@ Cost: an iteration is one sweep over rows with missing cells, and rows x states 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from beliefs.model.naming import Naming
 from beliefs.model.rows.table import RowTable
 from beliefs.typing import Floats, Ints
 
-__all__ = ["expected_pairs", "pairs_by_em", "tree_tables"]
+__all__ = ["expected_pairs", "pairs_by_em", "tree_score", "tree_tables"]
 
 _CELLS = 2**20  # posteriors that are held at a time
 _TOL, _MOST = 1e-6, 100
@@ -59,15 +59,27 @@ def pairs_by_em(
 
 def tree_tables(structure: Structure, pairs: Floats) -> Floats:
     """Return the tables of largest likelihood of a tree, ``(n_cells,)``; columns without rows are uniform."""
-    layout, starts = structure.layout, structure.layout.state_ptr
     found = []
-    for v in range(layout.n_vars):
+    for v, counts in enumerate(_families(structure, pairs)):
+        sums = counts.sum(axis=1, keepdims=True)
+        even = 1.0 / structure.layout.card[v]
+        found.append(np.where(sums > 0.0, counts / np.where(sums > 0.0, sums, 1.0), even).ravel())
+    return np.concatenate([*found, np.zeros(0)])
+
+
+def tree_score(structure: Structure, tables: Floats, pairs: Floats) -> float:
+    """Return the log-likelihood of complete rows with these counts of pairs."""
+    counts = np.concatenate([*(own.ravel() for own in _families(structure, pairs)), np.zeros(0)])
+    return float(counts[counts > 0.0] @ np.log(tables[counts > 0.0]))
+
+
+def _families(structure: Structure, pairs: Floats) -> Iterator[Floats]:
+    """Yield the counts of each variable below its parent, ``(states of the parent or 1, states)``."""
+    starts = structure.layout.state_ptr
+    for v in range(structure.n_vars):
         mine = slice(int(starts[v]), int(starts[v + 1]))
         above = [int(u) for u in structure.parents(v)]
-        counts = pairs[starts[above[0]] : starts[above[0] + 1], mine] if above else np.diag(pairs[mine, mine])[None]
-        sums = counts.sum(axis=1, keepdims=True)
-        found.append(np.where(sums > 0.0, counts / np.where(sums > 0.0, sums, 1.0), 1.0 / layout.card[v]).ravel())
-    return np.concatenate([*found, np.zeros(0)])
+        yield pairs[starts[above[0]] : starts[above[0] + 1], mine] if above else np.diag(pairs[mine, mine])[None]
 
 
 def expected_pairs(structure: Structure, tables: Floats, rows: RowTable) -> tuple[Floats, float]:

@@ -14,8 +14,8 @@ The tree that gives the rows the largest likelihood is the spanning tree of larg
 ========================  ============================================================================================
 
 Joint counts of all pairs are one product of indicator matrices, a block of rows at a time. Where cells are missing the
-counts of ``chow_liu`` and ``forest`` are expected ones, by EM (:mod:`beliefs.learning.networks.tree_em`); ``tan``
-leaves such cells out pair by pair. Ties go to the smallest index. Cost: rows x states x states, by BLAS.
+counts are expected ones, by EM (:mod:`beliefs.learning.networks.tree_em`; ``tan``:
+:mod:`beliefs.learning.networks.tan_em`). Ties go to the smallest index. Cost: rows x states x states, by BLAS.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from beliefs.errors import ModelError
 from beliefs.inference.base import written
 from beliefs.inference.text import parse
 from beliefs.learning.networks.structure import Structure
+from beliefs.learning.networks.tan_em import Classes, pairs_given_target
 from beliefs.learning.networks.tree_em import pairs_by_em
 from beliefs.model.naming import Naming
 from beliefs.model.rows.table import RowTable
@@ -109,15 +110,14 @@ class TAN(Search):
         """Return the maximum spanning tree of mutual information given the target, below the target."""
         assert target is not None
         others = np.array([v for v in range(table.card.size) if v != target], np.int64)
-        information = np.zeros((others.size, others.size))
-        for state in range(int(table.card[target])):
-            chosen = table.codes[target] == state
-            if chosen.any():
-                part = table.columns(others).take(chosen)
-                information += part.total * mutual_information(part)
-        seen = table.codes[target] != table.missing
-        information /= table.take(seen).total if not seen.all() else table.total
+        card = table.card[others]
         at = int(np.flatnonzero(others == root)[0]) if root in others else 0
+
+        def best(pairs: list[Floats]) -> Ints:
+            return spanning_tree(_given_target(pairs, card), at)
+
+        pairs = _pairs_below(table, target, others, best)
+        information = _given_target(pairs, card)
         above = spanning_tree(information, at) if others.size else np.zeros(0, np.int64)
         parents: list[list[int]] = [[] for _ in range(table.card.size)]
         for k, v in enumerate(others):
@@ -188,6 +188,28 @@ def _information(naming: Naming, table: RowTable, best: Callable[[Floats], Ints]
         naming, table, _pair_counts(complete), _pair_counts(table), lambda counts: best(_of_pairs(counts, table.card))
     )
     return _of_pairs(pairs, table.card)
+
+
+def _pairs_below(table: RowTable, target: int, others: Ints, best: Callable[[list[Floats]], Ints]) -> list[Floats]:
+    """Return counts of pairs of features for each state of the target, expected ones where cells are missing."""
+    features, own = table.columns(others), table.codes[target]
+    by_state = [features.take(own == state) for state in range(int(table.card[target]))]
+    seen = [_pair_counts(part) for part in by_state]
+    if not table.n_missing.any() or not others.size:
+        return seen
+    complete = [_pair_counts(part.take(~part.incomplete())) for part in by_state]
+    partial = [part.take(part.incomplete()) for part in by_state]
+    return pairs_given_target(Classes(complete, seen, partial, features.take(own == table.missing)), best)[0]
+
+
+def _given_target(pairs: list[Floats], card: Ints) -> Floats:
+    """Return the mutual information of every pair of columns given the target, from counts for each of its states."""
+    if not card.size:
+        return np.zeros((0, 0))
+    weights = np.array([counts[: card[0], : card[0]].sum() for counts in pairs])
+    parts = [weight * _of_pairs(counts, card) for weight, counts in zip(weights, pairs, strict=True)]
+    found: Floats = np.sum(parts, axis=0) / max(float(weights.sum()), 1e-300)
+    return found
 
 
 def mutual_information(table: RowTable) -> Floats:
