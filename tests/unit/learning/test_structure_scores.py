@@ -256,11 +256,16 @@ def test_a_tree_below_a_target_from_rows_with_holes_is_chosen_by_em():
     truth = bl.BNLearner(arcs, "dirichlet(alpha=0.4)", states=states).fit(rng.integers(0, card, (12, 5))).model_
     whole = truth.sample(4000, seed=3)
     rows = np.where(rng.random(whole.shape) < 0.25, -1, whole)
-    table = read_rows(rows, truth.graph.naming, weights=rng.random(4000) + 0.5)
-    rounds = []
+    weights = rng.random(4000) + 0.5
+    table = read_rows(rows, truth.graph.naming, weights=weights)
+    rounds: list[list[np.ndarray]] = []
 
     def recorded(classes, best):
-        pairs, trace = pairs_given_target(classes, lambda found: rounds.append(found) or best(found))
+        def noted(found):
+            rounds.append(found)
+            return best(found)
+
+        pairs, trace = pairs_given_target(classes, noted)
         assert (np.diff(trace) > -1e-9 * abs(trace[0])).all() and len(trace) > 2
         return pairs, trace
 
@@ -275,7 +280,7 @@ def test_a_tree_below_a_target_from_rows_with_holes_is_chosen_by_em():
     start = np.concatenate([[0], np.cumsum(card[:4])])
     expected = np.zeros((3, start[-1], start[-1]))
     target = table.codes[4]
-    known = np.array([table.weights[target == c].sum() for c in range(3)])
+    known = np.array([weights[target == c].sum() for c in range(3)])
     prior = (known + 1 / 3) / (known.sum() + 1)
     weights_of = [count[:2, :2].sum() for count in rounds[0]]
     information = sum(w * of_pairs(count, np.array(card[:4])) for w, count in zip(weights_of, rounds[0], strict=True))
@@ -287,7 +292,7 @@ def test_a_tree_below_a_target_from_rows_with_holes_is_chosen_by_em():
             mine = slice(start[v], start[v + 1])
             own = counts[start[u] : start[u + 1], mine] if u >= 0 else np.diag(counts[mine, mine])[None]
             tables[c, v] = own / own.sum(axis=1, keepdims=True)
-    for row, weight in zip(rows, table.weights, strict=True):
+    for row, weight in zip(rows, weights, strict=True):
         ways = product(*(range(k) if x < 0 else [x] for x, k in zip(row, card, strict=True)))
         shares = {
             x: prior[x[4]] * np.prod([tables[x[4], v][x[u] if u >= 0 else 0, x[v]] for v, u in enumerate(above)])

@@ -47,7 +47,8 @@ __all__ = ["EM", "MissingRows", "NetworkLikelihood", "random_tables"]
 class MissingRows(Data):
     """Counts of the families that rows observe whole, and the rows with missing cells, equal ones merged.
 
-    With Gaussian leaves: also their columns in these rows, and the statistics of rows that observe a leaf's parents.
+    With Gaussian leaves: also their columns in these rows, and the statistics of rows that observe a leaf's parents and
+    columns.
     """
 
     def __init__(
@@ -134,7 +135,8 @@ class NetworkLikelihood:
         assert data.sums is not None
         found += data.sweep.total_log_z(swept) + data.columns.log_density_of(numbers, data.sums)
         found += float(shift.sum() if data.rows.weights is None else data.rows.weights @ shift)
-        sums = data.sums + data.columns.statistics(swept.soft)
+        assert swept.soft is not None
+        sums = data.sums + data.columns.expected(swept.soft, numbers)
         return found, np.concatenate([data.counts + swept.cells, sums])
 
     def maximised(self, expected: Floats) -> Floats:

@@ -62,8 +62,8 @@ class EMOptions:
 class Gathered:
     """What rows say: counts of families that are seen whole, and the rows with missing cells.
 
-    With Gaussian leaves: their columns in all rows, statistics of rows that observe a leaf's parents, and the columns
-    in the rows with missing cells.
+    With Gaussian leaves: their columns in all rows, statistics of rows that observe a leaf's parents and columns, and
+    the columns in the rows with missing cells, those of leaves included.
     """
 
     counts: FamilyCounts
@@ -96,13 +96,14 @@ def _holes(table: RowTable) -> RowTable | None:
 
 
 def with_leaves(found: Gathered, leaves: Leaves, table: RowTable, values: list[Floats]) -> Gathered:
-    """Return what rows say with their leaves; the incomplete rows are those of the table, one by one."""
+    """Return what rows say with their leaves; rows with missing cells or columns are kept, one by one."""
     everywhere = LeafRows(leaves, table, values)
-    columns = everywhere
-    if found.incomplete is not None:
-        holes = table.incomplete()
-        columns = LeafRows(leaves, found.incomplete, [x[holes] for x in values])
-    return replace(found, values=values, sums=everywhere.statistics(None), columns=columns)
+    holes = table.incomplete() | everywhere.partial()
+    if not holes.any():
+        return replace(found, values=values, sums=everywhere.statistics(), columns=everywhere)
+    kept = table.take(holes)
+    columns = LeafRows(leaves, kept, [x[holes] for x in values])
+    return replace(found, incomplete=kept, values=values, sums=everywhere.statistics(), columns=columns)
 
 
 def _joined(tables: list[RowTable], merge: bool) -> RowTable:

@@ -13,6 +13,10 @@ and the M-step is weighted maximum likelihood:
 :math:`\Sigma_k` weighted by :math:`N_k`). Eigenvalues below ``floor`` are raised to it, which is the maximum over
 all matrices with eigenvalues of at least ``floor``: EM still never falls, and no component shrinks to a point.
 
+Where a row has some columns only, its density is that of these, and in the statistics the others stand with what they
+are given these: with gain :math:`G = \Sigma_{mo} \Sigma_{oo}^{-1}`, x is filled by :math:`\mu_m + G (x_o - \mu_o)`, and
+:math:`S_k` has :math:`\Sigma_{mm} - G \Sigma_{om}` more for the row. So EM is over missing columns, too.
+
 Columns are taken from an origin near their mean, so that :math:`S_k / N_k - \mu_k \mu_k^T` loses no digits to a large
 mean. Cost: rows x states x D (diagonal) or D squared.
 """
@@ -20,7 +24,7 @@ mean. Cost: rows x states x D (diagonal) or D squared.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +32,17 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.options import check_number, check_option, is_word, shown
-from beliefs.typing import Floats
+from beliefs.typing import Floats, Ints
 
-__all__ = ["COVARIANCES", "FittedLeaf", "GaussianLeaf", "log_densities", "maximised", "statistics"]
+__all__ = [
+    "COVARIANCES",
+    "FittedLeaf",
+    "GaussianLeaf",
+    "expected_statistics",
+    "log_densities",
+    "maximised",
+    "statistics",
+]
 
 COVARIANCES = ("full", "diagonal", "tied")
 
@@ -103,7 +115,10 @@ class FittedLeaf:
     covariances: Floats
 
     def log_density(self, x: Any) -> Floats:
-        """Return log densities of rows ``(n, D)`` for each joint state of the parents, ``(n, states...)``."""
+        """Return log densities of rows ``(n, D)`` for each joint state of the parents, ``(n, states...)``.
+
+        Columns that are nan are summed out.
+        """
         rows, d = np.asarray(x, np.float64), len(self.columns)
         if rows.ndim != 2 or rows.shape[1] != d:
             raise ModelError(f"rows of the leaf must have shape (n, {d}), found {rows.shape}")
@@ -118,18 +133,20 @@ class FittedLeaf:
 
 
 def log_densities(x: Floats, means: Floats, covariances: Floats, diagonal: bool) -> Floats:
-    """Return the log densities of rows under each normal distribution, ``(n, K)``."""
+    """Return the log densities of rows under each normal distribution, ``(n, K)``; nan is summed out."""
     n, d = x.shape
     found = np.empty((n, len(means)))
-    for k, (mean, covariance) in enumerate(zip(means, covariances, strict=True)):
-        if diagonal:
-            variance = np.diagonal(covariance)
-            scaled, log_det = (x - mean) / np.sqrt(variance), 0.5 * float(np.log(variance).sum())
-        else:
-            root = np.linalg.cholesky(covariance)
-            scaled, log_det = (x - mean) @ np.linalg.inv(root).T, float(np.log(np.diagonal(root)).sum())
-        found[:, k] = -0.5 * (scaled * scaled).sum(axis=1) - log_det
-    found -= 0.5 * d * math.log(2.0 * math.pi)
+    for rows, seen in _patterns(x):
+        own = x[rows][:, seen]
+        for k, (mean, covariance) in enumerate(zip(means, covariances, strict=True)):
+            if diagonal:
+                variance = np.diagonal(covariance)[seen]
+                scaled, log_det = (own - mean[seen]) / np.sqrt(variance), 0.5 * float(np.log(variance).sum())
+            else:
+                root = np.linalg.cholesky(covariance[np.ix_(seen, seen)])
+                scaled, log_det = (own - mean[seen]) @ np.linalg.inv(root).T, float(np.log(np.diagonal(root)).sum())
+            found[rows, k] = -0.5 * (scaled * scaled).sum(axis=1) - log_det
+        found[rows] -= 0.5 * seen.size * math.log(2.0 * math.pi)
     return found
 
 
@@ -145,6 +162,39 @@ def statistics(x: Floats, weights: Floats, diagonal: bool) -> Floats:
     for k in range(weights.shape[1]):
         found[k, 1 + d :] = ((x * weights[:, k : k + 1]).T @ x).ravel()
     return found
+
+
+def expected_statistics(x: Floats, weights: Floats, means: Floats, covariances: Floats, diagonal: bool) -> Floats:
+    """Return the statistics that rows with nan have on average under each normal distribution, given their numbers."""
+    d = x.shape[1]
+    found = np.zeros((weights.shape[1], 1 + d + d * d))
+    for rows, seen in _patterns(x):
+        if seen.size == d:
+            found += statistics(x[rows], weights[rows], diagonal)
+            continue
+        absent = np.setdiff1d(np.arange(d), seen)
+        cells = 1 + d + (absent[:, None] * d + absent)
+        for k, (mean, covariance) in enumerate(zip(means, covariances, strict=True)):
+            gain = np.zeros((absent.size, seen.size))
+            if not diagonal and seen.size:
+                gain = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, absent)]).T
+            filled, own = x[rows], weights[rows, k : k + 1]
+            filled[:, absent] = mean[absent] + (filled[:, seen] - mean[seen]) @ gain.T
+            found[k] += statistics(filled, own, diagonal)[0]
+            rest = covariance[np.ix_(absent, absent)] - gain @ covariance[np.ix_(seen, absent)]
+            found[k, cells] += own.sum() * (np.diag(np.diagonal(rest)) if diagonal else rest)
+    return found
+
+
+def _patterns(x: Floats) -> Iterator[tuple[Any, Ints]]:
+    """Yield rows that have the same columns, and these columns."""
+    missing = np.isnan(x)
+    if not missing.any():
+        yield slice(None), np.arange(x.shape[1])
+        return
+    kinds, number = np.unique(missing, axis=0, return_inverse=True)
+    for k, kind in enumerate(kinds):
+        yield np.flatnonzero(number.ravel() == k), np.flatnonzero(~kind)
 
 
 def maximised(sums: Floats, d: int, covariance: str, floor: float, overall: Floats) -> Floats:

@@ -3,8 +3,9 @@ r"""All Gaussian leaves of a structure: their columns in rows, soft evidence for
 The density of a leaf's columns is a factor over its parents whose table is another for every row; the sweep of
 :mod:`beliefs.inference.rows.sweep` takes it as soft evidence and returns its posterior, which is what the statistics of
 :mod:`beliefs.learning.networks.gaussian` are weighted by. Densities are divided by the largest one of the row, whose
-log is added to the row's log-likelihood. Where a row observes all parents its statistics never change and are added up
-once. A leaf that a row lacks altogether says nothing of it; one that it has in part is refused.
+log is added to the row's log-likelihood. Where a row observes all parents and all columns its statistics never change
+and are added up once. A leaf that a row lacks altogether says nothing of it; of one that it has in part the other
+columns are missing cells like any.
 
 Parameters and statistics of all leaves are one array each, of the same length: of each leaf ``(K, 1 + D + D * D)``.
 """
@@ -19,7 +20,14 @@ from typing import Any
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.learning.networks.gaussian import FittedLeaf, GaussianLeaf, log_densities, maximised, statistics
+from beliefs.learning.networks.gaussian import (
+    FittedLeaf,
+    GaussianLeaf,
+    expected_statistics,
+    log_densities,
+    maximised,
+    statistics,
+)
 from beliefs.learning.networks.structure import Structure
 from beliefs.model.layout import Layout
 from beliefs.model.naming import Naming
@@ -46,7 +54,7 @@ def checked_leaves(leaves: Any) -> dict[str, GaussianLeaf]:
 
 
 def leaf_values(leaves: Mapping[str, GaussianLeaf], columns: Mapping[str, Any]) -> list[Floats]:
-    """Return the numbers of each leaf's columns ``(n_rows, D)``, rows of nan where it is missing."""
+    """Return the numbers of each leaf's columns ``(n_rows, D)``, nan where they are missing."""
     found = []
     for name, leaf in leaves.items():
         parts = []
@@ -60,15 +68,6 @@ def leaf_values(leaves: Mapping[str, GaussianLeaf], columns: Mapping[str, Any]) 
         if np.isinf(x).any():
             row, c = (int(i) for i in np.argwhere(np.isinf(x))[0])
             raise ModelError(f"column {leaf.column_names[c]!r}, row {row}: expected a finite number, found {x[row, c]}")
-        missing = np.isnan(x)
-        part = missing.any(axis=1) & ~missing.all(axis=1)
-        if part.any():
-            row = int(np.argmax(part))
-            lacked = leaf.column_names[int(missing[row].argmax())]
-            raise ModelError(
-                f"row {row} has some columns of the leaf {name!r} and lacks {lacked!r}; fill it, leave all of them "
-                "out, or make leaves of single columns"
-            )
         found.append(x)
     return found
 
@@ -115,11 +114,15 @@ class Leaves:
         bound = cls.bound(structure, leaves, tied, origins, overall)
         for group in bound.groups:
             together = np.concatenate([values[j] for j in group])
-            together = together[~np.isnan(together[:, 0])]
+            together = together[~np.isnan(together).all(axis=1)]
             if not len(together):
                 raise ModelError(f"no row has the columns of the leaf {bound.names[group[0]]!r}; leave the leaf out")
-            origin = together.mean(axis=0)
-            all_rows = statistics(together - origin, np.ones((len(together), 1)), False)[0]
+            empty = np.isnan(together).all(axis=0)
+            if empty.any():
+                column = bound.leaves[group[0]].column_names[int(np.argmax(empty))]
+                raise ModelError(f"no row has a number in column {column!r}; leave it out of its leaf")
+            origin = np.nanmean(together, axis=0)
+            all_rows = _overall(together - origin)
             for j in group:
                 origins[j], overall[j] = origin, all_rows
         return replace(bound, origins=tuple(origins), overall=tuple(overall))
@@ -198,7 +201,7 @@ class Leaves:
             part = self.part(found, first)
             seen = sum(self.part(sums, j)[:, 0] for j in group) > 0.0
             x = np.concatenate([values[j] for j in group])
-            x = x[~np.isnan(x[:, 0])] - self.origins[first]
+            x = np.nan_to_num(x[~np.isnan(x).all(axis=1)] - self.origins[first])
             free = np.flatnonzero(~seen)
             chosen = rng.choice(len(x), free.size, replace=free.size > len(x))
             part[free, 1 : 1 + d] = x[chosen]
@@ -267,15 +270,23 @@ def _groups(
     return (*found, *((j,) for j in range(len(names)) if j not in seen))
 
 
+def _overall(x: Floats) -> Floats:
+    """Return statistics of all rows about their means; missing columns stand with their mean and variance."""
+    missing = np.isnan(x)
+    found: Floats = statistics(np.where(missing, 0.0, x), np.ones((len(x), 1)), False)[0]
+    d = x.shape[1]
+    found[1 + d :: d + 1] += missing.sum(axis=0) * np.nanmean(x * x, axis=0)
+    return found
+
+
 class LeafRows:
     """Columns of leaves in some rows, and which joint states of the parents the rows allow."""
 
     def __init__(self, leaves: Leaves, table: RowTable, values: list[Floats]) -> None:
         self.leaves, self.table = leaves, table
         self.x = [x - origin for x, origin in zip(values, leaves.origins, strict=True)]
-        self.has: list[Bools] = [~np.isnan(x[:, 0]) for x in self.x]
-        for x, has in zip(self.x, self.has, strict=True):
-            x[~has] = 0.0
+        self.has: list[Bools] = [np.asarray(~np.isnan(x).all(axis=1)) for x in self.x]
+        self.whole: list[Bools] = [np.asarray(~np.isnan(x).any(axis=1)) for x in self.x]
         self.allowed = [self._allowed(j) for j in range(len(self.x))]
 
     def _allowed(self, j: int) -> Bools | None:
@@ -291,20 +302,32 @@ class LeafRows:
             found &= (codes == table.missing) | (codes == own)
         return found
 
+    def partial(self) -> Bools:
+        """Return which rows have some leaf in part."""
+        found = np.zeros(self.table.n_rows, np.bool_)
+        for has, whole in zip(self.has, self.whole, strict=True):
+            found |= has & ~whole
+        return found
+
     def seen(self, j: int) -> Bools:
         """Return which rows observe all parents of a leaf."""
         scope = self.leaves.layout.scope(j)
         return np.asarray((self.table.codes[scope] != self.table.missing).all(axis=0))
 
+    def settled(self, j: int) -> Bools:
+        """Return which rows observe all parents and all columns of a leaf."""
+        return self.seen(j) & self.whole[j]
+
     def evidence(self, flat: Floats, *, count_seen: bool = True) -> tuple[Floats, Floats]:
         """Return soft evidence ``(n_rows, n_cells)``, at most one, and the logs it was divided by ``(n_rows,)``.
 
-        Where all parents are seen that log is the log density; ``count_seen=False`` leaves these out.
+        Where all parents are seen that log is the log density; ``count_seen=False`` leaves out those that have all
+        columns, too.
         """
         leaves, n = self.leaves, self.table.n_rows
         soft, shift = np.ones((n, leaves.layout.n_cells)), np.zeros(n)
         for j, (x, has, allowed) in enumerate(zip(self.x, self.has, self.allowed, strict=True)):
-            counted = has if count_seen else has & ~self.seen(j)
+            counted = has if count_seen else has & ~self.settled(j)
             means, covariances = leaves.split(flat, j)
             logs = log_densities(x[counted], means, covariances, leaves.leaves[j].covariance == "diagonal")
             if allowed is not None:
@@ -314,24 +337,35 @@ class LeafRows:
             shift[counted] += top
         return soft, shift
 
-    def statistics(self, posterior: Floats | None) -> Floats:
-        """Return the statistics of these rows with posteriors of the parents' joint states ``(n_rows, n_cells)``.
+    def statistics(self) -> Floats:
+        """Return the statistics of the rows that observe all parents and all columns, which never change."""
+        leaves, found = self.leaves, np.zeros(self.leaves.size)
+        for j, x in enumerate(self.x):
+            rows = self.settled(j)
+            diagonal = leaves.leaves[j].covariance == "diagonal"
+            leaves.part(found, j)[:] = statistics(x[rows], self._known(j, rows), diagonal)
+        return found
 
-        None: of the rows that observe all parents, weighted as the table's rows are.
+    def expected(self, posterior: Floats, flat: Floats) -> Floats:
+        """Return the statistics of the other rows on average under the numbers of now.
+
+        ``posterior (n_rows, n_cells)`` are those of the parents' joint states, times the weights of the rows.
         """
         leaves, found = self.leaves, np.zeros(self.leaves.size)
         for j, (x, has) in enumerate(zip(self.x, self.has, strict=True)):
-            seen = self.seen(j)
-            if posterior is not None:
-                rows = has & ~seen
-                weights = posterior[rows][:, leaves.layout.cells(j)]
-            else:
-                rows, allowed = has & seen, self.allowed[j]
-                weights = np.ones((int(rows.sum()), 1)) if allowed is None else allowed[rows].astype(np.float64)
-                if self.table.weights is not None:
-                    weights = weights * self.table.weights[rows][:, None]
-            leaves.part(found, j)[:] = statistics(x[rows], weights, leaves.leaves[j].covariance == "diagonal")
+            seen, rows = self.seen(j), has & ~self.settled(j)
+            weights = posterior[:, leaves.layout.cells(j)][rows]
+            known = seen[rows]
+            weights[known] = self._known(j, rows & seen)
+            diagonal = leaves.leaves[j].covariance == "diagonal"
+            leaves.part(found, j)[:] = expected_statistics(x[rows], weights, *leaves.split(flat, j), diagonal)
         return found
+
+    def _known(self, j: int, rows: Bools) -> Floats:
+        """Return the weights of rows that observe all parents, in the column of their joint state."""
+        allowed, weights = self.allowed[j], self.table.weights
+        found = np.ones((int(rows.sum()), 1)) if allowed is None else allowed[rows].astype(np.float64)
+        return found if weights is None else found * weights[rows][:, None]
 
     def log_density_of(self, flat: Floats, sums: Floats) -> float:
         """Return the log density of rows from their statistics."""
