@@ -11,8 +11,8 @@ gap        ``bcfw`` on fold 1, until the gap is 1 %  LIBLINEAR's Crammer-Singer 
            of the objective                          problem has no chain
 planes     ``one_slack`` on 600 digits, until the    dlib's cutting planes, with the search in Python, to a gap of the
            gap is 1e-3 of the objective              same size
-threads    an evaluation, ``one_slack``, ``cccp``    the same on one thread, by the wall clock
-           on two threads
+threads    matrix products alone, an evaluation,     the same on one thread, by the wall clock
+           ``one_slack``, ``cccp`` on two threads
 hidden     an evaluation at temperatures (0, 1),     one of the likelihood of the same words
            three labels of ten hidden
 memory     what ``bcfw`` allocates in a fit          8 bytes a cell of ``theta``; 8 bytes a weight for each word, which

@@ -23,6 +23,7 @@ from beliefs.learning.instances import Instance
 from beliefs.learning.linearised import Terms
 from beliefs.learning.losses.max_margin import MaxMargin
 from beliefs.learning.optimizers.blocks import Dual, InstanceBlocks
+from beliefs.learning.parallel import Threads
 from beliefs.model.layout import Layout
 
 N, D = (4, 1, 6, 2, 3, 5), 5
@@ -131,6 +132,26 @@ def test_unions_serve_the_convex_problem_inside_too() -> None:
         np.testing.assert_allclose(found.grad, expected.grad, atol=1e-11)
         result = fit(fast, data, weights, optimizer="cccp", max_iters=4)
         assert (np.diff(result.trace.loss) <= 0).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"eps_y": 0.4}, {"eps_h": 0.0}, {"eps_y": 0.0, "eps_h": 1.0}], ids=str)
+@pytest.mark.parametrize("kind", ["dense", "values"])
+@pytest.mark.parametrize("hidden", [0.0, 0.5])
+def test_what_each_chain_adds(options: dict[str, Any], kind: str, hidden: float) -> None:
+    """Values, gradients, costs and flags, chain by chain, from the union and from single instances."""
+    template, data = problem(hidden=hidden, boundaries=kind == "dense", sparse="" if kind == "dense" else kind)
+    data = costly(data, 3) if not hidden else data
+    weights = np.random.default_rng(3).normal(size=template.n_weights)
+    fast, slow = (
+        list(loss(template=template, l2=0.1, **options).shares(weights, data, Threads(n)))
+        for loss, n in ((ChainMargin, 2), (MaxMargin, 1))
+    )
+    assert len(fast) == len(slow) == len(data)
+    for one, other in zip(fast, slow, strict=True):
+        np.testing.assert_allclose(one.grad, other.grad, atol=1e-10)
+        for name in ("value", "upper", "delta", "n_labelled"):
+            assert getattr(one, name) == pytest.approx(getattr(other, name), abs=1e-10), name
+        assert (one.bound, one.minorant, one.n_instances) == (other.bound, other.minorant, other.n_instances)
 
 
 def test_threads_and_copies() -> None:

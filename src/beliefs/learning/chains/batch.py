@@ -6,7 +6,7 @@ are shared out, so that every weight's sum runs over the tokens in order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -103,13 +103,19 @@ class ChainBatch(Batch):
         """Whether every token has a cell of its label."""
         return bool((self.label_cell >= 0).all())
 
+    @cached_property
     def without_labels(self) -> ChainBatch:
-        """Return the batch of the free term alone: nothing of the labels is subtracted; memory is shared."""
+        """The batch of the free term alone: nothing of the labels is subtracted; memory is shared."""
         nothing = np.full(self.label_cell.size, -1), np.zeros(self.token_weight.size), np.zeros(self.transitions.shape)
         label_cell, token_weight, transitions = nothing
         return replace(
             self, label_cell=label_cell, token_weight=token_weight, transitions=transitions, clamped=None
         )  # fmt: skip
+
+    @cached_property
+    def one_by_one(self) -> ChainBatch:
+        """The same batch, evaluated chain by chain; memory is shared."""
+        return replace(self, union=self.union.one_by_one)
 
     def add_to(self, total: Total, weights: Floats, executor: Executor) -> None:
         """Add loss and gradient; the total has overflowed where either is not finite."""
@@ -130,9 +136,34 @@ class ChainBatch(Batch):
             return np.inf, 0.0
         residual, starts, k = self.rows, self.union.starts, template.n_states
         self.scores.add_gradient(residual, grad[: template.n_state_weights], executor)
-        first, last = residual[starts[:-1], :k].sum(axis=0), residual[starts[1:] - 1, :k].sum(axis=0)
-        template.add_rest(run.pairs.sum(axis=0) - self.transitions, first, last, grad)
+        template.add_table(run.pairs.sum(axis=0) - self.transitions, grad)
+        if template.boundaries:
+            template.add_ends(residual[starts[:-1], :k].sum(axis=0), residual[starts[1:] - 1, :k].sum(axis=0), grad)
         return float(run.value.sum()) - float((self.transitions * cut.table).sum()), float(run.cost.sum())
+
+    def each_gradient(self, run: ChainRun, instances: Sequence[Instance], executor: Executor) -> Iterator[Floats]:
+        """Yield the gradient of each chain in the weights, given a run :attr:`one_by_one` and what was joined."""
+        starts, k = self.union.starts.tolist(), self.template.n_states
+
+        def of(s: int) -> Floats:
+            rows, grad = self.rows[starts[s] : starts[s + 1], :k], np.zeros(self.template.n_weights)
+            ends = (rows[0], rows[-1]) if self.template.boundaries else ()
+            table = (run.pairs[s].ravel(),) if len(rows) > 1 else ()
+            self.template.add_pullback(grad, instances[s].inputs, np.concatenate([rows.ravel(), *table, *ends]), grad)
+            return grad
+
+        self.union.each(run.chunk, executor)
+        for s in range(self.union.n_chains):  # what the labels say of neighbours
+            counts = _transitions(*self._labels_of(s), k)
+            run.pairs[s] -= counts
+            run.value[s] -= float((counts * run.cut.table).sum())
+        yield from executor.windows(of, range(self.union.n_chains))
+
+    def _labels_of(self, s: int) -> tuple[Ints, Ints, Floats]:
+        """Return the labels of a chain, zeros for the chain of each, and their weights, as counting needs them."""
+        tokens, width = slice(int(self.union.starts[s]), int(self.union.starts[s + 1])), self.rows.shape[1]
+        labels = np.maximum(self.label_cell[tokens], 0) % width
+        return labels, np.zeros(labels.size, np.int64), self.token_weight[tokens]
 
 
 def _transitions(labels: Ints, of_token: Ints, weight: Floats, k: int) -> Floats:

@@ -35,9 +35,7 @@ class JoinedChains(Loss):
     def free_batches(self, data: Any) -> Iterable[Batch] | None:
         """Return unions for the free term alone, where there are such."""
         batches: Any = tuple(self.batches(data))
-        return (
-            tuple(b.without_labels() for b in batches) if all(hasattr(b, "without_labels") for b in batches) else None
-        )
+        return tuple(b.without_labels for b in batches) if all(hasattr(b, "without_labels") for b in batches) else None
 
     def _pieces(self, instances: Iterable[Instance]) -> Iterator[Batch]:
         waiting: list[Instance] = []

@@ -17,7 +17,7 @@ at two temperatures K times as much a hidden token.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -29,7 +29,7 @@ from beliefs.kernels.chains.linear import WIDEST
 from beliefs.kernels.chains.marginal_map import NARROW, Summed
 from beliefs.kernels.chains.margins import add_costs, expected_costs
 from beliefs.kernels.chains.two_temperatures import Powers
-from beliefs.learning.batches import Batch, Total
+from beliefs.learning.batches import Batch, Share, Total
 from beliefs.learning.chains.batch import ChainBatch, ChainRun
 from beliefs.learning.chains.blocks import ChainBlocks, ChainProblem, chain_blocks
 from beliefs.learning.chains.joining import JoinedChains
@@ -84,6 +84,13 @@ class ChainMargin(JoinedChains, MaxMargin):
         temperatures = float(self.eps_y), float(self.eps_h)
         return MarginBatch(chains, tokens, costs, cost_row, temperatures, _labels(instances))
 
+    def shares(self, weights: Floats, instances: Sequence[Instance], executor: Executor) -> Iterable[Share]:
+        """Yield what each chain adds, from the union of all."""
+        batch = next(iter(self.batches(instances)), None)
+        if isinstance(batch, MarginBatch):
+            return batch.shares(weights, instances, executor)
+        return super().shares(weights, instances, executor)
+
     def blocks(self, data: Any) -> ChainBlocks | None:
         """Return the chains as blocks of the dual that one compiled loop serves; None where it does not."""
         batch = next(iter(self.batches(data)))
@@ -116,14 +123,7 @@ class MarginBatch(Batch):
 
     def add_to(self, total: Total, weights: Floats, executor: Executor) -> None:
         """Add loss and gradient; the total has overflowed where either is not finite."""
-        chains, template, eps = self.chains, self.chains.template, self.temperatures[0]
-        run: _Costly
-        if not self.one_temperature:
-            run = _Two(self, template.cut(weights))
-        elif eps == 0:
-            run = _Hard(self, template.cut(weights))
-        else:
-            run = _Soft(self, template.cut(weights / eps))
+        chains, run = self.chains, self._run(weights)
         value, cost = chains.add_gradient(run, total.grad, executor)
         value *= run.scale
         total.value += value
@@ -135,9 +135,27 @@ class MarginBatch(Batch):
         total.bounds.add(Bound.EXACT)
         total.overflowed |= not (np.isfinite(total.value) and np.isfinite(total.grad).all())
 
+    def _run(self, weights: Floats) -> _Costly:
+        template, eps = self.chains.template, self.temperatures[0]
+        if not self.one_temperature:
+            return _Two(self, template.cut(weights))
+        return _Hard(self, template.cut(weights)) if eps == 0 else _Soft(self, template.cut(weights / eps))
+
+    def shares(self, weights: Floats, instances: Sequence[Instance], executor: Executor) -> Iterator[Share]:
+        """Yield what each chain adds; ``instances`` are what was joined."""
+        chains = self.chains.one_by_one
+        run = replace(self, chains=chains)._run(weights)
+        for s, grad in enumerate(chains.each_gradient(run, instances, executor)):
+            value, instance = run.scale * float(run.value[s]), instances[s]
+            whole = instance.n_labelled == instance.labels.size
+            yield Share(
+                value, grad, instance.n_counted, bound=Bound.EXACT, upper=value, minorant=whole, delta=run.cost[s]
+            )
+
+    @cached_property
     def without_labels(self) -> MarginBatch:
-        """Return the batch of the free term alone, costs and all."""
-        return replace(self, chains=self.chains.without_labels())
+        """The batch of the free term alone, costs and all."""
+        return replace(self, chains=self.chains.without_labels)
 
     def blocks(self, l2: float) -> ChainBlocks:
         """Return the blocks of the dual."""

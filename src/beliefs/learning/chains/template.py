@@ -133,13 +133,16 @@ class ChainTemplate(Template):
         first, last = (rest[:k], rest[k:]) if self.boundaries else (np.zeros(k), np.zeros(k))
         return Parameters(weights[:n], table.reshape(k, k), first, last)
 
-    def add_rest(self, table: Floats, first: Floats, last: Floats, out: Floats) -> None:
-        """Add gradients in the table and in the boundaries to the gradient in the weights."""
-        n, k = self.n_state_weights, self.n_states
+    def add_table(self, table: Floats, out: Floats) -> None:
+        """Add a gradient in the table to the gradient in the weights."""
+        n = self.n_state_weights
         out[n : n + self.cells.size] += table.ravel()[self.cells]
-        if self.boundaries:
-            out[-2 * k : -k] += first
-            out[-k:] += last
+
+    def add_ends(self, first: Floats, last: Floats, out: Floats) -> None:
+        """Add gradients in the boundaries, where there are such, to the gradient in the weights."""
+        k = self.n_states
+        out[-2 * k : -k] += first
+        out[-k:] += last
 
     def theta(self, weights: Floats, inputs: Tokens) -> Floats:
         """Return the log potentials of one sequence, factor after factor."""
@@ -165,7 +168,9 @@ class ChainTemplate(Template):
             add_pair_gradient(ptr[:-1], ptr[1:], attribute, value, self._pairs.arrays, k, residual, out)
         at = n * k + (k * k if n > 1 else 0)
         table = grad_theta[n * k : at] if n > 1 else np.zeros(k * k)
-        self.add_rest(table, grad_theta[at : at + k], grad_theta[at + k : at + 2 * k], out)
+        self.add_table(table, out)
+        if self.boundaries:
+            self.add_ends(grad_theta[at : at + k], grad_theta[at + k : at + 2 * k], out)
 
     @property
     def _pairs(self) -> StatePairs:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -132,6 +133,11 @@ class ChainUnion:
             for a, b in zip(bounds[:-1], bounds[1:], strict=True)
         ]
 
+    @cached_property
+    def one_by_one(self) -> ChainUnion:
+        """The same chains, each a chunk of its own."""
+        return OneByOne(self.starts, self.n_states)
+
     def each(self, task: Callable[[int, Chunk, Floats], None], executor: Executor) -> None:
         """Run ``task(number, chunk, scratch)`` for all chunks; scratch is a thread's own."""
         width = width_for(self.n_states)
@@ -245,3 +251,13 @@ class ChainUnion:
 
         self.each(task, executor)
         return labels
+
+
+class OneByOne(ChainUnion):
+    """A union whose chunks are single chains, for what is asked of each of them."""
+
+    @cached_property
+    def chunks(self) -> list[Chunk]:
+        """A chunk a chain."""
+        starts = self.starts.tolist()
+        return [Chunk(s, s + 1, first, last) for s, (first, last) in enumerate(pairwise(starts))]

@@ -10,7 +10,7 @@ gradients go back is the template's; the sum, the ridge and the threads are thos
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
@@ -24,6 +24,7 @@ from beliefs.learning.instance_batch import InstanceBatch
 from beliefs.learning.instances import Instance
 from beliefs.learning.joined import Joiner
 from beliefs.learning.losses.inference import InferenceSpec
+from beliefs.learning.parallel import Executor
 from beliefs.model.features import Template
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
@@ -167,6 +168,15 @@ class Loss(BatchLoss):
             part.minorant,
             instance.weight * part.delta,
         )
+
+    def shares(self, weights: Floats, instances: Sequence[Instance], executor: Executor) -> Iterable[Share]:
+        """Yield what each of some instances adds, in their order; :meth:`batches` join small ones."""
+
+        def one(instance: Instance) -> Share:
+            self.check(instance)
+            return self.share(weights, instance)
+
+        return executor.windows(one, instances)
 
     def check(self, instance: Instance) -> None:
         """Raise if the loss cannot serve an instance."""

@@ -104,16 +104,10 @@ class _Single(Model):
     def look(self, weights: Floats) -> Evaluation:
         """Evaluate every instance on its own, side by side."""
         objective, loss = self.objective, self.objective.loss
-
-        def one(instance: Instance) -> Share:
-            loss.check(instance)
-            share: Share = loss.share(weights, instance)
-            return share
-
         objective.n_evaluations += 1
         total, shares = Total(np.zeros(weights.size)), list[Share]()
         with np.errstate(over="ignore", invalid="ignore"):
-            for share in executor_of(loss.threads).windows(one, objective.data):  # type: ignore[arg-type]
+            for share in loss.shares(weights, objective.data, executor_of(loss.threads)):
                 total.add(share)
                 shares.append(share)
         self.weights, self.shares, self.n_labelled = weights, shares, total.n_labelled
@@ -121,18 +115,23 @@ class _Single(Model):
 
     def cut(self) -> None:
         """Add the planes that are above the others of their instance."""
-        w, free = self.weights, self.objective.free
-        slopes = np.where(free, np.array([share.grad for share in self.shares]), 0.0) / self.n_labelled
+        w, old = self.weights, self.offsets.size
+        slopes = np.array([share.grad for share in self.shares])
+        slopes /= self.n_labelled
+        if not self.objective.all_free:
+            slopes[:, ~self.objective.free] = 0.0
         values = np.array([share.value for share in self.shares]) / self.n_labelled
-        first = not self.offsets.size
+        first = not old
         known = np.full(self.n, -np.inf)
         if not first:
             np.maximum.at(known, self.owner, self.slopes @ w + self.offsets)
         higher = np.flatnonzero(values > known + _HIGHER * np.abs(values)) if not first else np.arange(self.n)
-        self._needs(self.offsets.size + higher.size)
+        self._needs(old + higher.size)
         owner = np.concatenate([self.owner, higher])
         order = np.argsort(owner, kind="stable")
-        self.slopes = np.concatenate([self.slopes, slopes[higher]])[order]
+        together, place = np.empty((owner.size, w.size)), np.empty(owner.size, np.int64)
+        place[order] = np.arange(owner.size)
+        together[place[:old]], together[place[old:]], self.slopes = self.slopes, slopes[higher], together
         self.offsets = np.concatenate([self.offsets, (values - slopes @ w)[higher]])[order]
         self.alpha = np.concatenate([self.alpha, np.full(higher.size, 1.0 if first else 0.0)])[order]
         self.idle = np.concatenate([self.idle, np.zeros(higher.size, np.int64)])[order]
