@@ -1,6 +1,6 @@
 """Which cycles to choose as regions (Figures 3.13 to 3.17 of [gelfand2014]).
 
-    python experiments/cycle_bases.py [--quick] [--output FOLDER]
+    python experiments/cycle_bases.py [--quick | --full] [--only FIGURE ...] [--output FOLDER]
 
 ====  ================================================================================================================
 3.13  9x9 grids, fields N(0, 0.1^2): 64 faces, 16 tiled copies of the one basis of a 3x3 grid that is not fundamental,
@@ -13,8 +13,11 @@
 ====  ================================================================================================================
 
 Half of the old message is kept. The schedule is ``auto``, which ends with the double loop where messages do not settle,
-at most 1,000 steps; depth first alone for 3.14, which counts sweeps. Trials are kept in
-``experiments/local``, so that a run that was stopped goes on from there.
+at most 1,000 steps: it begins after some 160 sweeps, so that a run cut off at 200 shows messages that go round in
+circles, and not the regions. Depth first alone for 3.14, which counts sweeps. ``--full`` has the dissertation's numbers
+of models (50, 500, 100, 100 and 25 a level) and all levels: hours; ``--only`` runs some figures and draws nothing.
+Trials are kept in ``experiments/local``, so that a run that was stopped goes on from there, and a full one from a
+smaller.
 """
 
 from __future__ import annotations
@@ -115,19 +118,20 @@ def more_edges(extra: int, seed: int) -> Errors:
     return bases(graph, (3,), seed)
 
 
-def studies(quick: bool) -> dict[str, tuple[dict[str, Callable[[int], Errors]], int]]:
-    """Return what each figure asks at each level, and of how many models."""
-    couplings = (0.2, 0.6, 1.0) if quick else (0.2, 0.4, 0.6, 0.8, 1.0, 1.4, 2.0)
-    swaps = (0, 10, 30) if quick else (0, 5, 10, 15, 20, 25, 30)
-    levels = (0.3, 0.7) if quick else (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-    ibounds = (2, 3, 5, 7) if quick else tuple(range(2, 11))
-    extras = (5, 25, 50) if quick else tuple(range(5, 55, 5))
+def studies(size: str) -> dict[str, tuple[dict[str, Callable[[int], Errors]], int]]:
+    """Return what each figure asks at each level, and of how many models, in a quick, an ordinary or a full run."""
+    k = ("quick", "ordinary", "full").index(size)
+    couplings = ((0.2, 0.6, 1.0), *((0.2, 0.4, 0.6, 0.8, 1.0, 1.4, 2.0),) * 2)[k]
+    swaps = ((0, 10, 30), *((0, 5, 10, 15, 20, 25, 30),) * 2)[k]
+    levels = ((0.3, 0.7), (0.3, 0.5, 0.7, 0.9), (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9))[k]
+    ibounds = ((2, 3, 5, 7), *(tuple(range(2, 11)),) * 2)[k]
+    extras = ((5, 25, 50), (5, 20, 35, 50), tuple(range(5, 55, 5)))[k]
     return {
-        "3.13": ({str(c): partial(faces_or_pattern, c) for c in couplings}, 3 if quick else 50),
-        "3.14": ({str(s): partial(swapped, s) for s in swaps}, 4 if quick else 500),
-        "3.15": ({str(c): partial(k_trees, c, (3,)) for c in levels}, 2 if quick else 100),
-        "3.16": ({"0.7": partial(k_trees, 0.7, ibounds)}, 3 if quick else 100),
-        "3.17": ({str(e): partial(more_edges, e) for e in extras}, 2 if quick else 25),
+        "3.13": ({str(c): partial(faces_or_pattern, c) for c in couplings}, (2, 2, 50)[k]),
+        "3.14": ({str(s): partial(swapped, s) for s in swaps}, (4, 20, 500)[k]),
+        "3.15": ({str(c): partial(k_trees, c, (3,)) for c in levels}, (1, 1, 100)[k]),
+        "3.16": ({"0.7": partial(k_trees, 0.7, ibounds)}, (1, 1, 100)[k]),
+        "3.17": ({str(e): partial(more_edges, e) for e in extras}, (1, 2, 25)[k]),
     }
 
 
@@ -212,23 +216,35 @@ def draw(found: Found) -> Figure:
 
 
 def main() -> int:
-    options = command_line(__doc__, needs_data=False)
+    options = command_line(__doc__, needs_data=False, sizes=True)
     assert options is not None
     kept = Kept(None if options.quick else Path(__file__).parent / "local" / "cycle_bases.trials.json")
+    asked = studies("quick" if options.quick else "full" if options.full else "ordinary")
     found: Found = {}
-    for name, (levels, n_models) in studies(options.quick).items():
+    for name, (levels, n_models) in asked.items():
+        if options.only and name not in options.only:
+            continue
         found[name] = {
             level: [kept.of(f"{name} {level} {seed}", partial(ask, seed)) for seed in range(n_models)]
             for level, ask in levels.items()
         }
         print(f"figure {name}: done", file=sys.stderr, flush=True)
+    if options.only:
+        return 0
     claims = judged(found)
-    report("Figures 3.13 to 3.17: cycle bases", claims, DIFFERENCES)
+    models = {name: n_models for name, (_, n_models) in asked.items()}
+    counted = f"Models a level: {', '.join(f'{n} in {name}' for name, n in models.items())}."
+    report("Figures 3.13 to 3.17: cycle bases", claims, [counted, *DIFFERENCES])
     numbers: dict[str, Any] = {
-        name: {level: {m: means(trials, m) for m in trials[0]} for level, trials in levels.items()}
+        name: {
+            level: {
+                m: [*means(trials, m), *(float(np.mean([t[m][k] for t in trials])) for k in (2, 3))] for m in trials[0]
+            }
+            for level, trials in levels.items()
+        }
         for name, levels in found.items()
     }
-    numbers["models"] = {name: n_models for name, (_, n_models) in studies(options.quick).items()}
+    numbers["models"] = models
     save(options.output, "cycle_bases", {"cycle_bases": draw(found)}, numbers, claims)
     return 0
 

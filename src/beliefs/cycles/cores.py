@@ -108,6 +108,9 @@ def _part_of_grid(pairs: PairGraph) -> list[Cycle] | None:
         return None
     if (pairs.edges[pairs.edges[:, 1] - pairs.edges[:, 0] == 1, 1] % cols == 0).any():
         return None
+    rows = pairs.n_vars // cols
+    if pairs.n_edges == rows * (cols - 1) + (rows - 1) * cols:
+        return grid_faces(rows, cols)
     steps = (1, cols, -1, -cols)  # right, down, left, up: each is a turn to the right
     sides = {(u, d) for u, v in pairs.edges.tolist() for d in ([0, 2] if v - u == 1 else [1, 3])}
     ways = {(u, d) if d < 2 else (u + (1 if d == 2 else cols), d) for u, d in sides}

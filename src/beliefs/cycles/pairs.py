@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.model.graph import Model, as_factor_graph
 from beliefs.model.layout import Layout, frozen_ints
+from beliefs.model.scopes import Scopes, row_codes
 from beliefs.typing import Ints, VariableRef
 
 __all__ = ["Cycle", "Edge", "EdgeSet", "PairGraph", "canonical", "checked_cycles", "components", "edge_set"]
@@ -64,6 +66,13 @@ class PairGraph:
     def number(self) -> dict[tuple[int, int], int]:
         """The position of each edge ``(u, v)``, u < v."""
         return {(u, v): e for e, (u, v) in enumerate(self.edges.tolist())}
+
+    def numbers(self, one: Ints, other: Ints) -> Ints:
+        """Return the position of the edge between each two vertices, -1 where there is none."""
+        keys = self.edges[:, 0] * self.n_vars + self.edges[:, 1]
+        wanted = np.minimum(one, other) * self.n_vars + np.maximum(one, other)
+        at = np.minimum(np.searchsorted(keys, wanted), max(keys.size - 1, 0))
+        return np.where(keys[at] == wanted, at, -1) if keys.size else np.full(wanted.size, -1, np.int64)
 
     @cached_property
     def incident(self) -> tuple[Ints, Ints, Ints]:
@@ -144,8 +153,11 @@ def checked_cycles(model: Model, cycles: Iterable[Sequence[VariableRef]]) -> lis
     pairs = PairGraph.of(graph)
     if isinstance(cycles, str) or not isinstance(cycles, Iterable):
         raise ModelError("cycles must be a list of tuples of variables in cyclic order")
+    listed: list[Any] = list(cycles)
+    if _plain(pairs, listed):
+        return listed
     found, seen = [], set()
-    for given in cycles:
+    for given in listed:
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise ModelError(f"a cycle is a tuple of variables in cyclic order, found {given!r}")
         cycle = tuple(graph.index(v) for v in given)
@@ -162,3 +174,18 @@ def checked_cycles(model: Model, cycles: Iterable[Sequence[VariableRef]]) -> lis
         seen.add(key)
         found.append(cycle)
     return found
+
+
+def _plain(pairs: PairGraph, cycles: list[Any]) -> bool:
+    """Whether these are tuples of indices, simple cycles of the graph, no two over the same variables."""
+    if not cycles or not all(type(cycle) is tuple and len(cycle) > 2 for cycle in cycles):
+        return False
+    if not all(type(v) is int for cycle in cycles for v in cycle):
+        return False
+    rows = Scopes.of(cycles)
+    if not ((rows.var >= 0) & (rows.var < pairs.n_vars)).all():
+        return False
+    sets = rows.ascending()
+    twice = (sets.var[1:] == sets.var[:-1]) & (sets.row[1:] == sets.row[:-1])
+    joined = pairs.numbers(rows.var, rows.next) >= 0
+    return not twice.any() and bool(joined.all()) and bool((np.diff(np.sort(row_codes(sets))) > 0).all())

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beliefs.inference.clusters.region_sets import Region, top_down
+from beliefs.inference.clusters.region_order import above
+from beliefs.inference.clusters.region_sets import Region
 from beliefs.model.layout import Layout
-from beliefs.typing import Floats
+from beliefs.typing import Floats, Ints
 
 __all__ = ["covering_numbers", "is_concave"]
 
@@ -26,22 +27,20 @@ _MOST_PAIRS = 200_000  # variables of the linear program
 _FLOOR = 0.5  # share that every outer region keeps
 
 
-def is_concave(counting: Floats, children: Sequence[Sequence[int]]) -> bool:
+def is_concave(counting: Floats, edges: Ints) -> bool:
     """Whether positive counting numbers can pay for the negative ones below them; False where that is not decided."""
     debtors = np.flatnonzero(counting < 0)
     if not debtors.size:
         return True
-    above: list[set[int]] = [set() for _ in children]
-    for r in top_down(len(children), children):
-        for child in children[r]:
-            above[child] |= above[r] | {r}
-    pairs = [(p, int(r)) for r in debtors for p in above[r] if counting[p] > 0]
-    if not pairs or len(pairs) > _MOST_PAIRS or {r for _, r in pairs} != set(debtors.tolist()):
+    ptr, payer = above(counting.size, edges)
+    payee = np.repeat(np.arange(counting.size), np.diff(ptr))
+    pays = (counting[payer] > 0) & (counting[payee] < 0)
+    payer, payee = payer[pays], payee[pays]
+    if payer.size > _MOST_PAIRS or np.unique(payee).size < debtors.size:
         return False
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
-    payer, payee = np.array(pairs).T
     at, ones = np.arange(payer.size), np.ones(payer.size)
     most = coo_array((ones, (payer, at)), shape=(counting.size, payer.size)).tocsr()
     least = coo_array((ones, (payee, at)), shape=(counting.size, payer.size)).tocsr()[debtors]

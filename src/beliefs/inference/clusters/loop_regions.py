@@ -14,64 +14,69 @@ Cost: linear in the cycles' lengths and the edges.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
-from beliefs.cycles.pairs import Cycle, PairGraph, edge_set
+from beliefs.cycles.pairs import Cycle, PairGraph
 from beliefs.inference.clusters.region_sets import Region
 from beliefs.model.graph import FactorGraph
-from beliefs.typing import Floats
+from beliefs.model.scopes import Scopes
+from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["loop_regions"]
 
 
-def loop_regions(graph: FactorGraph, cycles: list[Cycle]) -> tuple[list[Region], Floats, list[tuple[int, int]]]:
+def loop_regions(graph: FactorGraph, cycles: list[Cycle]) -> tuple[list[Region], Floats, Ints]:
     """Return regions (cycles first), counting numbers, and edges from parent to child."""
-    pairs = PairGraph.of(graph)
-    sides = [edge_set(cycle) for cycle in cycles]
-    n_loops = Counter(e for edges in sides for e in edges)
-    edges = [tuple(edge) for edge in pairs.edges.tolist()]
-    alone = [e for e in edges if n_loops[e] == 0]
-    kept = [e for e in edges if n_loops[e] > 1]
-    outer: list[Region] = [*cycles, *alone]
-    place: dict[Region, int] = {e: len(outer) + k for k, e in enumerate(kept)}
-    links = [(c, place[e]) for c, own in enumerate(sides) for e in sorted(own) if e in place]
-    regions: list[Region] = [*outer, *kept]
-    counting = [*[1.0] * len(outer), *(1.0 - n_loops[e] for e in kept)]
-    tops: dict[int, list[tuple[int, list[int]]]] = {}  # outer regions at a vertex, and the edges of each that were kept
-    for k, scope in enumerate(outer):
-        turned = (scope[-1], *scope, scope[0]) if k < len(cycles) else ()
-        for at, v in enumerate(scope):
-            own = [place.get((min(u, v), max(u, v)), -1) for u in turned[at : at + 3 : 2]]
-            tops.setdefault(v, []).append((k, [e for e in own if e >= 0]))
-    inner: dict[int, list[int]] = {}
-    for e, k in place.items():
-        for v in e:
-            inner.setdefault(v, []).append(k)
-    for v in np.flatnonzero(~graph.layout.observed).tolist():
-        near = tops.get(v, [])
-        number = 1.0 - len(near) - sum(counting[k] for k in inner.get(v, []))
-        if near and number == 0.0 and _held_together(near):
-            continue
-        parents = [*(k for k, own in near if not own), *inner.get(v, [])]
-        links += [(k, len(regions)) for k in parents]
-        regions.append((v,))
-        counting.append(number)
-    return regions, np.array(counting), links
+    pairs, rows = PairGraph.of(graph), Scopes.of(cycles)
+    n_vars, n_cycles = pairs.n_vars, len(cycles)
+    side = pairs.numbers(rows.var, rows.next)
+    n_loops = np.bincount(side, minlength=pairs.n_edges)
+    alone, kept = np.flatnonzero(n_loops == 0), np.flatnonzero(n_loops > 1)
+    place = np.full(pairs.n_edges, -1, np.int64)  # the region of an edge
+    place[alone] = n_cycles + np.arange(alone.size)
+    place[kept] = n_cycles + alone.size + np.arange(kept.size)
+    of_edges = 1.0 - n_loops[kept]
+    # at a vertex: cycles through it, each with the edges before and after it, and edges in no cycle
+    before = np.roll(side, 1)
+    before[rows.ptr[:-1]] = side[rows.ptr[1:] - 1]
+    near = np.bincount(rows.var, minlength=n_vars) + np.bincount(pairs.edges[alone].ravel(), minlength=n_vars)
+    debts = np.bincount(pairs.edges[kept].ravel(), np.repeat(of_edges, 2), n_vars)
+    number = 1.0 - near - debts
+    through = np.stack([np.where(n_loops[edge] > 1, edge, -1) for edge in (before, side)], axis=1)
+    held = _held_together(pairs, rows.var, through, alone)
+    own = np.flatnonzero(~graph.layout.observed & ~((near > 0) & (number == 0.0) & held))
+    region = np.full(n_vars, -1, np.int64)
+    region[own] = n_cycles + alone.size + kept.size + np.arange(own.size)
+    free = (through < 0).all(axis=1)  # a cycle is a direct parent of a vertex where none of its edges there was kept
+    several = n_loops[side] > 1
+    links = np.concatenate([
+        np.stack([rows.row[several], place[side[several]]], axis=1),
+        np.stack([rows.row[free], region[rows.var[free]]], axis=1),
+        *(np.stack([place[edges], region[pairs.edges[edges, k]]], axis=1) for edges in (alone, kept) for k in (0, 1)),
+    ])  # fmt: skip
+    scopes = [*cycles, *map(tuple, pairs.edges[np.append(alone, kept)].tolist()), *((v,) for v in own.tolist())]
+    counting = np.concatenate([np.ones(n_cycles + alone.size), of_edges, number[own]])
+    return scopes, counting, links[links[:, 1] >= 0]
 
 
-def _held_together(near: list[tuple[int, list[int]]]) -> bool:
-    """Whether outer regions at a vertex are connected through their common edges."""
-    holders: dict[int, list[int]] = {}
-    for k, own in near:
-        for e in own:
-            holders.setdefault(e, []).append(k)
-    edges_of = dict(near)
-    reached, todo = {near[0][0]}, [near[0][0]]
-    for k in todo:  # grows while it is walked
-        for other in (o for e in edges_of[k] for o in holders.pop(e, [])):
-            if other not in reached:
-                reached.add(other)
-                todo.append(other)
-    return len(reached) == len(near)
+def _held_together(pairs: PairGraph, var: Ints, through: Ints, alone: Ints) -> Bools:
+    """Return at which vertices the outer regions are connected through edges that were kept.
+
+    ``var`` and ``through`` are the vertices of cycles, and the two edges there, -1 for one that was not kept.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n = var.size
+    entry, k = np.nonzero(through >= 0)
+    edge = through[entry, k]
+    end = n + 2 * edge + (pairs.edges[edge, 1] == var[entry])  # a kept edge at one of its two ends
+    size = n + 2 * pairs.n_edges
+    links = coo_array((np.ones(entry.size), (entry, end)), shape=(size, size))
+    label = connected_components(links, directed=False)[1][:n].astype(np.int64)
+    alone_at = pairs.edges[alone].ravel()
+    label, at = np.append(label, size + np.arange(alone_at.size)), np.append(var, alone_at)
+    low, high = np.full(pairs.n_vars, 2 * size), np.full(pairs.n_vars, -1)
+    np.minimum.at(low, at, label)
+    np.maximum.at(high, at, label)
+    return low >= high

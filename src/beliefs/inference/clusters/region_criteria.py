@@ -176,7 +176,7 @@ class _Judge:
     def concave(self) -> bool:
         """Whether positive counting numbers can pay for negative ones below them."""
         if not hasattr(self, "_concave"):
-            self._concave = is_concave(self.counting, self.children)
+            self._concave = is_concave(self.counting, self.edges)
         return self._concave
 
     def two_states(self) -> Region | None:

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 from beliefs.cycles.pairs import checked_cycles
 from beliefs.errors import ModelError
 from beliefs.inference.base import Problem
-from beliefs.inference.clusters import region_sets
+from beliefs.inference.clusters import region_order, region_sets
 from beliefs.inference.clusters.junction_graph import JunctionGraph
 from beliefs.inference.clusters.loop_regions import loop_regions
 from beliefs.inference.clusters.partition import check_ibound, partition
@@ -41,6 +41,7 @@ from beliefs.inference.clusters.region_sets import Edges, Region
 from beliefs.inference.orders.chosen import check_order, chosen_order
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.layout import Layout, frozen_ints
+from beliefs.model.scopes import Scopes
 from beliefs.typing import Bools, Floats, Ints, VariableRef
 
 __all__ = ["RegionGraph", "counting_array"]
@@ -184,7 +185,7 @@ class RegionGraph:
 
     @classmethod
     def _of(
-        cls, layout: Layout, scopes: Sequence[Region], counting: Any, edges: Edges, loop: Bools | None = None
+        cls, layout: Layout, scopes: Sequence[Region], counting: Any, edges: Edges | Ints, loop: Bools | None = None
     ) -> RegionGraph:
         """Put outer regions first, and freeze."""
         pairs = np.array(edges, np.int64).reshape(-1, 2)
@@ -207,10 +208,10 @@ class RegionGraph:
         """Number of regions."""
         return len(self.scopes)
 
-    @property
+    @cached_property
     def n_outer(self) -> int:
         """Number of regions without parents; they come first."""
-        return self.n_regions - int(np.unique(self.edges[:, 1]).size)
+        return self.n_regions - int(np.count_nonzero(np.bincount(self.edges[:, 1])))
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
@@ -219,13 +220,20 @@ class RegionGraph:
         return tuple(tuple(self.edges[a:b, 1].tolist()) for a, b in zip(ptr[:-1], ptr[1:], strict=True))
 
     @cached_property
+    def flat(self) -> Scopes:
+        """The scopes side by side."""
+        return Scopes.of(self.scopes)
+
+    @cached_property
+    def above(self) -> tuple[Ints, Ints]:
+        """Each region together with all above it, ascending, as offsets and regions."""
+        return region_order.above(self.n_regions, self.edges)
+
+    @property
     def ancestors(self) -> tuple[frozenset[int], ...]:
-        """Each region together with all above it."""
-        found = [{r} for r in range(self.n_regions)]
-        for r in region_sets.top_down(self.n_regions, self.children):
-            for child in self.children[r]:
-                found[child] |= found[r]
-        return tuple(frozenset(above) for above in found)
+        """Each region together with all above it, as sets."""
+        ptr, region = self.above
+        return tuple(frozenset(region[a:b].tolist()) for a, b in zip(ptr[:-1], ptr[1:], strict=True))
 
     def criteria(self) -> Criteria:
         """Return which of the criteria for choosing regions hold: True, False with a witness, or None (undecided)."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from beliefs.typing import Floats
 
-__all__ = ["Edges", "Region", "closed", "counting_numbers", "covering", "holders", "maximal", "supersets", "top_down"]
+__all__ = ["Edges", "Region", "closed", "counting_numbers", "covering", "holders", "maximal", "supersets"]
 
 Region = tuple[int, ...]
 Edges = Sequence[tuple[int, int]]
@@ -80,21 +80,6 @@ def counting_numbers(regions: Sequence[Region]) -> Floats:
     for k in sorted(range(len(regions)), key=lambda k: -len(regions[k])):
         counting[k] = 1.0 - counting[above[k]].sum()
     return counting
-
-
-def top_down(n_regions: int, children: Sequence[Sequence[int]]) -> list[int]:
-    """Return the regions, parents before children."""
-    waiting = [0] * n_regions
-    for below in children:
-        for child in below:
-            waiting[child] += 1
-    order = [r for r in range(n_regions) if not waiting[r]]
-    for r in order:  # grows while it is walked
-        for child in children[r]:
-            waiting[child] -= 1
-            if not waiting[child]:
-                order.append(child)
-    return order
 
 
 def holders(regions: Sequence[Region]) -> dict[int, list[int]]:

@@ -9,7 +9,7 @@ from beliefs.cycles.ears import partially_tree_robust
 from beliefs.errors import ModelError
 from beliefs.inference.base import Problem
 from beliefs.inference.clusters.region_graph import RegionGraph
-from beliefs.inference.clusters.region_sets import top_down
+from beliefs.inference.clusters.region_order import depth_first, top_down
 from beliefs.inference.regions.plan import RegionPlan, check_plan, region_plan
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
@@ -67,22 +67,13 @@ def message_order(regions: RegionGraph, schedule: str) -> Ints:
     ``depth_first``: from each outer region to each of its children, and at once on from there to the bottom.
     ``levels``: all messages of parents before those of their children. ``two_way``: the same, and backwards.
     """
-    by_parent: list[list[int]] = [[] for _ in range(regions.n_regions)]
-    child = regions.edges[:, 1].tolist()
-    for e, parent in enumerate(regions.edges[:, 0].tolist()):
-        by_parent[parent].append(e)
-    levels = [e for r in top_down(regions.n_regions, regions.children) for e in by_parent[r]]
+    edges, n_regions = regions.edges, regions.n_regions
+    place = np.empty(n_regions, np.int64)
+    place[top_down(n_regions, edges)] = np.arange(n_regions)
+    levels = np.argsort(place[edges[:, 0]], kind="stable")
     if schedule == "levels":
-        return np.array(levels, np.int64)
+        return levels
     if schedule == "two_way":
-        return np.array(levels + levels[::-1], np.int64)
-    order: list[int] = []
-    for r in range(regions.n_outer):
-        stack = by_parent[r][::-1]
-        while stack:
-            e = stack.pop()
-            order.append(e)
-            stack += by_parent[child[e]][::-1]
-        if len(order) > _MOST_PATHS * len(levels):
-            return np.array(levels, np.int64)
-    return np.array(order, np.int64)
+        return np.concatenate([levels, levels[::-1]])
+    order = depth_first(n_regions, edges, _MOST_PATHS * edges.shape[0])
+    return levels if order is None else order

@@ -17,7 +17,8 @@ from beliefs.inference.regions.plan import RegionPlan
 from beliefs.inference.regions.state import RegionState
 from beliefs.inference.rounding import UNIT, rounding_error
 from beliefs.kernels.regions.concave import Agreements, descend, with_multipliers
-from beliefs.model.layout import frozen_ints
+from beliefs.model.layout import frozen_ints, offsets
+from beliefs.model.scopes import within
 from beliefs.typing import Floats, Ints
 
 __all__ = ["ConcaveState", "ConcaveWarmStart", "check_outer"]
@@ -158,22 +159,15 @@ def _largest(values: Floats, ptr: Ints) -> Floats:
 def agreements(plan: RegionPlan) -> tuple[Agreements, Ints]:
     """Return the inner regions with the outer ones around each, and the inner cell that each multiplier belongs to."""
     edges, n = plan.edges, plan.regions.n_outer
-    first = plan.tables.table_ptr[n : plan.regions.n_regions]
-    begins, ends = plan.tables.cell_ptr[first], plan.tables.cell_ptr[first + 1]
-    ptr, chosen, start, total = [0], [], [], 0
-    cells = [np.zeros(0, np.int64)]
-    for i, r in enumerate(range(n, plan.regions.n_regions)):
-        for entry in range(int(edges.around_ptr[r]), int(edges.around_ptr[r + 1])):
-            if edges.around_region[entry] < n:
-                chosen.append(entry)
-                start.append(total)
-                cells.append(np.arange(begins[i], ends[i]))
-                total += int(ends[i] - begins[i])
-        ptr.append(len(chosen))
-    at = np.array(chosen, np.int64)
     inner = np.arange(n, plan.regions.n_regions)
+    first = plan.tables.table_ptr[inner]
+    begins, sizes = plan.tables.cell_ptr[first], np.diff(plan.tables.cell_ptr)[first]
+    owner = np.repeat(np.arange(plan.regions.n_regions), np.diff(edges.around_ptr)) - n
+    at = np.flatnonzero(edges.around_region < n)  # inner regions alone have others around them
+    owner = owner[at]
+    ptr, start = offsets(np.bincount(owner, minlength=inner.size)), offsets(sizes[owner])[:-1]
     arrays = (inner, ptr, edges.around_region[at], edges.around_table[at], edges.around_map[at], start)
-    return Agreements(*(frozen_ints(np.array(a, np.int64), "agreements") for a in arrays)), np.concatenate(cells)
+    return Agreements(*(frozen_ints(a, "agreements") for a in arrays)), within(begins[owner], sizes[owner])
 
 
 def check_outer(problem: Problem, plan: RegionPlan, counting: Floats, method: str) -> None:

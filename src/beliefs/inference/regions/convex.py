@@ -135,7 +135,7 @@ class ConvexGBP(Method):
             return np.maximum(regions.counting, 0.0)
         given = counting_array(self.counting, regions.n_regions)
         check_outer(problem, plan, given, self.name)
-        if not is_concave(given, regions.children):
+        if not is_concave(given, regions.edges):
             raise ModelError(
                 "convex_gbp needs counting numbers with one optimum: what is negative must be outweighed by regions "
                 "around it, and a linear program finds that it is not; use double_loop"

@@ -196,8 +196,8 @@ def _check_counting(problem: Problem, plan: RegionPlan) -> None:
     if plan.valid:
         return
     regions = plan.regions
-    sums = [float(regions.counting[list(above)].sum()) for above in regions.ancestors]
-    r = int(np.argmax(np.abs(np.array(sums) - 1.0) > 1e-9))
+    sums = plan.sums_above
+    r = int(np.argmax(np.abs(sums - 1.0) > 1e-9))
     names = ", ".join(problem.graph.naming.name(v) for v in regions.scopes[r][:8])
     raise ModelError(
         f"gbp needs counting numbers that add up to 1 over a region and all above it, found {sums[r]:g} for ({names}); "
