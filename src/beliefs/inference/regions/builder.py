@@ -20,9 +20,12 @@ from beliefs.model.layout import frozen_ints, offsets
 from beliefs.model.scopes import Scopes, row_codes, within
 from beliefs.typing import Ints
 
-__all__ = ["PlanBuilder", "narrow_cells"]
+__all__ = ["A_CELL", "PlanBuilder", "narrow_cells"]
 
-_A_REGION, _A_MESSAGE = 500.0, 700.0  # bytes of tuples and of what sorts them while a plan is made, measured
+A_CELL = (
+    72.0  # bytes of tables, beliefs, potentials, and of what a run and its answer make of them on the way, measured
+)
+_A_REGION, _A_MESSAGE = 55.0, 90.0  # bytes of what sorts regions while a plan is made, measured
 
 
 class _Maps(NamedTuple):
@@ -216,7 +219,7 @@ class PlanBuilder:
         of_maps = 8.0 * sum(math.prod(card) for card, _ in self.maps.keys)
         n_messages = sum(array.size for array in self.messages)
         python = _A_REGION * self.regions.n_regions + _A_MESSAGE * len(self.regions.edges)
-        return 24.0 * float(self.cell_ptr[-1]) + 16.0 * read + of_maps + 8.0 * (n_messages + self.n_room) + python
+        return A_CELL * float(self.cell_ptr[-1]) + 16.0 * read + of_maps + 8.0 * (n_messages + self.n_room) + python
 
     @cached_property
     def n_room(self) -> int:

@@ -18,7 +18,7 @@ from beliefs.inference.base import Problem
 from beliefs.inference.budget import over_budget
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.clusters.region_sets import Region
-from beliefs.inference.regions.builder import PlanBuilder, narrow_cells
+from beliefs.inference.regions.builder import A_CELL, PlanBuilder, narrow_cells
 from beliefs.kernels.regions.structure import Messages, RegionTables
 from beliefs.typing import Floats, Ints
 
@@ -111,7 +111,7 @@ def region_plan(problem: Problem, regions: RegionGraph, method: str) -> RegionPl
         Where tables, maps and what belongs to them do not fit ``max_bytes``, before any of them is allocated.
     """
     builder = PlanBuilder(regions)
-    _check(problem, regions, method, 24.0 * builder.predicted if builder.predicted < _MOST_CELLS else math.inf)
+    _check(problem, regions, method, A_CELL * builder.predicted if builder.predicted < _MOST_CELLS else math.inf)
     _check(problem, regions, method, builder.n_bytes)
     tables = builder.tables()
     cells = (*builder.factor_cells(tables), *builder.state_cells(tables))
