@@ -46,7 +46,7 @@ class PairGraph:
         """Return the graph of a pairwise model."""
         graph = as_factor_graph(model)
         layout = graph.layout
-        if (layout.arity > 2).any():
+        if not layout.is_pairwise:
             f = int(np.argmax(layout.arity > 2))
             names = ", ".join(graph.naming.name(int(v)) for v in layout.scope(f))
             raise ModelError(f"cycles need factors of at most two variables; factor {f} has ({names})")

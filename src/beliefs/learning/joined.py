@@ -278,7 +278,7 @@ def _structure(layout: Layout) -> Hashable:
     """Return what decides about the schedule and the form of messages."""
     card = layout.card
     states = (int(card.min()), int(card.max())) if card.size else (0, 0)
-    return states, bool((layout.arity > 2).any()), is_forest(layout)
+    return states, layout.is_pairwise, is_forest(layout)
 
 
 def _label_weights(part: Instance, weight: float) -> Floats:

@@ -347,3 +347,16 @@ def test_bad_specifications_are_refused():
         bl.GaussianLeaf("u", "z", floor=0.0)
     with pytest.raises(ModelError, match="needs columns"):
         bl.GaussianLeaf((), "z")
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+def test_densities_of_a_fitted_leaf_are_the_normal_ones(covariance):
+    x, _ = points()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        leaf = mixture(covariance, max_iters=3).fit(pd.DataFrame(x, columns=["u", "v"])).leaves_["x"]
+    found = leaf.log_density(x[:9])
+    for k, (mean, sigma) in enumerate(zip(leaf.means, leaf.covariances, strict=True)):
+        np.testing.assert_allclose(found[:, k], multivariate_normal(mean, sigma).logpdf(x[:9]), rtol=1e-12)
+    with pytest.raises(ModelError, match=r"rows of the leaf must have shape \(n, 2\), found \(2,\)"):
+        leaf.log_density(x[0])

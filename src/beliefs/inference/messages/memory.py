@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES
+from beliefs.inference.messages.pairwise_edges import has_pairwise_form
 from beliefs.model.layout import Layout
 
 __all__ = ["needed_bytes"]
@@ -16,7 +16,7 @@ def needed_bytes(layout: Layout, certified: bool) -> float:
     """
     if not layout.n_edges:
         return 8.0 * (4.0 * layout.n_states + 4.0 * layout.n_factors)
-    if layout.arity.max() == 2 and layout.card.min() == layout.card.max() and 2 <= layout.card[0] <= LARGEST_STATES:
+    if layout.arity.max() == 2 and has_pairwise_form(layout):
         return _pairwise_bytes(layout, certified)
     states = float(layout.message_ptr[-1])
     extra = 3.0 * states + layout.n_edges if certified else 0.0

@@ -16,7 +16,13 @@ from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES
 from beliefs.model.layout import Layout, offsets
 from beliefs.typing import Floats, Ints
 
-__all__ = ["EdgeCertificate", "EdgeWeights", "Edges", "PairwisePlan"]
+__all__ = ["EdgeCertificate", "EdgeWeights", "Edges", "PairwisePlan", "has_pairwise_form"]
+
+
+def has_pairwise_form(layout: Layout) -> bool:
+    """Whether factors have at most two variables, and all variables one number of states that the kernels know."""
+    card = layout.card
+    return bool(layout.is_pairwise and card.size and card.min() == card.max() and 2 <= card[0] <= LARGEST_STATES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +43,7 @@ class Edges:
     def of(cls, layout: Layout, schedule: Schedule) -> Edges | None:
         """List the edges, or None if the model is not pairwise with one cardinality."""
         factors = schedule.passes[0].forward
-        if not factors.size or layout.arity.max() > 2 or layout.card.min() != layout.card.max():
-            return None
-        if not 2 <= layout.card[0] <= LARGEST_STATES:
+        if not factors.size or not has_pairwise_form(layout):
             return None
         first = layout.scope_ptr[factors]
         table = cells = np.zeros(0, np.int64)

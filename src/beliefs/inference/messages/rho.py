@@ -146,16 +146,12 @@ def _chosen(layout: Layout, word: str | None, seed: int) -> Reweighting:
 def _default(layout: Layout) -> str:
     if whole_forest(layout) is not None:
         return "forest"
-    if _is_pairwise(layout):
+    if layout.is_pairwise:
         if _grid_directions(layout) is not None:
             return "grid"
         if layout.n_vars <= MAX_EXACT:
             return "uniform"
     return "sampled"
-
-
-def _is_pairwise(layout: Layout) -> bool:
-    return int(layout.arity.max(initial=0)) <= 2
 
 
 def _pairs(layout: Layout) -> tuple[Ints, Ints]:
@@ -183,7 +179,7 @@ def _grid_directions(layout: Layout) -> int | None:
 
 def _grid(layout: Layout) -> Reweighting:
     """All lines of one direction, each direction equally often: an edge hangs from its lower end."""
-    directions = _grid_directions(layout) if _is_pairwise(layout) else None
+    directions = _grid_directions(layout) if layout.is_pairwise else None
     if directions is None:
         raise ModelError("rho='grid' needs a pairwise model on a grid with 4 or 8 neighbours, numbered row by row")
     rho, parent = _only_single(layout)
@@ -195,7 +191,7 @@ def _grid(layout: Layout) -> Reweighting:
 
 
 def _uniform(layout: Layout) -> Reweighting:
-    if not _is_pairwise(layout):
+    if not layout.is_pairwise:
         raise ModelError("rho='uniform' needs a pairwise model; rho='sampled' takes factors of any arity")
     rho, parent = _only_single(layout)
     factors, edges = _pairs(layout)

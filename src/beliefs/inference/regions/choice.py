@@ -55,7 +55,7 @@ def _made(graph: FactorGraph, word: str) -> RegionGraph:
     layout: Layout = graph.layout
     if word == "bethe":
         return RegionGraph.bethe(graph)
-    if word == "cvm" or (word == "auto" and (layout.arity > 2).any()):
+    if word == "cvm" or (word == "auto" and not layout.is_pairwise):
         return RegionGraph.cvm(graph, [])
     cycles = faces(graph) if word == "faces" else star(graph) if word == "star" else partially_tree_robust(graph)
     return RegionGraph.loops(graph, cycles)

@@ -150,7 +150,7 @@ class PairwiseField(NaiveField):
 
 def naive_field(layout: Layout, hard: Bools) -> type[NaiveField]:
     """Return the quickest way to update products of marginals on this model."""
-    if hard.any() or not layout.n_edges or (layout.arity > 2).any():
+    if hard.any() or not layout.n_edges or not layout.is_pairwise:
         return NaiveField
     card = layout.card[layout.scope_vars]
     if card.min() < card.max() or not 2 <= card[0] <= LARGEST_STATES:

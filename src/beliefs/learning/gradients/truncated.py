@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 
 from beliefs.inference.base import Method, observed_point_masses
 from beliefs.inference.budget import default_budget, over_budget
+from beliefs.inference.messages.pairwise_edges import has_pairwise_form
 from beliefs.inference.messages.schedule import make_schedule
-from beliefs.kernels.messages.pairwise.sweep import LARGEST_STATES
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.checkpoints import Recording, State
 from beliefs.learning.gradients.forms import message_run
@@ -142,6 +142,6 @@ class Truncated(Gradient):
 def _message_entries(layout: Layout) -> int:
     """Return the length of the array of messages: pairs of one cardinality are padded, or ratios if binary."""
     arity, card = layout.arity, layout.card
-    if layout.n_edges and arity.max() <= 2 and card.min() == card.max() and 2 <= card[0] <= LARGEST_STATES:
+    if layout.n_edges and has_pairwise_form(layout):
         return int(2 * (arity == 2).sum() * (1 if card[0] == 2 else (card[0] + 3) // 4 * 4))
     return int(card[layout.scope_vars].sum())
