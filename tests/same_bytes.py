@@ -23,6 +23,7 @@ import beliefs.inference.dual.state
 import beliefs.inference.messages.propagation
 from beliefs.cli.warmup import jobs
 from beliefs.cli.warmup_learning import learning_jobs
+from beliefs.driver import Trace
 from beliefs.inference.text import parse_method
 from beliefs.learning import Instance
 from beliefs.learning.estimators.structured.chain import ChainCRF
@@ -88,6 +89,8 @@ def _numbers(value: Any) -> Iterator[bytes]:
     elif isinstance(value, tuple | list):
         for part in value:
             yield from _numbers(part)
+    elif isinstance(value, Trace):
+        yield from _numbers([getattr(value, name) for name in Trace.columns if name != "seconds"])
     elif dataclasses.is_dataclass(value):
         for name in (f.name for f in dataclasses.fields(value)):
             if name not in ("graph", "method", "seconds", "state", "pruned", "joint"):
