@@ -277,3 +277,29 @@ def test_hidden_vertices_of_files(folder: Path) -> None:
     inputs = [{"unary": x, "edges": edges, "hidden": hidden} for x in X]
     svm = bl.GraphSVM(n_hidden_states=3, eps_h=0.0, max_iters=2).fit(inputs, list(Y))
     assert bl.GraphSVM.load("m.npz").weights_.tobytes() == svm.weights_.tobytes()
+
+
+def test_costs_in_files(folder: Path) -> None:
+    """The same weights as by the library; who has no costs, and who cannot take them, says so in a line."""
+    rng = np.random.default_rng(4)
+    Y = [rng.integers(0, 3, n) for n in (4, 6, 3)]
+    X = [np.eye(3)[y] + rng.normal(size=(y.size, 3)) for y in Y]
+    costs = [rng.random((y.size, 3)) * (np.arange(3) != y[:, None]) for y in Y]
+    named = {f"{name}_{k}": a for name, some in (("X", X), ("Y", Y), ("costs", costs)) for k, a in enumerate(some)}
+    np.savez("costly.npz", **named)
+    run("fit", "costly.npz", "-m", "chain_svm", "-o", "svm.npz", "--C", "0.3")
+    svm = bl.ChainSVM(C=0.3).fit(X, Y, costs=costs)
+    found = bl.ChainSVM.load("svm.npz")
+    assert found.weights_.tobytes() == svm.weights_.tobytes()
+    assert found.weights_.tobytes() != bl.ChainSVM(C=0.3).fit(X, Y).weights_.tobytes()
+    assert (found.objective_, found.gap_) == (svm.objective_, svm.gap_)
+    run("predict", "svm.npz", "costly.npz", "-o", "out.npz")
+    said = run("fit", "costly.npz", "-m", "chain", "-o", "crf.npz", code=2).output
+    assert "the array 'costs_0' is unknown for --model chain" in said
+    np.savez("costly.npz", **(named | {"costs_1": costs[1][:2]}))
+    said = run("fit", "costly.npz", "-m", "chain_svm", "-o", "svm.npz", code=2).output
+    assert "instance 1: costs must have shape (6, 3), found (2, 3)" in said
+    os.mkdir("parts")
+    np.savez("parts/a.npz", **named)
+    said = run("fit", "parts", "-m", "chain_svm", "-o", "svm.npz", "-O", "optimizer=sgd", code=2).output
+    assert "costs are taken from a single file" in said

@@ -1,32 +1,25 @@
 """Data sets in ``.npz`` files, as ``fit`` and ``predict`` read them, and predictions as they are written.
 
-Arrays are as :mod:`beliefs.io.columns` says; ``Y`` is needed for fitting only. Which further arrays there are, and
-their shapes, is declared by the estimator (:class:`~beliefs.learning.estimators.base.DataForm`). A folder of such files
-is read file by file while it is fitted to. Folders of images and tables of tokens are read by
-:mod:`beliefs.cli.plain_data`.
+Arrays are as :mod:`beliefs.io.columns` says; ``Y`` is needed for fitting only, and so are ``costs``. Which further
+arrays there are, and their shapes, is declared by the estimator
+(:class:`~beliefs.learning.estimators.base.DataForm`). A folder of such files is read file by file while it is fitted
+to. Folders of images and tables of tokens are read by :mod:`beliefs.cli.plain_data`.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from beliefs.errors import FormatError
 
-__all__ = ["DataSet", "archive_bytes", "in_files", "read_data"]
+if TYPE_CHECKING:
+    from beliefs.learning.estimators.parts import FileData
 
-
-@dataclass(frozen=True, eq=False)
-class DataSet:
-    """Inputs as the estimators take them, labels if there are any, and whether they came in one array."""
-
-    inputs: list[Any]
-    labels: list[Any] | None
-    stacked: bool
+__all__ = ["archive_bytes", "in_files", "read_data"]
 
 
 def in_files(path: str) -> bool:
@@ -34,15 +27,15 @@ def in_files(path: str) -> bool:
     return os.path.isdir(path) and any(name.endswith(".npz") for name in os.listdir(path))
 
 
-def read_data(path: str, model: str) -> DataSet:
+def read_data(path: str, model: str) -> FileData:
     """Read a data set for a model; what does not fit is a FormatError that names the array."""
-    plain = _plain(path, model)
-    if plain is not None:
-        return DataSet(*plain, stacked=False)
-    from beliefs.learning.estimators.parts import read_instances  # not needed by the other commands
+    from beliefs.learning.estimators.parts import FileData, read_instances  # not needed by the other commands
     from beliefs.learning.estimators.registry import estimator
 
-    return DataSet(*read_instances(path, estimator(model), f"--model {model}"))
+    plain = _plain(path, model)
+    if plain is not None:
+        return FileData(*plain, stacked=False)
+    return read_instances(path, estimator(model), f"--model {model}")
 
 
 def _plain(path: str, model: str) -> tuple[list[Any], list[Any] | None] | None:

@@ -108,11 +108,12 @@ def fit_command(
 
     For random fields, machines with a margin and Boltzmann machines DATA.npz has arrays X and Y with a first axis of
     instances, or X_0, Y_0, X_1, Y_1, ...; labels are integers from 0, -1 where hidden. Graphs also have edges and
-    edge_features, and a mask of hidden vertices. Boltzmann machines take rows of bits, and no labels; conditional ones
-    (crbm) rows of inputs X and of bits Y. Grids also take a folder with images/*.png and labels/*.png of the same
-    names, and chains a DATA.csv with a line a token, blank lines or a column sequence between sequences, and a column
-    label. A folder of such .npz files is read file by file, and may be larger than memory. Networks (bn) and fields
-    (mrf) take a table of rows, DATA.csv or DATA.parquet, and are written as models.
+    edge_features, and a mask of hidden vertices; machines with a margin take costs, what each label of each variable
+    costs. Boltzmann machines take rows of bits, and no labels; conditional ones (crbm) rows of inputs X and of bits Y.
+    Grids also take a folder with images/*.png and labels/*.png of the same names, and chains a DATA.csv with a line a
+    token, blank lines or a column sequence between sequences, and a column label. A folder of such .npz files is read
+    file by file, and may be larger than memory. Networks (bn) and fields (mrf) take a table of rows, DATA.csv or
+    DATA.parquet, and are written as models.
     """
     address = options.pop("cluster")
     with _engaged(address):
@@ -153,7 +154,10 @@ def _fit(
 
     def asked(stop: Callable[[Any], bool]) -> Any:
         crf = cls(**chosen, n_jobs=threads, progress=shown, callback=stop)
-        return crf.fit(data) if examples is None else crf.fit(examples.inputs, labels)
+        if examples is None:
+            return crf.fit(data)
+        costs = {} if examples.costs is None else {"costs": examples.costs}
+        return crf.fit(examples.inputs, labels, **costs)
 
     run = Stoppable(asked)
     crf = run.run()

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from beliefs.io.columns import read_columns
 if TYPE_CHECKING:
     from beliefs.learning.estimators.base import Estimator
 
-__all__ = ["Parts", "parts_of", "read_instances"]
+__all__ = ["FileData", "Parts", "parts_of", "read_instances"]
 
 
 class Parts(ABC):
@@ -55,14 +55,24 @@ def parts_of(X: Any, Y: Any, estimator: type[Estimator[Any]]) -> Parts | None:
     return _Collection(inputs, labels)
 
 
-def read_instances(path: str, estimator: type[Estimator[Any]], reader: str) -> tuple[list[Any], list[Any] | None, bool]:
-    """Return the inputs and labels of a file, and whether they came in one array; ``reader`` is for messages."""
+class FileData(NamedTuple):
+    """The inputs of a file, its labels and costs if there are any, and whether they came in one array."""
+
+    inputs: list[Any]
+    labels: list[Any] | None
+    stacked: bool
+    costs: list[Any] | None = None
+
+
+def read_instances(path: str, estimator: type[Estimator[Any]], reader: str) -> FileData:
+    """Return what a file holds for an estimator; ``reader`` is for messages."""
     form = estimator.data_form
-    columns = read_columns(path, ("X", "Y", *form.further), form.shared, reader, default_budget())
+    names = ("X", "Y", *form.further, *(("costs",) if estimator.takes_costs else ()))
+    columns = read_columns(path, names, form.shared, reader, default_budget())
     found = columns.arrays
     further = [found.get(name) for name in form.further]
     inputs = [estimator.input_of(x, [None if c is None else c[k] for c in further]) for k, x in enumerate(found["X"])]
-    return inputs, found.get("Y"), columns.stacked
+    return FileData(inputs, found.get("Y"), columns.stacked, found.get("costs"))
 
 
 # -- folders ----------------------------------------------------------------------------------------------------------
@@ -79,10 +89,12 @@ class _Folder(Parts):
     def load(self, number: int) -> list[Any]:
         """Read a file."""
         path = self.paths[number]
-        inputs, labels, _ = read_instances(path, self.estimator, self.estimator.__name__)
-        if labels is None:
+        found = read_instances(path, self.estimator, self.estimator.__name__)
+        if found.labels is None:
             raise FormatError("there are no labels Y to fit to", path)
-        return list(zip(inputs, labels, strict=True))
+        if found.costs is not None:
+            raise FormatError("costs are taken from a single file, or by fit(X, Y, costs=...); not from a folder", path)
+        return list(zip(found.inputs, found.labels, strict=True))
 
 
 def _files(path: str) -> list[str]:

@@ -80,7 +80,8 @@ def data_table() -> str:
     """Return the table of the docs, in Markdown: what a data file holds for each estimator."""
     rows = []
     for row in ESTIMATORS:
-        form = row.load().data_form
-        rows.append(f"| `{row.word}` | {form.x} | {form.y} | {form.further_shown} |")
+        found = row.load()
+        form, costs = found.data_form, "`costs`, as `Y` with a last axis of labels" if found.takes_costs else ""
+        rows.append(f"| `{row.word}` | {form.x} | {form.y} | {'; '.join(filter(None, (form.further_shown, costs)))} |")
     head = ["| `--model` | `X` of one instance | `Y` | further arrays, named alike |", "| --- | --- | --- | --- |"]
     return "\n".join([*head, *(" ".join(line.split()) for line in rows)])

@@ -48,6 +48,9 @@ class Learned(NamedTuple):
 class StoredEstimator(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
     """An estimator with files: ``save`` writes what was learned, ``load`` makes an estimator of its class from it."""
 
+    takes_costs: ClassVar[bool] = False
+    """Whether ``fit`` takes what each label of each variable costs."""
+
     _unsaved: ClassVar[tuple[str, ...]] = ()  # parameters that do not belong into a file
 
     def save(self, path: StrPath) -> None:

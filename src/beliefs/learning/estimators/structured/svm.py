@@ -113,6 +113,7 @@ class SVM(CRF):
     n_sweeps: int | None = field(default=None, init=False)
     gradient: Any = field(default="auto", init=False)
 
+    takes_costs: ClassVar[bool] = True
     _decoders: ClassVar[tuple[str, ...]] = ("auto", *DECODERS)
     _of_the_fit: ClassVar[tuple[str, ...]] = ("n_labelled_", "is_exact_", "objective_", "gap_")  # into files, too
 
