@@ -31,7 +31,7 @@ LAYERS = {
 }  # fmt: skip
 SIBLINGS = {0, 6}  # the ground floor and the top floor are one room each; io and inference are strangers
 
-# Likewise inside the two largest rooms: each line may import those above it; names on one line are strangers.
+# Likewise inside the largest rooms: each line may import those above it; names on one line are strangers.
 FLOORS = {
     "inference": (
         ("base", "budget", "door_options", "parallel", "prune", "quiet", "units"),
@@ -58,6 +58,14 @@ FLOORS = {
         ("boltzmann", "chains", "dual", "mean_field", "messages", "optimizers", "orders", "regions", "rows", "trees"),
         ("buckets", "gibbs", "rounding", "search"),
         ("adjoints", "losses"),
+        ("__init__",),
+    ),
+    "learning.estimators": (
+        ("describing", "fitting", "inputs", "parts", "per_instance"),
+        ("examples", "labels", "storage"),
+        ("base",),
+        ("boltzmann", "networks", "structured"),
+        ("registry",),
         ("__init__",),
     ),
 }
@@ -127,11 +135,17 @@ def wrong_way(importer: str, names: set[str]) -> list[str]:
     return bad
 
 
+def large_room(module: str) -> str | None:
+    """The room with floors that a module is in: `beliefs.learning.estimators.base` -> `learning.estimators`."""
+    return next((large for large in FLOORS if is_within(module, (f"beliefs.{large}",))), None)
+
+
 def floor(module: str) -> tuple[str, int]:
     """The name below a large room, and its height: `beliefs.inference.search.icm` -> `search`, 6."""
-    parts = module.split(".")
-    name = parts[2] if len(parts) > 2 else "__init__"
-    heights = {name: height for height, names in enumerate(FLOORS[parts[1]]) for name in names}
+    large = large_room(module)
+    assert large is not None
+    name = module.removeprefix(f"beliefs.{large}").lstrip(".").partition(".")[0] or "__init__"
+    heights = {name: height for height, names in enumerate(FLOORS[large]) for name in names}
     if name not in heights:  # `from beliefs.inference import infer`: something that only the room itself exports
         name = "__init__"
     return name, heights[name]
@@ -139,10 +153,11 @@ def floor(module: str) -> tuple[str, int]:
 
 def wrong_floor(importer: str, names: set[str]) -> list[str]:
     """The imports of `importer` from its own large room that do not point down."""
-    if room(importer) not in FLOORS:
+    large = large_room(importer)
+    if large is None:
         return []
     here, height = floor(importer)
-    own = [name for name in sorted(names) if is_within(name, (f"beliefs.{room(importer)}",))]
+    own = [name for name in sorted(names) if large_room(name) == large]
     return [name for name in own if floor(name)[0] != here and floor(name)[1] >= height]
 
 
@@ -219,7 +234,9 @@ def test_imports_point_down_within_a_room(path: Path) -> None:
 @pytest.mark.parametrize("large", FLOORS)
 def test_every_part_of_a_large_room_has_its_floor(large: str) -> None:
     parts = {
-        path.stem for path in (PACKAGE / large).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+        path.stem
+        for path in (PACKAGE / large.replace(".", "/")).iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
     }
     assert sorted(name for names in FLOORS[large] for name in names) == sorted(parts)
 
@@ -251,6 +268,12 @@ def test_every_part_of_a_large_room_has_its_floor(large: str) -> None:
             ["beliefs.kernels.adjoints.trees.f"],
         ),
         ("beliefs.model.graph", "from beliefs.kernels.layout import log_scores", []),
+        (
+            "beliefs.learning.estimators.base",
+            "from beliefs.learning.estimators.structured.crf import CRF",
+            ["beliefs.learning.estimators.structured.crf.CRF"],
+        ),
+        ("beliefs.learning.estimators.base", "from beliefs.learning.fit import fit", []),
     ],
 )
 def test_wrong_floors_are_seen(importer: str, source: str, bad: list[str]) -> None:

@@ -11,16 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from beliefs.errors import FormatError, ModelError
 from beliefs.inference.budget import default_budget
 from beliefs.io.columns import read_columns
-
-if TYPE_CHECKING:
-    from beliefs.learning.estimators.base import Estimator
 
 __all__ = ["FileData", "Parts", "parts_of", "read_instances"]
 
@@ -37,7 +34,7 @@ class Parts(ABC):
         """Return the pairs of a part."""
 
 
-def parts_of(X: Any, Y: Any, estimator: type[Estimator[Any]]) -> Parts | None:
+def parts_of(X: Any, Y: Any, estimator: type[Any]) -> Parts | None:
     """Return data that lies in parts; None where it does not.
 
     A path names a folder of ``.npz`` files (or one of them), each as ``beliefs fit`` reads it. A bag holds pairs, or
@@ -64,7 +61,7 @@ class FileData(NamedTuple):
     costs: list[Any] | None = None
 
 
-def read_instances(path: str, estimator: type[Estimator[Any]], reader: str) -> FileData:
+def read_instances(path: str, estimator: type[Any], reader: str) -> FileData:
     """Return what a file holds for an estimator; ``reader`` is for messages."""
     form = estimator.data_form
     names = ("X", "Y", *form.further, *(("costs",) if estimator.takes_costs else ()))
@@ -81,7 +78,7 @@ class _Folder(Parts):
     """Each file a part, in the order of their names."""
 
     paths: Sequence[str]
-    estimator: type[Estimator[Any]]
+    estimator: type[Any]
 
     def __len__(self) -> int:
         return len(self.paths)
