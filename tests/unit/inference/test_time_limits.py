@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.deadline import OutOfTime, limited
+from beliefs.deadline import OutOfTime, check_time, limited
 from beliefs.inference import doors
 from beliefs.inference.base import Problem, Task
 from beliefs.inference.buckets.bucket_run import BucketRun, uniform_weights
@@ -27,6 +27,8 @@ from beliefs.inference.orders import planned
 from beliefs.inference.orders.chosen import chosen_order
 from beliefs.inference.orders.planned import planned_order
 from beliefs.inference.quiet import quietly
+from beliefs.inference.regions import concave as region_concave
+from beliefs.inference.regions import state as region_state
 from beliefs.inference.sampling import chains
 from beliefs.inference.search import cutset as cutset_module
 from beliefs.inference.search.feasible import feasible_state
@@ -275,6 +277,46 @@ class TestPlanning:
             planned_order(Problem(graph), "auto")
         assert planned_order(Problem(graph, time_limit=5.0), "auto").method == "degeneracy"  # one second again
         assert planned_order(Problem(graph, time_limit=50.0), "auto").method != "degeneracy"
+
+
+class TestRegions:
+    """Sweeps over regions look at the clock between two parts; what is left in the middle of one is certified too."""
+
+    METHODS = ("ijgp(ibound=1)", "gbp", "gbp(schedule=levels)", "double_loop", "convex_gbp")
+
+    @pytest.mark.parametrize("n", [0, 1, 5, 9])
+    @pytest.mark.parametrize("method", METHODS)
+    def test_a_sweep_is_cut_off_in_the_middle(self, method: str, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        graph = bl.datasets.make_ising_grid(3, field=1.0, coupling=1.0, seed=0)  # no plan or order is kept
+        monkeypatch.setattr(region_state, "_PIECE", 50.0)  # several parts a sweep
+        look = OutAfter(check_time, n)
+        monkeypatch.setattr(region_state, "check_time", look)
+        monkeypatch.setattr(region_concave, "check_time", look)
+        with quietly():  # bounds do not warn, estimates do
+            result = bl.infer(graph, method, time_limit=1000)
+        assert result.status is bl.Status.TIME_LIMIT and look.left < 0 and np.isfinite(result.log_z)
+        check_bounds(Task.INFER, result)
+
+    def test_parts_change_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        graph = bl.datasets.make_ising_grid(4, seed=0)
+        whole = [bl.infer(graph, method) for method in self.METHODS]
+        monkeypatch.setattr(region_state, "_PIECE", 10.0)
+        for method, before in zip(self.METHODS, whole, strict=True):
+            after = bl.infer(graph, method)
+            assert after.log_z == before.log_z and after.mu_var.tobytes() == before.mu_var.tobytes()
+
+    def test_an_exact_join_graph_is_exact_after_a_whole_sweep_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(region_state, "_PIECE", 10.0)
+        assert bl.infer(GRID, "ijgp(ibound=8)").bound is bl.Bound.EXACT
+        monkeypatch.setattr(region_state, "check_time", OutAfter(check_time, 2))
+        with pytest.warns(bl.ConvergenceWarning):
+            result = bl.infer(GRID, "ijgp(ibound=8)", time_limit=1000)
+        assert result.bound is bl.Bound.ESTIMATE and result.log_lower == -np.inf < np.inf == result.log_upper
+
+    def test_choosing_regions_ends_too(self) -> None:
+        graph = family("mixed_cardinalities")
+        with no_time(), pytest.raises(bl.BudgetError, match="^gbp.* had no answer when the time limit of 7 s was over"):
+            bl.infer(graph, "gbp(regions=cvm)", time_limit=7)
 
 
 class TestQuiet:

@@ -7,6 +7,7 @@ from math import inf
 
 import numpy as np
 
+from beliefs.deadline import check_time
 from beliefs.typing import Floats
 
 __all__ = ["Edges", "Region", "closed", "counting_numbers", "covering", "holders", "maximal", "supersets"]
@@ -23,6 +24,7 @@ def maximal(regions: Sequence[Region]) -> list[Region]:
     for k, region in enumerate(regions):
         if not region:
             continue
+        check_time()
         rarest = min((around[v] for v in region), key=len)
         if not any(sets[k] < sets[j] or (sets[k] == sets[j] and j < k) for j in rarest if j != k):
             found.append(region)
@@ -42,6 +44,7 @@ def closed(regions: Sequence[Region], most: float = inf) -> list[Region] | None:
     inner: set[frozenset[int]] = set()
     todo = list(known)
     while todo:
+        check_time()
         one = todo.pop()
         if len(known) > most:
             return None
@@ -69,6 +72,7 @@ def supersets(regions: Sequence[Region]) -> Iterator[list[int]]:
     sets = [frozenset(region) for region in regions]
     around = holders(regions)
     for region, own in zip(regions, sets, strict=True):
+        check_time()
         rarest = min((around[v] for v in region), key=len)
         yield [k for k in rarest if own < sets[k]]
 

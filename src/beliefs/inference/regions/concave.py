@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beliefs.deadline import check_time
 from beliefs.errors import ModelError
 from beliefs.inference.base import Problem, zero_probability
 from beliefs.inference.regions.plan import RegionPlan
-from beliefs.inference.regions.state import RegionState
+from beliefs.inference.regions.state import RegionState, pieces, region_work
 from beliefs.inference.rounding import UNIT, rounding_error
 from beliefs.kernels.regions.concave import Agreements, descend, with_multipliers
 from beliefs.model.layout import frozen_ints, offsets
@@ -42,6 +43,9 @@ class ConcaveState(RegionState):
         super().__init__(problem, plan)
         self.counting, self.weight, self.begun = counting, np.maximum(counting, 0.0), False
         self.pairs, self.cell_of = agreements(plan)
+        work = np.append(0.0, np.cumsum(region_work(plan)[self.pairs.region]))
+        self.parts = pieces(np.diff(work[self.pairs.ptr]))
+        """Inner regions between two looks at the clock."""
         self.multipliers = np.zeros(self.cell_of.size)
         widest = int(np.diff(plan.tables.cell_ptr).max(initial=1))
         self.room = np.zeros(plan.n_room + 4 * widest)
@@ -79,10 +83,15 @@ class ConcaveState(RegionState):
     def sweep(self) -> float:
         """Descend once in the multipliers of every inner region; return the largest change of a belief."""
         arrays = (self.room, self.target, self.multipliers, self.logs, self.beliefs, self.log_norm)
-        found = descend(self.plan.tables, self.pairs, self.weight, self.changed, *arrays)
-        if found < 0:
-            raise zero_probability(self.problem.graph)
-        return float(found)
+        change = 0.0
+        for begin, end in self.parts:
+            check_time()
+            pairs = self.pairs._replace(inner=self.pairs.inner[begin:end], ptr=self.pairs.ptr[begin : end + 1])
+            found = descend(self.plan.tables, pairs, self.weight, self.changed, *arrays)
+            if found < 0:
+                raise zero_probability(self.problem.graph)
+            change = max(change, float(found))
+        return change
 
     def refresh(self) -> None:
         """Bring beliefs of outer regions up to date; those of inner regions are set by :meth:`sweep`."""

@@ -20,7 +20,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from beliefs.deadline import check_time
 from beliefs.driver import Value
 from beliefs.inference.base import Bound, Guarantee, Marginals, Method, Problem, Task, check_possible
 from beliefs.inference.clusters.region_graph import RegionGraph
@@ -60,7 +59,6 @@ class DoubleLoopState(ConcaveState):
         self.rebuild()
         self.met = False
         for _ in range(_SWEEPS):
-            check_time()
             if self.sweep() <= self.inner_tol:
                 self.met = True
                 break

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from beliefs.deadline import check_time
 from beliefs.inference.base import Problem, observed_point_masses, zero_probability
 from beliefs.inference.clusters.region_sets import Region
 from beliefs.inference.regions.joints import region_joint
@@ -20,10 +21,11 @@ from beliefs.kernels.regions.structure import PlainTables
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["RegionState", "RegionWarmStart", "impossible_beliefs"]
+__all__ = ["RegionState", "RegionWarmStart", "impossible_beliefs", "pieces", "region_work"]
 
 
 _LOOK = 8  # sweeps between two looks at how large tables have become
+_PIECE = 2e6  # numbers of such work between two looks at the clock: some milliseconds
 _OVERGROWN = 1e4  # times the magnitude of all potentials
 
 
@@ -59,6 +61,8 @@ class RegionState:
         self.plain: PlainTables | None = None
         """The tables as plain numbers, in the memory of logs and beliefs, while messages are sent on these."""
         self.needs_logs = False
+        self.pieces: tuple[Ints, list[tuple[int, int]]] | None = None
+        """The last order of messages, and the parts of it between two looks at the clock."""
         if self.constant == -np.inf:
             raise zero_probability(graph)
         if (self.logs == -np.inf).any():
@@ -79,10 +83,25 @@ class RegionState:
         """Send messages in the given order; return how far parents and children were apart.
 
         That is done on plain numbers while they have the range for it. Tables that have grown beyond all measure are
-        inf apart, and begin anew.
+        inf apart, and begin anew. Out of time, messages up to there were sent: the sweep does not count.
         """
-        self.n_steps += 1
         self.to_plain()
+        if self.pieces is None or self.pieces[0] is not order:
+            self.pieces = order, pieces(region_work(self.plan)[self.plan.edges.parent[order]])
+        apart = 0.0
+        for begin, end in self.pieces[1]:
+            check_time()
+            apart = max(apart, self._send(order[begin:end], share))
+            if apart == np.inf:
+                break
+        self.n_steps += 1
+        if apart == np.inf or (self.plain is None and self.n_steps % _LOOK == 0 and self.overgrown):
+            self.begin_anew()
+            return np.inf
+        return apart
+
+    def _send(self, order: Ints, share: float) -> float:
+        """Send some messages; inf where tables have no finite sum."""
         apart, sent = 0.0, 0
         setting = (self.changed, share, self.maximise, self.room)
         if self.plain is not None:
@@ -92,14 +111,10 @@ class RegionState:
             self.to_logs()
             self.needs_logs = True
             if apart == np.inf:
-                self.begin_anew()
                 return np.inf
         arrays = (self.logs, self.beliefs, self.log_norm)
         found = propagate(self.plan.tables, self.plan.edges, order[sent:], *setting, *arrays)
-        if found < 0 or (self.n_steps % _LOOK == 0 and self.overgrown):
-            self.begin_anew()
-            return np.inf
-        return float(max(apart, found))
+        return np.inf if found < 0 else float(max(apart, found))
 
     # -- plain numbers and logs -------------------------------------------------------------------------------------
     def to_plain(self) -> None:
@@ -186,6 +201,26 @@ class RegionState:
         with np.errstate(invalid="ignore"):
             moved = np.where(self.logs > -np.inf, self.logs - self.potentials, 0.0)
         return RegionWarmStart(self.plan.regions.scopes, moved)
+
+
+def region_work(plan: RegionPlan) -> Floats:
+    """Return about how many numbers the beliefs of each region take: its cells, for loops times a cardinality."""
+    tables = plan.tables
+    cells = np.diff(tables.cell_ptr[tables.table_ptr]).astype(np.float64)
+    return cells * np.maximum(tables.rows[tables.table_ptr[:-1]], 1)
+
+
+def pieces(work: Floats) -> list[tuple[int, int]]:
+    """Return the beginnings and ends of parts of a sweep between which the clock is looked at.
+
+    Examples
+    --------
+    >>> pieces(np.array([1e6, 2e6, 1e6, 4e6]))
+    [(0, 2), (2, 4)]
+    """
+    part = np.floor((np.cumsum(work) - work) / _PIECE)
+    ends = np.append(np.flatnonzero(np.diff(part)) + 1, work.size)
+    return list(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
 
 
 def in_tables(graph: FactorGraph) -> Floats:
