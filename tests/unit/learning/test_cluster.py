@@ -122,7 +122,7 @@ def test_questions_about_many_models(processes) -> None:
 
 def test_expected_counts_of_rows_with_missing_cells(processes, monkeypatch) -> None:
     processes.have(2)
-    monkeypatch.setattr("beliefs.learning.networks.elsewhere._ROWS", 16)
+    monkeypatch.setattr("beliefs.learning.networks.distributed._ROWS", 16)
     rng = np.random.default_rng(3)
     rows = rng.integers(0, 2, size=(200, 3)).astype(float)
     rows[rng.random(rows.shape) < 0.2] = np.nan

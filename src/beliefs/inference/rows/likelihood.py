@@ -1,4 +1,4 @@
-"""Log-probabilities of rows under a discrete model, missing cells summed out; unnormalised: log Z is another's."""
+"""Log scores of rows under a discrete model, missing cells summed out: log-probabilities once log Z is subtracted."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ The unobserved variables of a row fall into connected groups, and a row's weight
 .. math:: \tilde p(x_{obs}) = \prod_{f \text{ observed}} \psi_f(x_f) \prod_{g} \sum_{x_g} \prod_{f \ni g} \psi_f(x_f)
 
 Factors that are observed whole are looked up. Rows with the same group share its plan
-(:mod:`beliefs.inference.rows.programs`) and are swept together, sixteen a time, one set of kernels for all; so the cost
-of a row is that of its holes and not of the model. The sweep gives each group's log-sum and, on the way back, the
+(:mod:`beliefs.inference.rows.group_plan`) and are swept together, sixteen a time, one set of kernels for all; so the
+cost of a row is that of its holes and not of the model. The sweep gives each group's log-sum and, on the way back, the
 posterior of every cell it touches: added up over rows these are the expected counts of EM. *Soft evidence* are factors
 whose tables differ from row to row; their posteriors are kept row by row, so that a table of ones for every variable
 collects the posteriors of single variables.
@@ -29,7 +29,7 @@ from beliefs.inference.base import Bound, Method
 from beliefs.inference.budget import default_budget
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.parallel import in_chunks, parallel_chunks
-from beliefs.inference.rows.programs import GroupPlan, group_graph, joined, loose_group, plan_group
+from beliefs.inference.rows.group_plan import GroupPlan, group_graph, joined, loose_group, plan_group
 from beliefs.inference.run import answer, settled
 from beliefs.kernels.rows.counts import BLOCK, score_rows
 from beliefs.kernels.rows.groups import Found, missing_groups

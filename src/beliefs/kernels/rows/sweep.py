@@ -16,7 +16,7 @@ _TRUSTED = 1e-17  # share of a sum that may be lost; rows that may lose more are
 
 
 class Programs(NamedTuple):
-    """Cluster trees of groups of variables, one after the other; see :mod:`beliefs.inference.rows.programs`."""
+    """Cluster trees of groups of variables, one after the other; see :mod:`beliefs.inference.rows.group_plan`."""
 
     cluster_ptr: Ints  # (n_groups+1,) clusters of each group, children first
     factor_ptr: Ints  # (n_groups+1,) factors of each group

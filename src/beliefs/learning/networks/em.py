@@ -31,7 +31,7 @@ from beliefs.errors import ModelError
 from beliefs.inference.rows.sweep import RowSweep, scored_rows
 from beliefs.learning.batches import Evaluation
 from beliefs.learning.data import Data
-from beliefs.learning.networks.elsewhere import ExpectedCounts, SweepJob, row_pieces
+from beliefs.learning.networks.distributed import ExpectedCounts, SweepJob, row_pieces
 from beliefs.learning.networks.estimates import Estimate
 from beliefs.learning.networks.leaves import LeafRows, Leaves
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Watched

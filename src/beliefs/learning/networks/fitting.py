@@ -34,18 +34,18 @@ _MERGED = 2**18  # incomplete rows up to which equal ones are looked for by sort
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EMOptions:
-    """How EM is run: as the options of ``BNLearner`` of these names; ``tables`` are those of the given network."""
+    """How EM is run: the options of ``BNLearner`` of these names; ``tables`` are those of the given network."""
 
-    start: Any = "random"
-    n_restarts: int = 1
-    max_iters: int | None = None
-    tol: float | None = None
-    checkpoint: Any = None
-    max_bytes: float | None = None
-    seed: int | None = None
-    callback: Callable[[FitProgress], object] | None = None
-    progress: bool = False
-    tables: Floats | None = None
+    start: Any
+    n_restarts: int
+    max_iters: int | None
+    tol: float | None
+    checkpoint: Any
+    max_bytes: float | None
+    seed: int | None
+    callback: Callable[[FitProgress], object] | None
+    progress: bool
+    tables: Floats | None
 
     def check(self) -> None:
         """Raise for options out of range, before any work."""
