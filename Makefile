@@ -97,9 +97,12 @@ check-release: $(VENV)/installed-dev  ## build wheel and source archive, ask eve
 	$(BIN)/python -m build --outdir build/release . >/dev/null
 	cp tests/installed.py build/release
 	cd build/release && for version in $(RELEASED); do \
-	    if ! python$$version -c '' 2>/dev/null; then echo "Python $$version: not found here, not tested"; continue; fi; \
-	    python$$version -m venv $$version && $$version/bin/python -m pip install --quiet --disable-pip-version-check *.whl \
-	        && $$version/bin/python -W error installed.py && $$version/bin/beliefs infer asia --evidence xray=yes >/dev/null || exit 1; done
+	    for python in python$$version $(HOME)/.pyenv/versions/$$version.*/bin/python ''; do \
+	        test -n "$$python" && $$python -c '' 2>/dev/null && break; done; \
+	    if test -z "$$python"; then echo "Python $$version: not found here, not tested"; continue; fi; \
+	    $$python -m venv $$version && $$version/bin/python -m pip install --quiet --disable-pip-version-check *.whl \
+	        && $$version/bin/python -W error installed.py && $$version/bin/beliefs infer asia --evidence xray=yes >/dev/null || exit 1; \
+	    echo "Python $$version: every door answers"; done
 	cd build/release && $(PYTHON) -m venv source && source/bin/python -m pip install --quiet --disable-pip-version-check *.tar.gz \
 	    && source/bin/python -W error installed.py
 

@@ -19,6 +19,7 @@ release = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]
 
 sys.path.insert(0, str(HERE / "_extensions"))
 extensions = [
+    "code_in_tables",
     "mathml",
     "myst_nb",
     "sphinx.ext.autodoc",

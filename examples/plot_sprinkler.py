@@ -1,10 +1,12 @@
 """Was it the rain or the sprinkler?
 
-The lawn is wet. Both causes become more likely; then someone says that the sprinkler was on, and the rain is *explained
-away*: it becomes less likely again, though nothing was said about it. The network is read from BIF, the format of the
-Bayesian network repositories.
+The lawn is wet. Both causes become more likely; then someone says that the sprinkler
+was on, and the rain is *explained away*: it becomes less likely again, though nothing
+was said about it. The network is read from BIF, the format of the Bayesian network
+repositories.
 
-Run ``python plot_sprinkler.py`` to see the figure, or ``python plot_sprinkler.py FILE`` to save it.
+Run ``python plot_sprinkler.py`` to see the figure, or ``python plot_sprinkler.py
+FILE`` to save it.
 """
 
 import sys
@@ -40,8 +42,11 @@ wet = bl.infer(network.condition({"Grass": "wet"}))
 both = bl.infer(network.condition({"Grass": "wet", "Sprinkler": "on"}))
 
 # %%
-# The observed variables are dark; the others are the more orange, the more they have changed.
-figure, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained", height_ratios=[1.2, 1])
+# The observed variables are dark; the others are the more orange, the more they have
+# changed.
+figure, axes = plt.subplots(
+    2, 2, figsize=(9, 6), layout="constrained", height_ratios=[1.2, 1]
+)
 for column, (result, before, title) in enumerate(
     [(wet, prior, "The grass is wet"), (both, wet, "... and the sprinkler was on")]
 ):
