@@ -27,13 +27,7 @@ def run_example(number: int) -> tuple[str, list[str]]:
     return code, shown.getvalue().splitlines()
 
 
-def test_example_runs_and_prints_what_it_promises():
-    _, lines = run_example(0)
-    assert "EXACT junction_tree exact inference fits" in lines[0]
-    assert lines[2].endswith(" 0.0")  # the gap: a proof
-
-
-@pytest.mark.parametrize("number", [1, 2], ids=["bounds", "learning"])
+@pytest.mark.parametrize("number", [0, 1, 2], ids=["first", "bounds", "learning"])
 def test_numbers_are_those_that_the_example_shows(number):
     code, lines = run_example(number)
     assert [f"# {line}" for line in lines] == re.findall(r"^# .*$", code, re.MULTILINE)
