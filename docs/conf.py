@@ -79,6 +79,17 @@ def cite_in_page(app: Any, docname: str, source: list[str]) -> None:
     )
 
 
+def findings_in_page(app: Any, docname: str, source: list[str]) -> None:
+    """Put what the experiments found, from their own README, at the end of the page of reproductions."""
+    if docname != "reproductions":
+        return
+    path = HERE.parent / "experiments" / "README.md"
+    app.env.note_dependency(str(path))
+    findings = path.read_text().partition("## ")
+    text = re.sub(rf"^\[{KEY}\]: .*$", "", findings[2], flags=re.MULTILINE)
+    source[0] += "\n## " + text.replace("](figures/", "](../experiments/figures/")
+
+
 def skip_borrowed(
     app: Any, what: str, name: str, obj: Any, skip: bool, options: Any
 ) -> bool | None:
@@ -94,4 +105,5 @@ def skip_borrowed(
 def setup(app: Any) -> None:
     app.connect("autodoc-skip-member", skip_borrowed)
     app.connect("autodoc-process-docstring", cite_in_docstring)
+    app.connect("source-read", findings_in_page)
     app.connect("source-read", cite_in_page)

@@ -353,3 +353,34 @@ def test_laws_draws_and_slopes_of_fields(module: ModuleType) -> None:
     assert p.sum() == pytest.approx(1.0) and np.abs(found - p).max() < 0.01
     assert module.divergence(p, p) == 0.0 < module.divergence(p, np.full(64, 1 / 64))
     assert module.slope((10, 100, 1000), [0.3, 0.03, 0.003]) == pytest.approx(-1.0)
+
+
+# -- marginal losses -------------------------------------------------------------------------------------------------
+@of("denoising")
+def test_denoising_judges_what_was_run(module: ModuleType) -> None:
+    """Cells come one by one: each claim is made when those that it needs are there."""
+    found: Any = {row: dict.fromkeys(module.EXPONENTS) for row in module.ROWS}
+    assert module.judged(found) == []
+    for row, test in (("independent", 0.42), ("surrogate likelihood", 0.15), ("clique logistic", 0.13)):
+        found[row][1.25] = {"train": test, "test": test}
+    assert [claim.holds for claim in module.judged(found)] == [True, True, True]
+    found["pseudo-likelihood"][1.25] = found["piecewise"][1.25] = {"train": 0.2, "test": 0.14}
+    found["univariate logistic"][1.25] = {"train": 0.16, "test": 0.16}
+    assert [claim.holds for claim in module.judged(found)] == [True, False, False, True]
+
+
+@of("timing_study")
+def test_curves_of_the_timing_study_are_judged(module: ModuleType) -> None:
+    entry = {"seconds": [0.0, 1.0, 2.5], "risk": [1.0, 0.6, 0.5], "end": 0.5, "status": "STOPPED", "error": 0.1}
+    assert [module.reached(entry, level) for level in (2.0, 0.6, 0.55, 0.4)] == [0.0, 1.0, 2.5, math.inf]
+    found = dict.fromkeys(module.ways(), entry)
+    assert len(found) == 12 and module.judged({}) == []
+    slow = {
+        f"truncated {n}": entry | {"seconds": [0.0, n / 10, n / 4], "risk": [1.0, 0.6, 0.5 - n / 999]}
+        for n in (5, 10, 20, 40)
+    }
+    loose = {f"{way} 1e-2": entry | {"end": 0.7, "status": "OSCILLATING"} for way in module.WAYS}
+    tight = {f"{way} 1e-5": entry | {"seconds": [0.0, 20.0, 30.0]} for way in module.WAYS}
+    assert [claim.holds for claim in module.judged(found | slow | loose | tight)] == [True] * 5
+    rising = slow | {"truncated 5": entry | {"risk": [1.0, 0.5, 0.6]}}
+    assert [claim.holds for claim in module.judged(found | rising | tight)][:2] == [False, False]

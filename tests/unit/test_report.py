@@ -281,7 +281,9 @@ def test_the_learned_model_cleans_up_the_picture(tree: ET.Element) -> None:
     errors = {name: float(rows[name][2]) for name in MODELS}
     assert abs(errors["independent"] - (1 - 2 ** (-1 / EXPONENT))) < 0.01
     assert errors["clique logistic"] < 0.08
-    assert errors["clique logistic"] < errors["truncated likelihood"] + 0.01 < errors["pseudo-likelihood"]
+    assert errors["clique logistic"] < errors["surrogate likelihood"] + 0.01 < errors["pseudo-likelihood"]
+    section = next(s for s in tree.iter("section") if s.get("id") == "a-model-of-images--learned")
+    assert "".join(section.itertext()).count("Learning curves") == 1
 
 
 # -- digits -------------------------------------------------------------------------------------------------------
