@@ -79,7 +79,7 @@ def test_page_needs_nothing_from_outside(html: str, tree: ET.Element) -> None:
 
 def test_pictures_are_whole_and_described(tree: ET.Element) -> None:
     images = list(tree.iter("img"))
-    assert len(images) == 9
+    assert len(images) == 10
     for image in images:
         assert image.get("alt")
         data = base64.b64decode((image.get("src") or "").split(",", 1)[1])

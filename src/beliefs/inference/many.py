@@ -12,7 +12,8 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypedDict, Unpack
+from functools import partial
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +31,7 @@ from beliefs.inference.base import Bound, Method, Problem, Task
 from beliefs.inference.budget import default_budget
 from beliefs.inference.door_options import check_options
 from beliefs.inference.doors import infer, listed, maximize
+from beliefs.inference.engine import engine_around
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.many_result import ManyDecodings, ManyMarginals
 from beliefs.inference.parallel import in_chunks, parallel_chunks
@@ -46,8 +48,11 @@ from beliefs.typing import Ints, VariableRef
 
 __all__ = ["infer_many", "maximize_many"]
 
+T = TypeVar("T")
+
 _NAMED = 5  # rows that a warning names
 _LOTS = 64  # of rows that are asked one by one
+_SHARE, _SHARE_OF_EXACT = 16, 1024  # rows that a worker is sent at a time, asked one by one and together
 
 
 class ManyOptions(TypedDict, total=False):
@@ -106,7 +111,13 @@ def infer_many(
     rows = read_evidence_rows(graph, evidence, likelihoods)
     threads, max_bytes = _resources(options)
     chosen, reason = _method(graph, method, Task.INFER, max_bytes, options)
-    if chosen == JunctionTree():
+    asked = {"targets": None if targets is None else wanted.tolist(), **options}
+    shares = _elsewhere(partial(_share, infer_many, graph, chosen, asked), rows, chosen)
+    if shares is not None:
+        log_z, lower, upper = (_joined(shares, name) + rows.log_scale for name in ("log_z", "log_lower", "log_upper"))
+        marginals, converged = _joined(shares, "marginals"), _joined(shares, "converged")
+        bounds = {share.bound for share in shares if share.possible.any()}
+    elif chosen == JunctionTree():
         with _in_time(options):
             found = exact_rows(graph, rows, wanted, threads=threads, max_bytes=max_bytes)
         log_z, marginals = found.log_z, found.marginals
@@ -164,7 +175,11 @@ def maximize_many(
     threads, max_bytes = _resources(options)
     chosen, reason = _method(graph, method, Task.MAXIMIZE, max_bytes, options)
     converged = np.ones(rows.n_rows, np.bool_)
-    if chosen == JunctionTree():
+    shares = _elsewhere(partial(_share, maximize_many, graph, chosen, options), rows, chosen)
+    if shares is not None:
+        score, upper = (_joined(shares, name) + rows.log_scale for name in ("log_score", "log_upper"))
+        assignment, converged = _joined(shares, "assignment"), _joined(shares, "converged")
+    elif chosen == JunctionTree():
         with _in_time(options):
             assignment, score = best_rows(graph, rows, threads=threads, max_bytes=max_bytes)
         score += rows.log_scale
@@ -233,6 +248,26 @@ def _method(
         return named_method(method), "as asked"
     chosen, reason = choose(Problem(graph, task, max_bytes=max_bytes, time_limit=_limit(options)))
     return (chosen, reason) if isinstance(chosen, JunctionTree) else ("auto", reason)
+
+
+def _elsewhere(ask: Callable[[RowEvidence], T], rows: RowEvidence, method: Method | str) -> list[T] | None:
+    """Return the answers of the engine around, one a share of the rows; None without it, or for a single share."""
+    engine, size = engine_around(), _SHARE_OF_EXACT if method == JunctionTree() else _SHARE
+    if engine is None or rows.n_rows <= size:
+        return None
+    return engine.map(ask, [rows.take(slice(begin, begin + size)) for begin in range(0, rows.n_rows, size)])
+
+
+def _share(
+    door: Callable[..., T], graph: FactorGraph, method: Method | str, options: Mapping[str, Any], rows: RowEvidence
+) -> T:
+    """Ask a door about a share of the rows, in a process elsewhere."""
+    with quietly():
+        return door(graph, rows.table, method, likelihoods=rows.likelihoods, **{**options, "threads": 1})
+
+
+def _joined(shares: Sequence[Any], name: str) -> Any:
+    return np.concatenate([getattr(share, name) for share in shares])
 
 
 def _row_by_row(

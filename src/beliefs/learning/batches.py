@@ -20,7 +20,8 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound
-from beliefs.learning.parallel import Executor, Threads, engine_around, executor_of
+from beliefs.inference.engine import engine_around
+from beliefs.learning.parallel import Executor, Threads, executor_of
 from beliefs.options import MANY, Suggesting, check_integer, check_number
 from beliefs.typing import Floats
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from beliefs.errors import BeliefsError
 from beliefs.inference.budget import over_budget
-from beliefs.learning.parallel import Engine, engaged
+from beliefs.inference.engine import Engine, engaged
 from beliefs.learning.shards import Missing, Request, drop, evaluate, merged, packed, put, unpacked
 from beliefs.options import check_option
 

@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from beliefs.inference.engine import engine_around
 from beliefs.learning.instances import Instance
-from beliefs.learning.parallel import engine_around
 from beliefs.typing import Ints
 
 __all__ = [

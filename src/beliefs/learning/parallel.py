@@ -2,8 +2,7 @@
 
 An :class:`Executor` answers for independent entries in the order of the entries, so that what is added up from the
 answers has the same bytes for any number of workers. Here are threads: kernels and BLAS let go of the interpreter lock.
-A sum over data may also be taken elsewhere: inside :func:`engaged` a fit finds an :class:`Engine`, whose processes hold
-the data, and asks it for sums of what they find (:mod:`beliefs.learning.cluster`).
+A sum over data may also be taken elsewhere, by the processes of an engine (:mod:`beliefs.inference.engine`).
 """
 
 from __future__ import annotations
@@ -12,20 +11,18 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol, Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from beliefs.inference.parallel import parallel_chunks
 from beliefs.options import MANY, check_integer, check_option
 
-__all__ = ["Engine", "Executor", "Summand", "Threads", "engaged", "engine_around", "executor_of", "threads_of"]
+__all__ = ["Executor", "Threads", "executor_of", "threads_of"]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -125,45 +122,3 @@ def threads_of(n_jobs: int | None) -> int:
     check_integer("n_jobs", n_jobs, -MANY, MANY, none=True)
     check_option(n_jobs != 0, "n_jobs", "None or an integer other than 0", n_jobs)
     return int(effective_n_jobs(n_jobs))
-
-
-# -- elsewhere --------------------------------------------------------------------------------------------------------
-class Summand(Protocol):
-    """What is found for a part of the data, and can be added to what is found for another."""
-
-    def plus(self, other: Self) -> Self:
-        """Return the sum."""
-        ...
-
-
-class Engine(ABC):
-    """Processes that hold data, and add up what a job finds in it: the same bytes for any number of them."""
-
-    @abstractmethod
-    def hold(self, items: Sequence[Any], sizes: Sequence[int]) -> None:
-        """Hand the items out, unless they are held; ``sizes`` say how much work each is."""
-
-    @abstractmethod
-    def total(self, job: Callable[[list[Any], dict[str, Any], Any], Any], argument: Any, items: Any) -> Any:
-        """Return the sum of ``job(items, state, argument)`` over all items, or some of them; None if they are not held.
-
-        ``state`` is kept with the items from one call to the next.
-        """
-
-
-_ENGINE: ContextVar[Engine | None] = ContextVar("engine", default=None)
-
-
-def engine_around() -> Engine | None:
-    """Return the engine that work is engaged with, if any."""
-    return _ENGINE.get()
-
-
-@contextmanager
-def engaged(engine: Engine) -> Iterator[None]:
-    """Within, sums over data are taken by the engine."""
-    token = _ENGINE.set(engine)
-    try:
-        yield
-    finally:
-        _ENGINE.reset(token)

@@ -26,8 +26,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from beliefs.inference.engine import Summand
 from beliefs.inference.parallel import one_thread_of_blas
-from beliefs.learning.parallel import Summand, Threads
+from beliefs.learning.parallel import Threads
 from beliefs.model.layout import Layout
 
 __all__ = ["Missing", "Request", "drop", "evaluate", "merged", "n_held", "packed", "put", "unpacked"]

@@ -120,6 +120,18 @@ def test_questions_about_many_models(processes) -> None:
         assert answer.log_z == bl.infer(graph).log_z
 
 
+def test_questions_about_many_rows(processes, monkeypatch) -> None:
+    processes.have(2)
+    monkeypatch.setattr("beliefs.inference.many._SHARE_OF_EXACT", 5)
+    asia = bl.datasets.load_bn("asia")
+    rows = np.where(np.random.default_rng(2).random((22, 8)) < 0.3, 0, -1)
+    here = bl.infer_many(asia, rows)
+    with bl.cluster(processes.client):
+        there = bl.infer_many(asia, rows)
+    np.testing.assert_allclose(there.log_z, here.log_z, rtol=1e-13)
+    np.testing.assert_allclose(there.marginals, here.marginals, rtol=1e-12, atol=1e-15)
+
+
 def test_expected_counts_of_rows_with_missing_cells(processes, monkeypatch) -> None:
     processes.have(2)
     monkeypatch.setattr("beliefs.learning.networks.distributed._ROWS", 16)

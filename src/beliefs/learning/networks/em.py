@@ -28,6 +28,7 @@ from typing import ClassVar
 import numpy as np
 
 from beliefs.errors import ModelError
+from beliefs.inference.engine import engine_around
 from beliefs.inference.rows.sweep import RowSweep, scored_rows
 from beliefs.learning.batches import Evaluation
 from beliefs.learning.data import Data
@@ -37,7 +38,6 @@ from beliefs.learning.networks.leaves import LeafRows, Leaves
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Watched
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.learning.optimizers.rounds import Rounds
-from beliefs.learning.parallel import engine_around
 from beliefs.model.rows.table import RowTable
 from beliefs.typing import Floats, Ints
 
