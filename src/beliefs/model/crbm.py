@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
 from beliefs.model.frozen import TwoLayers
-from beliefs.model.machine import bias_of, finite_numbers, weight_table
+from beliefs.model.machine import bias_of, finite_numbers, number_array, weight_table
 from beliefs.model.rbm import RBM
 from beliefs.model.rbm_batch import RBMBatch
 from beliefs.typing import Floats
@@ -120,13 +120,7 @@ def checked_inputs(inputs: Any, width: int | None) -> Any:
         x = inputs.tocsr()
         values = x.data
     else:
-        try:
-            x = np.asarray(inputs)
-        except ValueError as error:  # rows of different length
-            raise ModelError(f"inputs must be an array of numbers ({error})") from None
-        if x.dtype.kind not in "biuf":
-            raise ModelError(f"inputs must be numbers, found an array of {x.dtype}")
-        values = x
+        x = values = number_array(inputs, "inputs", "numbers")
     wanted = x.shape[-1] if width is None and x.ndim else width
     if x.ndim not in (1, 2) or x.shape[-1] != wanted:
         raise ModelError(f"inputs must have shape (N, {wanted}) or ({wanted},), found {x.shape}")

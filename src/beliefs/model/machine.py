@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,7 +31,16 @@ from beliefs.model.views import Variables
 from beliefs.options import shown
 from beliefs.typing import Evidence, Floats
 
-__all__ = ["BoltzmannMachine", "bias_of", "bit_rows", "checked_bits", "finite_numbers", "given_layer", "weight_table"]
+__all__ = [
+    "BoltzmannMachine",
+    "bias_of",
+    "bit_rows",
+    "checked_bits",
+    "finite_numbers",
+    "given_layer",
+    "number_array",
+    "weight_table",
+]
 
 _PIECE = 2**21  # cells of a piece of rows
 _ROWS = 4096  # of a piece, where rows are short
@@ -120,14 +130,20 @@ def given_layer(rows: np.ndarray, weights: np.ndarray, bias: np.ndarray) -> np.n
     return x
 
 
+def number_array(values: Any, what: str, kind: str) -> np.ndarray:
+    """Return an array of the type it has; a ModelError says that it must be of this ``kind``, numbers or bits."""
+    try:
+        found = np.asarray(values)
+    except ValueError as error:  # rows of different length
+        raise ModelError(f"{what} must be an array of {kind} ({' '.join(str(error).split())})") from None
+    if found.dtype.kind not in "biuf":
+        raise ModelError(f"{what} must be {kind}, found an array of {found.dtype}")
+    return found
+
+
 def checked_bits(rows: ArrayLike, width: int, what: str) -> np.ndarray:
     """Return rows of zeros and ones as they are stored, ``(N, width)``, or raise a ModelError that names the cell."""
-    try:
-        table = np.asarray(rows)
-    except ValueError as error:  # rows of different length
-        raise ModelError(f"{what} must be an array of bits ({error})") from None
-    if table.dtype.kind not in "biuf":
-        raise ModelError(f"{what} must be zeros and ones, found an array of {table.dtype}")
+    table = number_array(rows, what, "bits")
     if table.ndim != 2 or table.shape[1] != width:
         raise ModelError(f"{what} must have shape (N, {width}), found {table.shape}")
     if table.dtype.kind != "b":

@@ -163,7 +163,7 @@ class TestFractions:
         (lambda: machine().free_energy([[0, 1, np.nan, 0]]), "must be 0 or 1, found nan in row 0, unit 2"),
         (lambda: machine().hidden_probability([[0, 1]]), r"must have shape \(N, 4\), found \(1, 2\)"),
         (lambda: machine().visible_probability([[0.5, 1, 0]]), "must be 0 or 1, found 0.5"),
-        (lambda: machine().free_energy([["a", "b", "c", "d"]]), "must be zeros and ones"),
+        (lambda: machine().free_energy([["a", "b", "c", "d"]]), "must be bits, found an array of"),
         (lambda: machine().free_energy([[0], [0, 1]]), "must be an array of bits"),
         (lambda: bl.log_likelihood(machine(), np.zeros((0, 4))), "expected rows of visible units, found none"),
         (lambda: bl.log_likelihood("grid", [[0]]), "expected a model .*found str"),  # type: ignore[arg-type]

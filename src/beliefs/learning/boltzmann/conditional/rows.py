@@ -16,6 +16,7 @@ from scipy.sparse import issparse
 from beliefs.errors import ModelError
 from beliefs.learning.data import Data
 from beliefs.model.crbm import checked_inputs
+from beliefs.model.machine import number_array
 from beliefs.options import shown
 from beliefs.typing import Ints
 
@@ -105,12 +106,7 @@ def paired_rows(X: Any, V: Any, n_inputs: int | None = None, n_visible: int | No
     inputs = checked_inputs(X, n_inputs)
     if inputs.ndim != 2:
         raise ModelError(f"X must have shape (rows, inputs), found {inputs.shape}")
-    try:
-        bits = np.asarray(V)
-    except ValueError as error:  # rows of different length
-        raise ModelError(f"V must be a table of rows ({' '.join(str(error).split())})") from None
-    if bits.dtype.kind not in "biuf":
-        raise ModelError(f"V must be bits, found an array of {bits.dtype}")
+    bits = number_array(V, "V", "bits")
     wanted = "(rows, units)" if n_visible is None else f"(rows, {n_visible})"
     if bits.ndim != 2 or bits.shape[1] < 1 or (n_visible is not None and bits.shape[1] != n_visible):
         raise ModelError(f"V must have shape {wanted}, found {bits.shape}")
