@@ -344,6 +344,17 @@ def test_ten_triplets_are_better_than_none_and_than_all(module: ModuleType) -> N
     assert found[10][:, 0].mean() < found[0][:, 0].mean() < found[20][:, 0].mean()
 
 
+@of("cycle_bases")
+def test_faces_are_ahead_and_figures_share_their_models(module: ModuleType) -> None:
+    found = module.faces_or_pattern(0.3, 0)
+    assert found["faces"][1] < 0.1 * min(found["BP"][1], found["tiled"][1]) and found["faces"][3] == 1.0
+    assert module.key("3.15", "0.7", 2) == module.key("3.16", "0.7", 2) != module.key("3.15", "0.5", 2)
+    quick, ordinary, full = (module.studies(size) for size in ("quick", "ordinary", "full"))
+    assert quick.keys() == ordinary.keys() == full.keys()
+    assert all(set(ordinary[name][0]) <= set(full[name][0]) for name in full)  # a full run goes on from a smaller
+    assert all(quick[name][1] <= ordinary[name][1] <= full[name][1] for name in full)
+
+
 # -- fields from rows ------------------------------------------------------------------------------------------------
 @of("field_methods")
 def test_laws_draws_and_slopes_of_fields(module: ModuleType) -> None:
