@@ -10,7 +10,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-SUITES ?= exact messages calls bounds boltzmann.ais boltzmann.matrix_bp learning.calls learning.truncated learning.image_pass learning.chunking learning.margin
+SUITES ?= exact messages calls bounds boltzmann.ais boltzmann.matrix_bp boltzmann.conditional learning.calls learning.truncated learning.image_pass learning.chunking learning.margin
 
 # The versions of Python that the classifiers of pyproject.toml name, and the next.
 RELEASED := 3.11 3.12 3.13 3.14

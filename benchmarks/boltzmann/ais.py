@@ -1,11 +1,13 @@
 """Annealed importance sampling: a step beside its two matrix products, memory, and enumeration of a layer.
 
     python -m benchmarks.boltzmann.ais [--quick] [--json FILE] [--markdown FILE] [--from FILE]
+                                       [--no-peers] [--peers-python FILE]
 
 A machine of 784 visible and 500 hidden units, 500 chains, float32 and float64, one thread and two. A step is a
 temperature of ``infer(rbm, "ais")``: the longer of two runs less the shorter, over the temperatures between them. The
 products are those of all chains at once with the weights, there and back, on one thread. Processor time is measured
-beside time, since a machine that has other work to do distorts both alike.
+beside time, since a machine that has other work to do distorts both alike. rbms, where the interpreter named by
+``--peers-python`` has it, is asked for the same step in float32.
 """
 
 from __future__ import annotations
@@ -89,6 +91,12 @@ def measure(run: Run) -> None:
     small = machine(np.float64, (shape[0], 8 if run.options.quick else ENUMERATED))
     run.result["enumerated"] = least(lambda: bl.infer(small, "enumeration"), 2)
     run.result["cells"] = 2**small.n_hidden * small.n_visible
+    asked = {"task": "rbms", "rows": 100, "visible": shape[0], "hidden": shape[1], "batch": 100, "rounds": 1}
+    run.result["rbms"] = (
+        {}
+        if run.options.no_peers
+        else run.ask("benchmarks.boltzmann.peers", {**asked, "chains": chains}, "rbms", peer=True)
+    )
 
 
 def page(result: Result, options: Options) -> str:
@@ -107,10 +115,15 @@ def page(result: Result, options: Options) -> str:
         for row in result["steps"]
     ]
     each = f"Enumeration: {1e9 * result['enumerated'] / result['cells']:.1f} ns a state and unit."
-    return f"{table(head, rows)}\n{each}\n"
+    peer = ""
+    if "annealing" in result["rbms"]:
+        theirs, ours = result["rbms"]["annealing"], result["steps"][0]
+        times = f"{theirs['time'] / ours['step']:.2f} of time, {theirs['processor'] / ours['step, processor']:.2f} of"
+        peer = f"A step of rbms {result['rbms']['version']} beside ours: {times} processor time.\n"
+    return f"{table(head, rows)}\n{each}\n{peer}"
 
 
-SUITE = Suite("boltzmann.ais", __doc__, measure, page, quick="a small machine")
+SUITE = Suite("boltzmann.ais", __doc__, measure, page, quick="a small machine", has_peers=True)
 
 if __name__ == "__main__":
     SUITE.main()

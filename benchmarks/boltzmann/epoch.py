@@ -1,13 +1,15 @@
-"""An epoch of contrastive divergence: beside its matrix products alone, beside scikit-learn, and on two threads.
+"""An epoch of contrastive divergence: beside its matrix products alone, beside peers, and on two threads.
 
     python -m benchmarks.boltzmann.epoch [--quick] [--json FILE] [--markdown FILE] [--from FILE]
+                                         [--no-peers] [--peers-python FILE]
 
 10,000 random rows of 784 bits, 500 hidden units, mini-batches of 100 and of 10, one sweep: persistent chains and plain
 contrastive divergence. An epoch is a fit of three passes less one of one, halved; the products are the
 five of a mini-batch in their order, for all mini-batches, on one thread. scikit-learn has float32 rows for the same
 type, and float64 as it makes of integers. Everything is the least of several rounds in which all take turns, and
 processor time is measured beside time, since a machine that has other work to do distorts both alike. Memory is that of
-a fit at its peak, above the rows.
+a fit at its peak, above the rows. Peers that the interpreter named by ``--peers-python`` has are asked for epochs of
+mini-batches of 100: rbms and PyTorch for persistent chains, learnergy for contrastive divergence.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from benchmarks.tables import table
 
 SHAPE, ROWS, ROUNDS = (784, 500), 10_000, 3
 LOSSES = ("stochastic_likelihood", "contrastive_divergence")
+PEERS = {"torch": LOSSES[0], "rbms": LOSSES[0], "learnergy": LOSSES[1]}
 CLOCKS = {"time": time.perf_counter, "processor": time.process_time}
 Clock = Callable[[], float]
 
@@ -91,6 +94,11 @@ def measure(run: Run) -> None:
         for clock in CLOCKS
     ]
     run.result["memory"] = memory(bits, shape[1])
+    sizes = {"rows": n_rows, "visible": shape[0], "hidden": shape[1], "batch": 100, "rounds": rounds, "chains": 100}
+    run.result["peers"] = {
+        peer: run.ask("benchmarks.boltzmann.peers", {"task": peer, **sizes}, peer, peer=True)
+        for peer in ({} if run.options.no_peers else PEERS)
+    }
 
 
 def epochs(bits: np.ndarray, shape: tuple[int, int], batch: int, now: Clock, rounds: int) -> Result:
@@ -125,10 +133,19 @@ def page(result: Result, options: Options) -> str:
                     f"{row['scikit-learn, integers'] / ours:.2f}x", "" if two is None else f"{ours / two:.2f}x",
                 ]
             )  # fmt: skip
-    return f"{table(head, rows)}\nMemory of a fit above its rows: {result['memory'] / 1e6:.1f} MB.\n"
+    ours = {row["clock"]: row for row in result["epochs"] if row["batch"] == 100}
+    peers = [
+        [f"{peer} {found['version']}", PEERS[peer], *(f"{found['epoch'][clock]:.3f} s" for clock in CLOCKS)]
+        + [f"{found['epoch'][clock] / ours[clock][PEERS[peer]]:.2f}x" for clock in CLOCKS]
+        for peer, found in result["peers"].items()
+        if "epoch" in found
+    ]
+    beside = table(["peer", "loss", *(f"epoch, {c}" for c in CLOCKS), *(f"beside ours, {c}" for c in CLOCKS)], peers)
+    memory_line = f"Memory of a fit above its rows: {result['memory'] / 1e6:.1f} MB.\n"
+    return f"{table(head, rows)}\n{memory_line}" + (f"\n{beside}" if peers else "")
 
 
-SUITE = Suite("boltzmann.epoch", __doc__, measure, page, quick="a small machine")
+SUITE = Suite("boltzmann.epoch", __doc__, measure, page, quick="a small machine", has_peers=True)
 
 if __name__ == "__main__":
     SUITE.main()

@@ -122,7 +122,8 @@ def test_methods_are_split_at_commas_between_them_only(module: ModuleType) -> No
 
 
 # -- the frame -------------------------------------------------------------------------------------------------------
-SUITES = ("boltzmann.ais", "boltzmann.matrix_bp", "bounds.run", "calls.run", "exact.run", "first_answer",
+SUITES = ("boltzmann.ais", "boltzmann.conditional", "boltzmann.epoch", "boltzmann.matrix_bp",
+          "bounds.run", "calls.run", "exact.run", "first_answer",
           "learning.calls", "learning.chunking.run", "learning.image_pass", "learning.margin.run",
           "learning.truncated.run", "limits", "many", "messages.run", "regions.run",
           "rows.fields", "uai.run")  # fmt: skip

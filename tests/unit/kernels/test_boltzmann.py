@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, xlogy
 
 from beliefs.kernels.boltzmann.flips import flip_log_odds, flip_pullback, unit_log_odds
-from beliefs.kernels.boltzmann.layers import anneal_units, draw_units, probabilities, softplus_sums
+from beliefs.kernels.boltzmann.layers import anneal_units, draw_units, entropy_sums, probabilities, softplus_sums
 from beliefs.kernels.boltzmann.row_chains import RowChains, RowMachines, RowSums, draw_rows, row_products, sweep_rows
 from beliefs.kernels.boltzmann.single import draw_single, single_probabilities
 from beliefs.kernels.primitives.random import stream, uniform
@@ -35,6 +35,14 @@ def test_softplus_sums(x: np.ndarray) -> None:
     softplus_sums(x, bias, counts, 0.7, out)
     expected = 1.0 + np.logaddexp(0.0, 0.7 * (x.astype(float) + bias)) @ counts
     np.testing.assert_allclose(out, expected, rtol=1e-13)
+
+
+def test_entropies(x: np.ndarray) -> None:
+    p, out = np.clip(expit(x), 0.0, 1.0), np.ones(6)
+    p[1, :2] = (0.0, 1.0)
+    entropy_sums(p, out)
+    wide = p.astype(float)
+    np.testing.assert_allclose(out, 1.0 - (xlogy(wide, wide) + xlogy(1 - wide, 1 - wide)).sum(axis=1), rtol=1e-12)
 
 
 def test_probabilities(x: np.ndarray) -> None:

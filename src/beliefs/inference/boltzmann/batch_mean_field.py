@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from beliefs.deadline import check_time
-from beliefs.inference.boltzmann.mean_field import entropies
 from beliefs.inference.boltzmann.tap import STEP, spread
 from beliefs.inference.parallel import in_chunks, one_thread_of_blas, parallel_chunks
-from beliefs.kernels.boltzmann.layers import probabilities
+from beliefs.kernels.boltzmann.layers import entropy_sums, probabilities, softplus_sums
 from beliefs.kernels.boltzmann.row_chains import row_products
+from beliefs.kernels.boltzmann.single import single_probabilities
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["BatchMeans", "each_alone", "mean_field_rows", "row_values"]
@@ -81,8 +81,9 @@ def mean_field_rows(
     with one_thread_of_blas():
         for _ in range(max_iters):
             check_time()
-            v, h, change = update(visible[active], hidden[active], visible_bias[active], hidden_bias[active])
-            visible[active], hidden[active] = v, h
+            rows = slice(None) if active.size == n_rows else active
+            v, h, change = update(visible[rows], hidden[rows], visible_bias[rows], hidden_bias[rows])
+            visible[rows], hidden[rows] = v, h
             n_iters[active] += 1
             settled = change <= tol
             converged[active[settled]] = True
@@ -101,9 +102,11 @@ def _first_order(weights: np.ndarray, product: Product) -> Update:
     def update(
         v: np.ndarray, h: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, Floats]:
-        new_v = _means(product(h, turned) + visible_bias)
-        new_h = _means(product(new_v, weights) + hidden_bias)
-        return new_v, new_h, np.maximum(_largest(new_v - v), _largest(new_h - h))
+        new_v = product(h, turned)
+        new_v += visible_bias
+        new_h = product(_means(new_v), weights)
+        new_h += hidden_bias
+        return new_v, _means(new_h), np.maximum(_largest(new_v - v), _largest(new_h - h))
 
     return update
 
@@ -126,12 +129,15 @@ def _second_order(weights: np.ndarray, product: Product) -> Update:
 
 
 def _means(x: np.ndarray) -> np.ndarray:
-    probabilities(x, np.zeros(x.shape[1]))
+    if x.dtype == np.float32:
+        single_probabilities(x, np.zeros(x.shape[1], np.float32))
+    else:
+        probabilities(x, np.zeros(x.shape[1]))
     return x
 
 
 def _largest(difference: np.ndarray) -> Floats:
-    result: Floats = np.abs(difference).max(axis=1, initial=0.0)
+    result: Floats = np.maximum(difference.max(axis=1, initial=0.0), -difference.min(axis=1, initial=0.0))
     return result
 
 
@@ -143,12 +149,21 @@ def row_values(
     order: int,
     product: Product = np.matmul,
 ) -> Floats:
-    """Return the mean-field value of each row, of the order asked for."""
-    v, h = means.visible.astype(np.float64), means.hidden.astype(np.float64)
-    wide = weights.astype(np.float64)
-    values: Floats = (v * visible_bias).sum(axis=1) + (h * hidden_bias).sum(axis=1)
-    values += (product(v, wide) * h).sum(axis=1)
-    values += entropies(v) + entropies(h)
-    if order == 2:
-        values += 0.5 * (product(spread(v), wide**2) * spread(h)).sum(axis=1)
+    """Return the mean-field value of each row, of the order asked for.
+
+    Of the first order it is that of the best hidden means given the visible ones, which the last update has made:
+    ``b v + H(v) + sum_j log(1 + exp(x_j))`` for the log odds x of hidden units.
+    """
+    v = means.visible
+    values: Floats = np.einsum("ri,ri->r", v, visible_bias, dtype=np.float64)
+    entropy_sums(v, values)
+    x = product(v, weights)
+    if order == 1:
+        x += hidden_bias
+        softplus_sums(x, np.zeros(x.shape[1]), np.ones(x.shape[1]), 1.0, values)
+        return values
+    h = means.hidden
+    entropy_sums(h, values)
+    values += (h * hidden_bias).sum(axis=1, dtype=np.float64) + (x * h).sum(axis=1, dtype=np.float64)
+    values += 0.5 * (product(spread(v), weights**2) * spread(h)).sum(axis=1, dtype=np.float64)
     return values

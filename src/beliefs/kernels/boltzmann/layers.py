@@ -21,7 +21,7 @@ from beliefs.kernels.primitives.lanes import lane_product, lane_sum
 from beliefs.kernels.primitives.random import stream, uniform
 from beliefs.typing import Floats
 
-__all__ = ["anneal_units", "draw_units", "probabilities", "softplus_sums"]
+__all__ = ["anneal_units", "draw_units", "entropy_sums", "probabilities", "softplus_sums"]
 
 _BLOCK = 512  # factors of at most 2 that are multiplied before a logarithm is taken: 2^512 is a number
 
@@ -42,6 +42,25 @@ def softplus_sums(x: Any, bias: Floats, counts: Floats, scale: float, out: Float
             a = scale * (x[r, j] + bias[j])
             terms[j] = counts[j] * (max(a, 0.0) + fast_log(1.0 + fast_exp(-abs(a))))
         out[r] += lane_sum(terms, n_units)
+
+
+@kernel
+def entropy_sums(p: Any, out: Floats) -> None:
+    """Add the entropy of independent units with these probabilities, a number a row.
+
+    Equivalent to ``out -= (xlogy(p, p) + xlogy(1 - p, 1 - p)).sum(axis=1)``.
+    Shapes: ``p (rows, units)`` float32 or float64, ``out (rows,)``.
+    Cost: two logarithms a cell.
+    Numerics: probabilities below 1e-300 count as zero.
+    """
+    n_units = p.shape[1]
+    terms = np.empty(n_units)
+    for r in range(p.shape[0]):
+        for j in range(n_units):
+            one = float(p[r, j])
+            other = 1.0 - one
+            terms[j] = one * fast_log(max(one, 1e-300)) + other * fast_log(max(other, 1e-300))
+        out[r] -= lane_sum(terms, n_units)
 
 
 @kernel

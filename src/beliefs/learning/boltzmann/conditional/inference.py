@@ -17,6 +17,8 @@ from beliefs.inference.messages.bp import BP
 from beliefs.inference.parallel import one_thread_of_blas
 from beliefs.inference.quiet import quietly
 from beliefs.inference.variational.mean_field import MeanField
+from beliefs.kernels.boltzmann.layers import probabilities, softplus_sums
+from beliefs.kernels.boltzmann.single import single_probabilities
 from beliefs.model.crbm import CRBM, checked_inputs
 from beliefs.model.rbm_batch import RBMBatch
 from beliefs.typing import Bools, Floats
@@ -52,12 +54,13 @@ def marginals(
     method: Method, weights: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray, sweeps: Sweeps
 ) -> Marginals:
     """Ask a method about the machines of some rows."""
+    if not weights.shape[1]:
+        return _independent(visible_bias, weights)
     if isinstance(method, BP):
         found = LayerMessages(weights, method.damping, sweeps.threads).sums(
             visible_bias, hidden_bias, sweeps.n, sweeps.tol
         )
-        bound = Bound.EXACT if weights.shape[1] == 0 else Bound.ESTIMATE
-        return Marginals(found.log_z, found.visible, found.hidden, found.pair_sum, found.converged, bound)
+        return Marginals(found.log_z, found.visible, found.hidden, found.pair_sum, found.converged, Bound.ESTIMATE)
     if isinstance(method, MeanField):
         means = mean_field_rows(weights, visible_bias, hidden_bias, sweeps.n, sweeps.tol, method.order)
         log_z = row_values(weights, visible_bias, hidden_bias, means, method.order)
@@ -72,6 +75,19 @@ def marginals(
         limits: dict[str, Any] = {"max_iters": sweeps.n, "tol": sweeps.tol} if method.iterative else {}
         asked = infer(batch, method, threads=sweeps.threads, **limits)
     return Marginals(asked.log_z, asked.visible, asked.hidden, asked.pair_sum, asked.converged, asked.bound)
+
+
+def _independent(visible_bias: np.ndarray, weights: np.ndarray) -> Marginals:
+    """Return what machines without hidden units have, which needs no method."""
+    n_rows, n = visible_bias.shape
+    log_z, visible = np.zeros(n_rows), visible_bias.copy()
+    softplus_sums(visible, np.zeros(n), np.ones(n), 1.0, log_z)
+    if visible.dtype == np.float32:
+        single_probabilities(visible, np.zeros(n, np.float32))
+    else:
+        probabilities(visible, np.zeros(n))
+    hidden, settled = np.zeros((n_rows, 0), weights.dtype), np.ones(n_rows, np.bool_)
+    return Marginals(log_z, visible, hidden, np.zeros_like(weights), settled, Bound.EXACT)
 
 
 Predictor = Callable[[np.ndarray, np.ndarray, np.ndarray, Sweeps], tuple[Floats, Floats]]

@@ -119,30 +119,36 @@ class PairedBatch(Batch):
         loss, n_rows = self.loss, len(self.rows)
         total.n_instances += n_rows
         total.n_labelled += n_rows
-        total.grad[:] = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             for begin in range(0, n_rows, _PIECE):
                 given = loss.given(weights, self.rows, slice(begin, min(begin + _PIECE, n_rows)), executor)
-                self._add(total, given, loss.averages(given), 1.0 / n_rows, executor)
+                self._add(total, given, loss.averages(given), begin == 0, executor)
 
-    def _add(self, total: RowTotal, given: Given, found: Averages, share: float, executor: Executor) -> None:
-        loss, grad = self.loss, self.loss.parts(total.grad)
+    def _add(self, total: RowTotal, given: Given, found: Averages, first: bool, executor: Executor) -> None:
+        """Add what a piece has; the first one writes to memory that holds anything."""
+        loss, grad, share = self.loss, self.loss.parts(total.grad), 1.0 / len(self.rows)
         total.value += share * float(found.values.sum())
         total.upper += share * float(found.values.sum()) if found.bound in (Bound.EXACT, Bound.UPPER) else np.inf
         total.bounds.add(found.bound)
         total.n_not_converged += found.n_not_converged
         loss.record.add(given.n_pass, len(given.bits) - found.n_not_converged, len(given.bits))
-        grad.weights[:] += share * found.pairs
+        found.pairs[:] *= share
+        pieces = [(grad.weights, found.pairs)]
         for difference, into, bias in (
             (found.visible, grad.visible_input, grad.visible_bias),
             (found.hidden, grad.hidden_input, grad.hidden_bias),
         ):
-            scaled = share * difference
+            scaled = (share * difference).astype(into.dtype, copy=False)
             if into.size:
-                product = loss.array("inputs by units", *into.shape)
+                product = into if first else loss.array("inputs by units", *into.shape)
                 loss.alone(into, executor).pairs(scaled, given.inputs, product)
-                into += product
-            bias += scaled.sum(axis=0)
+                pieces.append((into, product))
+            pieces.append((bias, scaled.sum(axis=0)))
+        for sums, piece in pieces:
+            if first and sums is not piece:
+                sums[:] = piece
+            elif not first:
+                sums += piece
 
 
 @dataclass(frozen=True, kw_only=True)

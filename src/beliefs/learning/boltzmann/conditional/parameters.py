@@ -42,10 +42,14 @@ class ConditionalShape(NamedTuple):
     def parts(self, vector: np.ndarray) -> ConditionalParts:
         """Return views of a vector ``(n_weights,)``."""
         n, m, d = self
-        ends = np.cumsum([n * m, n * d, m * d, n, m])
-        pieces = np.split(vector, ends[:-1])
-        shapes = ((n, m), (n, d), (m, d), (n,), (m,))
-        return ConditionalParts(*(piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)))
+        first, second, third = n * m, n * (m + d), n * (m + d) + m * d
+        return ConditionalParts(
+            vector[:first].reshape(n, m),
+            vector[first:second].reshape(n, d),
+            vector[second:third].reshape(m, d),
+            vector[third : third + n],
+            vector[third + n :],
+        )
 
     def machine(self, vector: np.ndarray) -> CRBM:
         """Return the machine with these numbers, a copy in their type."""
