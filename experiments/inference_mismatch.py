@@ -23,7 +23,7 @@ from trials import Kept, mean_and_error, paired, shown
 
 import beliefs as bl
 
-RATES, SEEDS, QUICK_SEEDS = (0.2, 0.1, 0.05, 0.02), 4, 1
+RATES, SEEDS, QUICK_SEEDS = (0.2, 0.1, 0.05), 2, 1
 ASKED = {
     "BP 30": ("bp", 30),
     "BP 50, damped": ("bp(damping=0.5)", 50),

@@ -35,6 +35,7 @@ from beliefs.model.crbm import CRBM
 from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.graph import as_factor_graph
 from beliefs.model.machine import BoltzmannMachine, bit_rows
+from beliefs.options import check_option
 from beliefs.typing import Floats
 
 __all__ = ["LogLikelihood", "MachineGradient", "log_likelihood"]
@@ -122,6 +123,7 @@ def log_likelihood(
     """
     if options.get("evidence") is not None:
         raise UnsupportedError("the likelihood of rows takes no evidence; it is what the rows hold")
+    check_option(isinstance(gradient, bool | np.bool_), "gradient", "True or False", gradient)
     if isinstance(model, CRBM):
         return _conditional(model, rows, method, given, gradient, options)
     if given is not None:

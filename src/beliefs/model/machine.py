@@ -176,6 +176,8 @@ def finite_numbers(values: ArrayLike, what: str) -> np.ndarray:
     """Return an array of finite numbers, of float32 if that is what it comes in, else of float64."""
     try:
         given = np.asarray(values)
+        if given.dtype.kind == "c":
+            raise TypeError("they are complex")
         array = given if given.dtype in (np.float32, np.float64) else np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{what} must be an array of numbers ({error})") from None

@@ -154,6 +154,8 @@ class TestFractions:
         (lambda: bl.RBM(np.full((1, 1), np.inf, np.float32)), "weights must be finite"),
         (lambda: bl.RBM(np.full((1, 1), 1e31, np.float32)), "weights must be finite .up to 1e.30., found"),
         (lambda: bl.RBM([["a"]]), "weights must be an array of numbers"),
+        (lambda: bl.RBM([[1j]]), "weights must be an array of numbers .they are complex."),
+        (lambda: bl.log_likelihood(bl.RBM([[1.0]]), [[1]], gradient=3), "gradient must be True or"),  # type: ignore[arg-type]
         (lambda: bl.RBM(np.ones((2, 3)), [1.0]), r"visible_bias must have shape \(2,\), found \(1,\)"),
         (lambda: bl.RBM(np.ones((2, 3)), None, [[1.0]]), r"hidden_bias must have shape \(3,\)"),
         (lambda: bl.FractionalRBM(np.ones((2, 2)), counts=[1.0, -0.5]), "at least 0, found -0.5 for hidden unit 1"),

@@ -7,13 +7,14 @@ its batch. Batches keep no state to go on from and have no trace, so options tha
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
 
-from beliefs.deadline import limited
-from beliefs.errors import ConvergenceWarning, ModelError, UnsupportedError
+from beliefs.deadline import OutOfTime, limited
+from beliefs.errors import BudgetError, ConvergenceWarning, ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Method, Task
 from beliefs.inference.batch_result import BatchDecoding, BatchMarginals
 from beliefs.inference.boltzmann.batch_gibbs import chain_bytes_of, gibbs_rows
@@ -44,7 +45,7 @@ def infer_batch(batch: RBMBatch, method: Method | str, options: Any, one: Ask) -
     _check(batch, options)
     started = time.perf_counter()
     asked = named_method(method) if not _is_auto(method) else None
-    with limited(_option(options, "time_limit", np.inf)):
+    with _in_time(len(batch), options):
         if isinstance(asked, BP) and LayerBP.serves(asked, batch[0]):
             found = _propagated(batch, asked, options)
         elif isinstance(asked, MeanField) and asked.structure == "none" and not asked.restarts:
@@ -61,12 +62,23 @@ def decode_batch(batch: RBMBatch, task: Task, method: Method | str, options: Any
     _check(batch, options)
     started = time.perf_counter()
     asked = named_method(method) if not _is_auto(method) else None
-    with limited(_option(options, "time_limit", np.inf)):
+    with _in_time(len(batch), options):
         if isinstance(asked, BP) and LayerBP.serves(asked, batch[0]):
             found = _decoded(batch, asked, task, options)
         else:
             found = _decoded_one_by_one(batch, task, one)
     return _told(BatchDecoding(model=batch, seconds=time.perf_counter() - started, **found))
+
+
+@contextmanager
+def _in_time(n_machines: int, options: Any) -> Iterator[None]:
+    """Within, all machines share the time limit; a BudgetError where it is over."""
+    limit = _option(options, "time_limit", np.inf)
+    try:
+        with limited(limit):
+            yield
+    except OutOfTime:
+        raise BudgetError(f"the {n_machines} machines were not done after {limit:g} s; raise time_limit") from None
 
 
 def _told(result: Answer) -> Answer:
