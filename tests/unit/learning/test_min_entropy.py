@@ -9,12 +9,13 @@ import pytest
 
 import beliefs as bl
 from beliefs.errors import ModelError, UnsupportedError, ZeroProbabilityError
+from beliefs.learning.fit import fit
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.max_margin import MaxMargin
 from beliefs.learning.losses.min_entropy import MinEntropy
 from beliefs.learning.losses.saddle_point import SaddlePoint
 from families import family
-from learning_reference import slope
+from learning_reference import identity, slope
 from losses_reference import TEMPLATE, check_renaming, labelled, min_entropy
 
 INDEPENDENT = {
@@ -93,3 +94,43 @@ def test_what_it_cannot_serve_is_refused() -> None:
     for order in (0.0, -1.0, float("nan"), float("inf"), "two"):
         with pytest.raises(ModelError, match="order must be a number above 0"):
             MinEntropy(template=TEMPLATE, order=order)  # type: ignore[arg-type]
+
+
+# -- the concave-convex procedure -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("order", [0.5, 2.0, 3.0])
+@pytest.mark.parametrize("name", ["chain", "grid", "star", "higher_order", "mixed_cardinalities", "repeated_scopes"])
+def test_the_majorant_is_above_touches_and_is_convex(name: str, order: float) -> None:
+    graph, rng = family(name), np.random.default_rng(3)
+    loss = MinEntropy(template=identity(graph.theta.size), order=order)
+    for hidden in ([], INDEPENDENT[name]):
+        instance, at = labelled(graph, 1, hidden), np.array(graph.theta)
+        above = loss.majorant(at, [instance])
+        here = above.part(at, instance)
+        assert here.value == pytest.approx(loss.part(at, instance).value, abs=1e-10) and here.minorant
+        for _ in range(6):
+            one, other = (at + rng.normal(size=at.size) for _ in range(2))
+            first, second = above.part(one, instance), above.part(other, instance)
+            assert first.value >= loss.part(one, instance).value - 1e-10
+            assert above.part(0.5 * (one + other), instance).value <= 0.5 * (first.value + second.value) + 1e-10
+            assert second.value >= first.value + first.grad_theta @ (other - one) - 1e-10
+            direction = rng.normal(size=at.size)
+            expected = slope(lambda t, a=above, i=instance: a.part(t, i).value, one, direction)  # type: ignore[misc]
+            assert first.grad_theta @ direction == pytest.approx(expected, abs=1e-6)
+
+
+def test_rounds_never_raise_the_objective_and_others_are_refused() -> None:
+    graph = family("grid")
+    instances = [labelled(graph, seed, INDEPENDENT["grid"]) for seed in range(4)]
+    start = 0.5 * np.random.default_rng(0).normal(size=graph.theta.size)
+    loss = MinEntropy(template=identity(start.size), l2=0.02)
+    found = fit(loss, instances, start, optimizer="cccp", tol=1e-4)
+    assert found.converged and (np.diff(found.trace.loss) <= 0).all() and found.trace.loss.size > 2
+    assert np.isinf(found.gap) and np.isfinite(found.trace.gap[1:]).all()
+    rough = fit(loss, instances, start, optimizer="sgd(step=0.5, best=True)", max_iters=100)
+    assert found.loss <= rough.loss + 1e-3
+    with pytest.raises(ModelError, match='with hidden variables m3e is not: use optimizer="cccp", or sgd'):
+        fit(loss, instances, start, optimizer="one_slack")
+    with pytest.raises(ModelError, match="m3e is not: use sgd$"):
+        fit(replace(loss, order=1.0), instances, start, optimizer="cccp")
+    with pytest.raises(ModelError, match='m3e is not: use optimizer="sgd"$'):
+        fit(replace(loss, order=1.0), instances, start, optimizer="one_slack")

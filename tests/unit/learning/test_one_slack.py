@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import minimize
 
 import beliefs as bl
-from beliefs.errors import ModelError
+from beliefs.errors import DataWarning, ModelError
 from beliefs.kernels.optimizers.simplex_qp import simplex_qp, support_of
 from beliefs.learning.batches import Evaluation
 from beliefs.learning.fit import fit
@@ -230,3 +230,17 @@ def test_a_ridge_is_needed_and_kinks_are_not_for_lbfgs() -> None:
     for bad in ({"step": 0.0}, {"step": 1.5}, {"inertia": 1.0}, {"keep": 0}):
         with pytest.raises(ModelError):
             OneSlack(**bad)
+
+
+@pytest.mark.parametrize("optimizer", ["one_slack", "n_slack"])
+def test_rounding_leaves_no_plane_above_the_risk(optimizer: str) -> None:
+    """Scores of thousands beside a minimum of 0.01, which one constraint decides: that labels (2, 1) lose by a cost."""
+    x = np.array([[-8.486181898636667], [-3.9064124335299844]])
+    costs = np.array([[0.5467043710128199, 0.45304327875948747, 0.0], [0.3750887220633633, 0.8641334593779851, 0.0]])
+    c = 483.8012490178395
+    svm = bl.ChainSVM(C=c, optimizer=optimizer, n_states=3, max_iters=54, tol=1e-6, intercept=False)
+    with pytest.warns(DataWarning, match="classes 0, 1 never occur"):
+        trace = svm.fit([x], [np.array([2, 2])], costs=[costs]).result_.trace
+    minimum = costs[1, 1] ** 2 / (2.0 * (2.0 * x[1, 0] ** 2 + 2.0))
+    assert (2.0 * c * (trace.loss - trace.gap) <= minimum).all()
+    assert 2.0 * c * (trace.loss - trace.gap).max() > 0.99 * minimum

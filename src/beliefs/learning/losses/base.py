@@ -96,6 +96,11 @@ class Loss(BatchLoss):
     """What is fitted first where nothing else is asked for: the ``independent`` model, and then a ``surrogate``."""
 
     @property
+    def alternates(self) -> bool:
+        """Whether there are convex functions above it that touch it, so that ``cccp`` serves it."""
+        return False
+
+    @property
     def runs(self) -> tuple[Method, ...] | None:
         """The methods of inference that it runs; None unless the loss of a disjoint union is the sum of its parts'.
 

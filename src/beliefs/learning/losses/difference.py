@@ -54,6 +54,11 @@ class DifferenceLoss(Loss):
         """Whether the tangent of a free term is nowhere above the exact one."""
         return free.bound is Bound.EXACT
 
+    @property
+    def alternates(self) -> bool:
+        """Both terms are convex."""
+        return True
+
     def is_convex(self, data: Any) -> bool:
         """Whether nothing is hidden, as far as that can be seen without going through the data."""
         return not any_hidden(data)

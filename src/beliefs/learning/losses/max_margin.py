@@ -198,6 +198,11 @@ class MaxMargin(DifferenceLoss):
         apart = self.rescaling == "slack" or self.delta == "zero_one" or self._approximate is not None
         return None if apart else ()
 
+    @property
+    def alternates(self) -> bool:
+        """Whether costs are added: slack rescaling multiplies what would be the clamped term."""
+        return self.rescaling == "margin"
+
     def is_smooth(self, data: Any) -> bool:
         """Whether nothing is maximised."""
         return self.eps_y > 0 and (self.eps_h > 0 or not any_hidden(data))

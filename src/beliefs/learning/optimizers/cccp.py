@@ -16,10 +16,11 @@ rule that sees the ridge). For the likelihood this is EM: the tangent is the E-s
 ``sgd``        mini-batches; a round that does not lower the objective is not taken
 =============  ======================================================================================================
 
-The convex problem is solved no better than the rounds gain by it: to 0.3 of the decrease of the last round, down to 0.3
-of ``tol``. A round that would raise the objective, for want of precision, is not taken, and the next one is more
-precise. The fit ends with a round whose decrease, with what its convex problem has left to gain, is within ``tol`` of
-the objective: 1e-3 unless said otherwise, since each further digit takes several times as long.
+Other losses may have convex functions above them that touch them at the weights (``m3e``), which then take the place of
+the tangent. The convex problem is solved no better than the rounds gain by it: to 0.3 of the decrease of the last
+round, down to 0.3 of ``tol``. A round that would raise the objective, for want of precision, is not taken, and the next
+one is more precise. The fit ends with a round whose decrease, with what its convex problem has left to gain, is within
+``tol`` of the objective: 1e-3 unless said otherwise, since each further digit takes several times as long.
 
 Guarantee: with exact inference the objective never rises, and falls by at least what the convex problem does. There is
 no bound on the distance to the global minimum: the ``gap`` of the result is inf. ``trace.gap`` is that of the convex
@@ -106,11 +107,12 @@ class CCCP(Optimizer):
     def check(self, objective: Objective) -> None:
         """Refuse losses that are no such difference, and what the inner optimiser refuses."""
         loss = objective.loss
-        if not isinstance(loss, DifferenceLoss) or getattr(loss, "rescaling", "margin") != "margin":
-            name = getattr(loss, "name", type(loss).__name__)
+        if not getattr(loss, "alternates", False):
+            name, smooth = getattr(loss, "name", type(loss).__name__), getattr(loss, "is_smooth", None)
+            others = "lbfgs, sgd or one_slack" if smooth is not None and smooth(objective.data) else "sgd"
             raise ModelError(
                 f"cccp needs a loss with a free and a clamped term, such as likelihood or max_margin; {name} is not: "
-                "use lbfgs, sgd or one_slack"
+                f"use {others}"
             )
         if not isinstance(objective.data, list | tuple):
             raise ModelError(f"cccp needs a list of instances, found {type(objective.data).__name__}")
@@ -120,7 +122,8 @@ class CCCP(Optimizer):
                 "cccp(inner=bcfw) needs maxima alone: eps_y=0, and eps_h=0 where variables are hidden; use "
                 "inner=one_slack, or lbfgs where all temperatures are above 0"
             )
-        solver.check(_inner_objective(objective, objective.start, Terms(loss).free))
+        convex = Terms(loss).free if isinstance(loss, DifferenceLoss) else loss.above
+        solver.check(_inner_objective(objective, objective.start, convex))
 
     def solver(self, objective: Objective) -> Optimizer:
         """Return the optimiser of the convex problems."""
@@ -154,7 +157,7 @@ class _Rounds(Rounds):
         self.options, self.objective, self.watch, self.seed = options, objective, watch, seed
         self.inner, self.terms = options.solver(objective), Terms(objective.loss)
         linear = isinstance(objective.loss.template, LogLinearTemplate | ChainTemplate)
-        self.together = linear and isinstance(self.inner, _TOGETHER)
+        self.together = linear and isinstance(self.inner, _TOGETHER) and isinstance(objective.loss, DifferenceLoss)
         self.fresh, self.rose = resumed is None, False
         if resumed is None:
             found = objective.evaluate(objective.start)
@@ -206,9 +209,11 @@ class _Rounds(Rounds):
         loss, data, weights = self.objective.loss, self.objective.data, self.point.weights
         if self.together:
             problem: Any = self.terms.tangent(weights, data)
-        else:
+        elif isinstance(loss, DifferenceLoss):
             expect(loss, weights, data)  # type: ignore[arg-type]
             problem = Expected(template=loss.template, l2=loss.l2, threads=loss.threads, of=loss)
+        else:
+            problem = loss.majorant(weights, data)
         return _inner_objective(self.objective, weights, problem), problem
 
     def _warm(self, inner: Objective, problem: Any) -> Point | None:

@@ -30,6 +30,7 @@ from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.optimizers.bundle import Bundle, Model
 from beliefs.learning.optimizers.objective import Objective
+from beliefs.learning.optimizers.planes import rounding
 from beliefs.learning.parallel import executor_of
 from beliefs.typing import Floats
 
@@ -127,12 +128,14 @@ class _Single(Model):
             np.maximum.at(known, self.owner, self.slopes @ w + self.offsets)
         higher = np.flatnonzero(values > known + _HIGHER * np.abs(values)) if not first else np.arange(self.n)
         self._needs(old + higher.size)
+        norms = [np.einsum("ij,ij->i", some, some).max(initial=0.0) for some in (slopes, self.slopes)]
+        offsets = values - slopes @ w - rounding(values, float(np.sqrt(max(norms))), w)
         owner = np.concatenate([self.owner, higher])
         order = np.argsort(owner, kind="stable")
         together, place = np.empty((owner.size, w.size)), np.empty(owner.size, np.int64)
         place[order] = np.arange(owner.size)
         together[place[:old]], together[place[old:]], self.slopes = self.slopes, slopes[higher], together
-        self.offsets = np.concatenate([self.offsets, (values - slopes @ w)[higher]])[order]
+        self.offsets = np.concatenate([self.offsets, offsets[higher]])[order]
         self.alpha = np.concatenate([self.alpha, np.full(higher.size, 1.0 if first else 0.0)])[order]
         self.idle = np.concatenate([self.idle, np.zeros(higher.size, np.int64)])[order]
         self.owner = owner[order]

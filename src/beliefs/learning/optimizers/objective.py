@@ -127,9 +127,9 @@ class Objective:
     def check_convex(self, name: str) -> None:
         """Raise for an optimiser of that name, which needs a convex loss, where it is known not to be."""
         if hasattr(self.loss, "is_convex") and not self.loss.is_convex(self.data):
+            others = '"cccp", or sgd' if getattr(self.loss, "alternates", False) else '"sgd"'
             raise ModelError(
-                f"{name} needs a convex loss, and with hidden variables {self.loss.name} is not: use optimizer="
-                '"cccp", or sgd'
+                f"{name} needs a convex loss, and with hidden variables {self.loss.name} is not: use optimizer={others}"
             )
 
     def penalty(self, weights: Floats) -> float:

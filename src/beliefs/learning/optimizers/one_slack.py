@@ -77,9 +77,10 @@ class _Whole(Model):
         w, found, l2 = self.weights, self.found, self.objective.l2
         if found.risk_grad is None:
             slope = np.where(self.objective.free, found.grad - 2.0 * l2 * w, 0.0)
-            self.planes.add(slope, found.value - l2 * float(w @ w) - float(slope @ w))
+            risk = found.value - l2 * float(w @ w)
         else:
-            self.planes.add(found.risk_grad, found.risk - float(found.risk_grad @ w))
+            slope, risk = found.risk_grad, found.risk
+        self.planes.add(slope, risk, w)
 
     def solve(self, precision: float) -> None:
         """Solve the quadratic program, as precisely as rounding allows."""

@@ -13,17 +13,20 @@ are never written again, so that a checkpoint may hold them.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from beliefs.kernels.optimizers.simplex_qp import simplex_qp, support_of
 from beliefs.typing import Floats
 
-__all__ = ["Planes"]
+__all__ = ["Planes", "rounding"]
 
 _TOL = 1e-14  # of the terms of the dual
 _TURNS = 50  # for each plane, at most; a few for all of them are the rule
+_UNITS = 8  # in the last place: what a risk and its plane may be wrong by
 _ROOM = 32  # planes at first
 _MANY = 8  # idle planes are let go when they are one in so many, since what stays is copied
 
@@ -51,8 +54,8 @@ class Planes:
         """Return all that is needed to go on, for a checkpoint."""
         return {name: getattr(self, name) for name in ("slopes", "gram", "offsets", "alpha", "idle")}
 
-    def add(self, slope: Floats, offset: float) -> None:
-        """Add a plane; it has no part in the solution until the next one is found."""
+    def add(self, slope: Floats, value: float, weights: Floats) -> None:
+        """Add the plane that touches the risk at some weights; it has no part until the next solution is found."""
         m = len(self)
         if m == len(self._room):
             self._make_room(max(_ROOM, 2 * m))
@@ -60,7 +63,8 @@ class Planes:
         self.slopes, self.gram = self._room[: m + 1], self._products[: m + 1, : m + 1]
         self.gram[m] = self.slopes @ slope
         self.gram[:, m] = self.gram[m]
-        self.offsets = np.append(self.offsets, offset)
+        lowered = rounding(value, float(np.sqrt(self.gram.diagonal().max())), weights)
+        self.offsets = np.append(self.offsets, value - float(slope @ weights) - lowered)
         self.alpha = np.append(self.alpha, 0.0 if m else 1.0)
         self.idle = np.append(self.idle, 0)
 
@@ -93,3 +97,13 @@ class Planes:
             dual = float(self.offsets @ self.alpha - total @ total / (4.0 * self.l2))
             self._found = -total / (2.0 * self.l2), dual
         return self._found
+
+
+def rounding(values: Any, longest: float, weights: Floats) -> Any:
+    """Return how far to lower planes that touch the risk at some weights, so that rounding leaves none above it.
+
+    Far out, scores are large beside the minimum, and a risk and its offset have lost digits that the lower bound would
+    need: ``longest``, the norm of the longest slope of all planes, times that of the weights is their size. (The slope
+    of the plane itself is nothing where labels win.)
+    """
+    return _UNITS * sys.float_info.epsilon * (np.abs(values) + longest * float(np.sqrt(weights @ weights)))
