@@ -11,6 +11,11 @@ import pytest
 import beliefs as bl
 from beliefs.driver import Status
 from beliefs.errors import ConvergenceWarning, ModelError
+from beliefs.learning.networks.em import NetworkLikelihood, random_tables
+from beliefs.learning.networks.fitting import gathered, missing_rows
+from beliefs.learning.networks.structure import Structure
+from beliefs.learning.parallel import executor_of
+from beliefs.model.rows.reading import read_rows
 
 ARCS = [("x0", "x2"), ("x1", "x2"), ("x2", "x3")]
 
@@ -59,8 +64,43 @@ def test_an_iteration_is_expected_counts_then_counting(weighted):
     assert before / total < learner.result_.log_likelihood  # a weak prior
 
 
+def posteriors(model, rows):
+    """Of each row the joint states that agree with it, by enumeration, as probabilities."""
+    card = model.graph.layout.card
+    for row in rows:
+        states = list(product(*(range(int(card[v])) if x < 0 else [int(x)] for v, x in enumerate(row))))
+        p = np.exp([model.log_score(np.array(x)) for x in states])
+        yield p / p.sum()
+
+
+def test_the_gap_of_jensens_bound_is_the_divergence_of_the_posteriors():
+    """P26: at other tables the likelihood is above the bound of an E-step by KL(old || new); there, they touch."""
+    rows = holed_rows()
+    rng = np.random.default_rng(3)
+    network = bl.BNLearner(ARCS).fit(rows).model_
+    structure = Structure(network.graph.naming, network.graph.layout)
+    loss = NetworkLikelihood(bl.BNLearner(network, estimate="mle")._estimate(structure))
+    found = gathered(structure, [read_rows(rows, network.graph.naming)], executor_of(1))
+    data = missing_rows(loss, found, None, executor_of(1))
+    old, new = (random_tables(loss.estimate, rng.random(loss.n_cells), seed) for seed in (1, 2))
+    at_old, expected = loss.log_likelihood(old, data)
+    entropy = at_old - expected @ np.log(old)  # the bound touches at the tables of its E-step
+
+    def gap(tables):
+        return loss.log_likelihood(tables, data)[0] - (expected @ np.log(tables) + entropy)
+
+    pairs = zip(*(posteriors(structure.network(tables), rows) for tables in (old, new)), strict=True)
+    by_hand = [float(q @ np.log(q)) for q in posteriors(structure.network(old), rows)]
+    assert entropy == pytest.approx(-sum(by_hand), abs=1e-9)
+    divergence = sum(float(q @ np.log(q / p)) for q, p in pairs)
+    assert divergence > 1.0 and gap(new) == pytest.approx(divergence, abs=1e-9)
+    assert gap(old) == pytest.approx(0.0, abs=1e-9)
+    assert gap(loss.maximised(expected)) > 0.0  # so the likelihood rises by more than the bound
+
+
 @pytest.mark.parametrize(("estimate", "prior"), [("mle", None), ("map", "dirichlet(alpha=2)"), ("mean", "bdeu(ess=8)")])
 def test_the_objective_never_falls(estimate, prior):
+    """P25."""
     rows = holed_rows(share=0.5)
     learner = bl.BNLearner([*ARCS, ("h", "x0"), ("h", "x3")], prior, estimate, hidden={"h": 3}, max_iters=60, tol=0.0)
     learner.fit(rows)

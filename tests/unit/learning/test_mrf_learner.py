@@ -35,6 +35,7 @@ def distribution(graph):
 
 
 def test_three_ways_to_one_distribution():
+    """P23: whatever the way to the maximum, the distribution is one."""
     rows = rows_of()
     learners = [bl.MRFLearner(CHORDAL, method=m, tol=1e-7).fit(rows) for m in ("closed_form", "ipf", "likelihood")]
     found = [distribution(learner.model_) for learner in learners]
@@ -47,6 +48,7 @@ def test_three_ways_to_one_distribution():
 
 
 def test_moments_match_at_the_maximum_of_a_loopy_field():
+    """P23: marginals are the relative frequencies there, by gradient and by ipf."""
     rows = rows_of()
     learner = bl.MRFLearner(LOOPY).fit(rows)
     assert learner.method_ == "likelihood" and learner.result_.bound is bl.Bound.EXACT
@@ -68,7 +70,31 @@ def test_a_tree_is_the_chow_liu_network():
     assert field.result_.n_parameters == network.result_.n_parameters
 
 
+def test_each_visit_of_ipf_matches_its_marginal_keeps_z_and_never_lowers_the_likelihood(monkeypatch):
+    """P24: what the fit asks of inference shows the field before each visit."""
+    asked, visits = FieldLikelihood.asked, []
+
+    def noted(self, theta):
+        found = asked(self, theta)
+        visits.append((theta.copy(), found.log_z, found.mu))
+        return found
+
+    monkeypatch.setattr(FieldLikelihood, "asked", noted)
+    learner = bl.MRFLearner(LOOPY, method="ipf", max_iters=3).fit(rows_of())
+    layout, wanted = learner.model_.layout, learner.frequencies_
+    assert len(visits) >= 3 * layout.n_factors
+    sweep = [visits[1 + f : 3 + f] for f in range(layout.n_factors)]  # the first question is that of the start
+    for f, ((_, _, before), (_, log_z, after)) in enumerate(sweep):
+        cells = layout.cells(f)
+        assert np.abs(before[cells] - wanted[cells]).max() > 1e-3
+        assert after[cells] == pytest.approx(wanted[cells], abs=1e-14)
+        assert log_z == pytest.approx(visits[0][1], abs=1e-12)
+    values = [float(theta @ wanted) - log_z for theta, log_z, _ in visits]
+    assert np.diff(values).min() > -1e-12 and values[-1] > values[0] + 0.1
+
+
 def test_one_sweep_of_ipf_in_running_order_is_the_closed_form():
+    """P24: where the scopes have a junction tree."""
     rows = rows_of()
     once = bl.MRFLearner(CHORDAL[:3], method="ipf", max_iters=1).fit(rows)
     assert distribution(once.model_) == pytest.approx(distribution(bl.MRFLearner(CHORDAL[:3]).fit(rows).model_))

@@ -40,6 +40,7 @@ from beliefs.typing import Floats, Ints
 __all__ = ["SEARCHES", "Search", "TreeFound", "check_target", "mutual_information", "search_of", "spanning_tree"]
 
 _BLOCK = 4096  # rows that are indicators at a time
+_PIECE = 8 * _BLOCK  # rows that are sorted by the state of a target at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,13 +193,22 @@ def _information(naming: Naming, table: RowTable, best: Callable[[Floats], Ints]
 
 def _pairs_below(table: RowTable, target: int, others: Ints, best: Callable[[list[Floats]], Ints]) -> list[Floats]:
     """Return counts of pairs of features for each state of the target, expected ones where cells are missing."""
-    features, own = table.columns(others), table.codes[target]
-    by_state = [features.take(own == state) for state in range(int(table.card[target]))]
-    seen = [_pair_counts(part) for part in by_state]
-    if not table.n_missing.any() or not others.size:
+    states = range(int(table.card[target]))
+    seen, complete = ([np.zeros(2 * (int(table.card[others].sum()),)) for _ in states] for _ in range(2))
+    holes = bool(table.n_missing.any())
+    for begin in range(0, table.n_rows, _PIECE):
+        piece = table.take(slice(begin, begin + _PIECE))
+        features, own = piece.columns(others), piece.codes[target]
+        for state in states:
+            part = features.take(own == state)
+            seen[state] += _pair_counts(part)
+            if holes:
+                complete[state] += _pair_counts(part.take(~part.incomplete()))
+    if not holes or not others.size:
         return seen
-    complete = [_pair_counts(part.take(~part.incomplete())) for part in by_state]
-    partial = [part.take(part.incomplete()) for part in by_state]
+    features, own = table.columns(others), table.codes[target]
+    lacking = features.incomplete()
+    partial = [features.take((own == state) & lacking) for state in states]
     return pairs_given_target(Classes(complete, seen, partial, features.take(own == table.missing)), best)[0]
 
 
