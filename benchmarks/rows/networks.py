@@ -1,14 +1,14 @@
-"""Tables of a network from rows: counting, EM and trees, beside NumPy, pyAgrum and pgmpy.
+"""Tables of a network from rows: counting, EM and trees, beside NumPy, pyAgrum, pgmpy and pomegranate.
 
     python -m benchmarks.rows.networks [--quick] [--only NAMES] [--json FILE] [--markdown FILE] [--from FILE]
                                        [--no-peers] [--peers-python FILE] [--data FOLDER]
 
 ``counting``: all families of alarm (37 variables), 1e6 rows drawn from it; ``wide``: of a random network of 100. Beside
 NumPy's ``bincount`` a family on columns of bytes, and, with loading counted for all, peers. Ours reads an array of
-64-bit integers; pyAgrum reads a CSV file, as it always does, pgmpy has a frame in memory. ``em``: an iteration with a
-tenth of the cells missing, beside ``condition`` and ``infer`` row by row (a sample of rows, scaled up) and pyAgrum (two
-runs with different numbers of iterations, their difference). ``chow_liu``: the 60,000 x 784 digits, binarised, beside
-one matrix product of that size.
+64-bit integers, and so does pomegranate; pyAgrum reads a CSV file, as it always does, pgmpy has a frame in memory.
+``em``: an iteration with a tenth of the cells missing, beside ``condition`` and ``infer`` row by row (a sample of rows,
+scaled up) and pyAgrum (two runs with different numbers of iterations, their difference). ``chow_liu``: the 60,000 x 784
+digits, binarised, beside one matrix product of that size.
 Everything on one thread but where it says two.
 """
 
@@ -36,6 +36,7 @@ from benchmarks.frame import Options, Result, Run, Suite
 from benchmarks.tables import table
 
 PARTS = ("counting", "wide", "em", "chow_liu")
+PEERS = ("pyagrum", "pgmpy", "pomegranate")
 MISSING, ASKED = 0.1, 100  # share of cells; rows that are asked one by one
 FEW, MANY = 2, 4  # iterations of EM of the peer
 
@@ -95,7 +96,7 @@ def counting(run: Run, network: bl.BayesianNetwork, name: str = "counting") -> N
     tracemalloc.stop()
     if not run.options.no_peers:
         request = {"rows": write_rows(network, rows, run.folder / "rows.npz"), "csv": str(run.folder / "rows.csv")}
-        for peer in ("pyagrum", "pgmpy"):
+        for peer in PEERS:
             found[peer] = run.ask("benchmarks.rows.peers", {"task": peer, "iterations": 0, **request}, peer, peer=True)
     run.result[name] = found
 
@@ -178,7 +179,7 @@ def page(result: Result, options: Options) -> str:
         rows.append(
             [f"{what}: counts, two threads", f"{c['count, two threads']:.3f} s", "one thread", f"{threads:.2f}x"]
         )
-        for peer in ("pyagrum", "pgmpy"):
+        for peer in PEERS:
             if "counting" in c.get(peer, {}):
                 seconds = c[peer]["counting"] + c[peer].get("loading", 0.0)
                 beside = f"{peer} {c[peer]['version']}, {seconds:.2f} s"

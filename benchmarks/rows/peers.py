@@ -1,4 +1,4 @@
-"""Peers' sides of tables of rows: pyAgrum and pgmpy learn from them, pyAgrum answers questions about them."""
+"""Peers' sides of tables of rows: pyAgrum, pgmpy and pomegranate learn from them, pyAgrum also answers questions."""
 
 from __future__ import annotations
 
@@ -31,6 +31,21 @@ def pgmpy(request: Answer, report: Report) -> None:
     estimator = estimators.MaximumLikelihoodEstimator(model, rows, state_names=states)
     estimator.get_parameters(n_jobs=1)
     report(version=metadata.version("pgmpy"), counting=time.perf_counter() - start)
+
+
+def pomegranate(request: Answer, report: Report) -> None:
+    """Fit all tables by maximum likelihood; the array is handed over as it is."""
+    torch: Any = import_module("torch")
+    networks: Any = import_module("pomegranate.bayesian_network")
+    torch.set_num_threads(1)
+    found = load_arrays(request["rows"])
+    number = {str(name): v for v, name in enumerate(found["names"])}
+    parents: list[list[int]] = [[] for _ in number]
+    for u, v in found["edges"]:
+        parents[number[str(v)]].append(number[str(u)])
+    start = time.perf_counter()
+    networks.BayesianNetwork(structure=tuple(map(tuple, parents))).fit(torch.from_numpy(found["X"]))
+    report(version=metadata.version("pomegranate"), counting=time.perf_counter() - start)
 
 
 def pyagrum(request: Answer, report: Report) -> None:
@@ -83,4 +98,4 @@ def many(request: Answer, report: Report) -> None:
 
 
 if __name__ == "__main__":
-    serve({"many": many, "pgmpy": pgmpy, "pyagrum": pyagrum})
+    serve({"many": many, "pgmpy": pgmpy, "pomegranate": pomegranate, "pyagrum": pyagrum})

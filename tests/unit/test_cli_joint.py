@@ -42,6 +42,7 @@ def test_a_network_is_fitted_scored_and_fills_holes(rows: pd.DataFrame) -> None:
     rows.drop(columns="either").to_csv("holes.csv", index=False)
     found = asked("predict", "model.bif", "holes.csv", "-o", "filled.csv")
     assert found["filled"] == 401
+    assert CliRunner().invoke(commands, ["predict", "model.bif", "holes.csv"]).stdout == Path("filled.csv").read_text()
     filled = pd.read_csv("filled.csv")
     expected = bl.BNLearner(learner.model_, hidden=["either"], start="model", max_iters=0)
     assert list(filled.columns) == [*rows.columns.drop("either"), "either"] and filled.notna().all(axis=None)
@@ -73,6 +74,8 @@ def test_arcs_searches_and_fields(rows: pd.DataFrame) -> None:
         (["score", "asia", "rows.npz"], "a table of rows is a .csv or .parquet file"),
         (["score", "cancer", "rows.csv"], "no variable 'asia' for this column"),
         (["predict", "asia", "rows.csv", "-o", "m.npz"], "ends in .csv"),
+        (["predict", "asia", "rows.csv", "--json"], "--json tells of a file"),
+        (["predict", "model.npz", "data.npz"], "Missing option '--output'"),
     ],
 )
 def test_errors_are_one_line(rows: pd.DataFrame, words: list[str], message: str) -> None:

@@ -66,7 +66,7 @@ _progress = click.option("--progress/--no-progress", default=None, help="Show pr
 _threads = click.option(
     "--threads", type=int, default=1, show_default=True, help="Instances side by side; -1: all cores."
 )
-_output = click.option("--output", "-o", required=True, metavar="FILE.npz", help="File to write.")
+_output = click.option("--output", "-o", required=True, metavar="FILE", help="File to write.")
 
 
 @click.command("fit")
@@ -188,7 +188,7 @@ def _fit(
 @click.command("predict")
 @click.argument("model", metavar="MODEL")
 @click.argument("data", metavar="DATA")
-@_output
+@click.option("--output", "-o", metavar="FILE", help="File to write; rows are printed without.")
 @click.option(
     "--decode", type=click.Choice(("auto", "mpm", "map", "mean")), help="By default what the model was made for."
 )
@@ -196,21 +196,27 @@ def _fit(
 @_threads
 @json_flag
 def predict_command(
-    model: str, data: str, output: str, decode: str | None, marginals: bool, threads: int, as_json: bool
+    model: str, data: str, output: str | None, decode: str | None, marginals: bool, threads: int, as_json: bool
 ) -> None:
     """Predict the labels of the inputs in DATA.npz by a model that fit has written.
 
     The file that is written has Y, or Y_0, Y_1, ... as the inputs have; with --marginals also marginals. Where DATA.npz
     has labels, the share that is predicted is told. Of Boltzmann machines it is H, the probabilities of hidden units.
     Grids also take a folder with images/*.png, and chains a DATA.csv with a line a token, as for fit.
-    Where DATA is a table of rows, .csv or .parquet, MODEL is any model, and the rows are written with every missing
-    cell at its likeliest state.
+    Where DATA is a table of rows, .csv or .parquet, MODEL is any model, and the rows are written, or printed, with
+    every missing cell at its likeliest state.
     """
     if is_table(data) and not _takes_tokens(model):
         if decode is not None or marginals:
             raise ModelError("rows are filled in one way; leave out --decode and --marginals")
-        tell(fill_rows(model, data, output), as_json)
+        if output is None and as_json:
+            raise ModelError("--json tells of a file; give it by --output, or leave --json out to print rows")
+        facts = fill_rows(model, data, output)
+        if facts:
+            tell(facts, as_json)
         return
+    if output is None:
+        raise click.MissingParameter(param_hint="'--output' / '-o'", param_type="option")
     _check_output(output, model, data)
     from beliefs.learning.estimators.registry import load_estimator, word_of
 

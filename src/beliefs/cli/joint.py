@@ -87,13 +87,17 @@ def rows_of(model: Any, data: str) -> tuple[Any, list[str]]:
     return read_rows(iter(chunks), graph.naming, hidden=[name for name in names if name not in columns]), columns
 
 
-def fill_rows(model: str, data: str, output: str) -> dict[str, Any]:
-    """Write the rows of a file with every missing cell at its likeliest state; return what to tell."""
+def fill_rows(model: str, data: str, output: str | None) -> dict[str, Any]:
+    """Write the rows of a file with every missing cell at its likeliest state; return what to tell.
+
+    Without a file to write they are printed, and nothing is left to tell.
+    """
     from beliefs.inference.rows.posteriors import filled_rows
 
-    check_folder(output)
-    if not plain_name(output).endswith(".csv"):
-        raise FormatError("filled rows are written to a file that ends in .csv", output)
+    if output is not None:
+        check_folder(output)
+        if not plain_name(output).endswith(".csv"):
+            raise FormatError("filled rows are written to a file that ends in .csv", output)
     loaded = load_model(model)
     table, columns = rows_of(loaded, data)
     filled = filled_rows(as_factor_graph(loaded), table)
@@ -101,7 +105,11 @@ def fill_rows(model: str, data: str, output: str) -> dict[str, Any]:
     values = dict(zip(filled.names, filled.labelled(), strict=True))
     import pandas as pd
 
-    write_bytes(output, pd.DataFrame({name: values[name] for name in order}).to_csv(index=False).encode())
+    text = pd.DataFrame({name: values[name] for name in order}).to_csv(index=False)
+    if output is None:
+        click.echo(text, nl=False)
+        return {}
+    write_bytes(output, text.encode())
     return {"rows": filled.n_rows, "filled": int(table.n_missing.sum()), "output": output}
 
 

@@ -78,6 +78,19 @@ def test_given_states_are_kept_in_their_order():
     assert read_rows(np.array([[1], [0]]), numbered).codes.tolist() == [[1, 0]]
 
 
+@pytest.mark.parametrize("kind", ["int8", "int64", "uint8", "Int64"])
+def test_integers_of_frames_are_indices_of_words_and_labels_of_numbers(kind):
+    naming = Naming.of(["a", "b", "c"], [("no", "yes", "maybe"), ("0", "1", "2"), ("2", "1", "0")], np.array([3, 3, 3]))
+    frame = pd.DataFrame({"a": [0, 2, 1], "b": [1, 2, 0], "c": [1, 2, 0]}).astype(kind)
+    assert read_rows(frame, naming).codes.tolist() == [[0, 2, 1], [1, 2, 0], [1, 0, 2]]
+    with pytest.raises(ModelError, match=r"column 'b', row 2: no state 3"):
+        read_rows(frame.assign(b=pd.Series([0, 1, 3], dtype=kind)), naming)
+    if kind != "uint8":
+        holed = pd.Series([-1, 0, 1], dtype=kind)
+        holes = read_rows(frame.assign(a=holed, b=holed), naming)
+        assert holes.codes[:2].tolist() == 2 * [[holes.missing, 0, 1]]
+
+
 def test_hidden_variables_have_no_column():
     table = read_rows(np.array([[0], [1]]), NAMING, hidden=["grass"])
     assert table.codes.tolist() == [[0, 1], [255, 255]]

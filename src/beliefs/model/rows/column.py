@@ -60,6 +60,8 @@ class Column:
         """Return the codes of some values, -1 where missing; ``first_row`` is the number of the first, for errors."""
         if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
             return self._indices(_whole(values, self.name, first_row), first_row)
+        if self.labels is not None and self._are_indices(values):
+            return np.asarray(values.to_numpy())
         codes, found, ordered = _factorized(values, self.name, first_row)
         if self.labels is not None:
             table = [self._known(value, codes, k, first_row) for k, value in enumerate(found)]
@@ -104,6 +106,16 @@ class Column:
             self._refuse(codes, codes >= limit, first_row, f"expected {states}")
         self.accept(high)
         return codes
+
+    def _are_indices(self, values: Any) -> bool:
+        """Whether a pandas column has plain integers that all are indices of the given states: then they are codes."""
+        dtype = getattr(values, "dtype", None)
+        if not isinstance(dtype, np.dtype) or dtype.kind not in "iu" or not len(values):
+            return False
+        low, labels = int(values.min()), self.labels or ()
+        if self._integers and labels != tuple(map(str, range(len(labels)))):
+            return False
+        return low >= -1 and int(values.max()) < len(labels)
 
     @property
     def most_codes(self) -> int:

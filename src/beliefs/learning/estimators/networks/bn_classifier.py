@@ -117,7 +117,8 @@ class BNClassifier(DescribedEstimator, ClassifierMixin, BaseEstimator):  # type:
             values = values.astype(np.float64)
         if values.dtype.kind in "if" and values.size and values.min() < 0:
             raise ValueError(f"Negative values in data passed to {type(self).__name__}; states are 0, 1, ...")
-        values = values.astype(np.int64)  # as CategoricalNB takes them
+        if values.dtype.kind not in "iu":
+            values = values.astype(np.int64)  # as CategoricalNB takes them
         names = getattr(self, "feature_names_in_", [f"x{c}" for c in range(values.shape[1])])
         return {str(name): values[:, c] for c, name in enumerate(names)}
 
