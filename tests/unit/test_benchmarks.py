@@ -129,7 +129,8 @@ SUITES = ("boltzmann.ais", "boltzmann.conditional", "boltzmann.epoch", "boltzman
           "rows.fields", "uai.run")  # fmt: skip
 STORED = {
     "bounds.run": "bounds", "calls.run": "calls", "exact.run": "exact", "learning.calls": "calls_learning",
-    "learning.chunking.run": "chunking", "learning.margin.run": "margin", "learning.truncated.run": "truncated",
+    "learning.chunking.run": "chunking", "learning.cluster_pass": "cluster_pass", "learning.margin.run": "margin",
+    "learning.truncated.run": "truncated",
     "many": "many", "messages.run": "messages", "regions.run": "regions", "rows.networks": "rows_networks",
 }  # fmt: skip
 

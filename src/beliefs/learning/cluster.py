@@ -11,7 +11,7 @@ and agree to rounding. Losses that go on from earlier messages agree to the tole
 
 A worker that is lost costs its shards, which are sent again to others, with what it was computing; one that joins takes
 shards from those that have most. A scheduler that is lost ends the fit with an error, after the checkpoint is written.
-Failure: BudgetError, before anything is sent, where the workers have not the memory for the data.
+Failure: BudgetError, before anything is sent, where a worker has not the memory for its share of the data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 from beliefs.errors import BeliefsError
 from beliefs.inference.budget import over_budget
 from beliefs.inference.engine import Engine, engaged
-from beliefs.learning.shards import Missing, Request, drop, evaluate, merged, packed, put, unpacked
+from beliefs.learning.shards import Missing, Request, drop, evaluate, layout_bytes, merged, packed, put, unpacked
 from beliefs.options import check_option
 
 __all__ = ["Cluster", "cluster"]
@@ -68,8 +68,10 @@ class _Spread:
     def shard(self, number: int) -> list[Any]:
         return list(self.items[self.starts[number] : self.starts[number + 1]])
 
-    def n_bytes(self, number: int) -> float:
-        return _COPIES * self.bytes_an_item * (self.starts[number + 1] - self.starts[number])
+    def n_bytes(self, worker: str) -> float:
+        """Return what the shards of a worker take there, each layout once."""
+        items = [item for shard, home in self.homes.items() if home == worker for item in self.shard(shard)]
+        return _COPIES * (self.bytes_an_item * len(items) + sum(layout_bytes(items).values()))
 
     def parts(self, items: Sequence[Any]) -> dict[int, tuple[int, ...]] | None:
         """Return of some items the shards and their numbers there; None if one is not among those held."""
@@ -115,8 +117,9 @@ class Cluster(Engine):
         n_shards = int(np.clip(sum(sizes) // _LEAST_WORK, 1, min(len(items), _MOST_SHARDS)))
         inner = np.searchsorted(np.cumsum(sizes), np.arange(1, n_shards) * (sum(sizes) / n_shards)) + 1
         starts = np.unique(np.concatenate([[0], inner, [len(items)]])).tolist()
-        sample = packed(list(items[: starts[1]]))
-        spread = _Spread(tuple(items), starts, f"{self._name}/data{self._made}/", len(sample) / starts[1])
+        first = list(items[: starts[1]])
+        own = len(packed(first)) - sum(layout_bytes(first).values())
+        spread = _Spread(tuple(items), starts, f"{self._name}/data{self._made}/", max(own, 0) / len(first))
         self._check_memory(spread)
         self._made += 1
         for old in self._spreads[: 1 - _KEPT]:
@@ -273,14 +276,15 @@ class Cluster(Engine):
         return min(held, key=lambda worker: (len(held[worker]) / self._workers[worker], worker))
 
     def _check_memory(self, spread: _Spread) -> None:
-        """Raise BudgetError if the workers cannot hold the data, by prediction."""
-        self._look()
-        known = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        limits = [_MEMORY * float(worker["memory_limit"]) for worker in known if worker.get("memory_limit")]
-        needed = sum(spread.n_bytes(shard) for shard in range(spread.n_shards))
-        largest = max(spread.n_bytes(shard) for shard in range(spread.n_shards))
-        if limits and len(limits) == len(self._workers) and (needed > sum(limits) or largest > max(limits)):
-            raise over_budget("the instances need", needed, sum(limits), "Add workers, or memory", " on the workers")
+        """Raise BudgetError if a worker cannot hold its share of the data, by prediction."""
+        self._settle(spread)
+        known = self.client.scheduler_info(n_workers=-1)["workers"]
+        limits = {w: _MEMORY * float(facts["memory_limit"]) for w, facts in known.items() if facts.get("memory_limit")}
+        needed = {worker: spread.n_bytes(worker) for worker in self._workers}
+        tight = max(needed, key=lambda worker: needed[worker] / limits.get(worker, np.inf))
+        if needed[tight] > limits.get(tight, np.inf):
+            demand, advice = f"the share of {tight} in the instances needs", "Add workers, or memory"
+            raise over_budget(demand, needed[tight], limits[tight], advice, " there")
 
     def _everywhere(self, task: Callable[..., Any], *arguments: Any) -> None:
         """Run a task on every worker, as far as they answer."""

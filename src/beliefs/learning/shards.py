@@ -19,8 +19,8 @@ import hashlib
 import io
 import pickle
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, TypeVar
 
@@ -28,10 +28,11 @@ import numpy as np
 
 from beliefs.inference.engine import Summand
 from beliefs.inference.parallel import one_thread_of_blas
+from beliefs.learning.instances import Instance
 from beliefs.learning.parallel import Threads
 from beliefs.model.layout import Layout
 
-__all__ = ["Missing", "Request", "drop", "evaluate", "merged", "n_held", "packed", "put", "unpacked"]
+__all__ = ["Missing", "Request", "drop", "evaluate", "layout_bytes", "merged", "n_held", "packed", "put", "unpacked"]
 
 S = TypeVar("S", bound=Summand)
 Node = tuple[int, int]
@@ -80,6 +81,8 @@ def packed(thing: Any) -> bytes:
                 and not obj.dtype.hasobject
             ):
                 return _array, (obj.tobytes(), obj.dtype, obj.shape)
+            if type(obj) is Instance:  # without what was derived from it, and what losses keep with it
+                return Instance, tuple(getattr(obj, f.name) for f in fields(Instance) if f.init)
             if type(obj) is Layout:
                 return _layout, (_name(obj), *(getattr(obj, f) for f in _FIELDS))
             return super().reducer_override(obj)
@@ -95,6 +98,13 @@ def unpacked(data: bytes) -> Any:
 
 
 _FIELDS = ("card", "scope_ptr", "scope_vars", "cell_ptr", "factor_size", "n_cells", "observed")
+
+
+def layout_bytes(items: Iterable[Any]) -> dict[int, int]:
+    """Return the bytes of the layouts of some items by their identity; a process holds each once."""
+    layouts = {id(layout): layout for item in items if (layout := getattr(item, "layout", None)) is not None}
+    arrays = {key: [getattr(layout, name) for name in _FIELDS] for key, layout in layouts.items()}
+    return {key: sum(a.nbytes for a in own if isinstance(a, np.ndarray)) for key, own in arrays.items()}
 
 
 def _name(layout: Layout) -> str:

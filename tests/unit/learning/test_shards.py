@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.learning.shards import Missing, Request, drop, evaluate, merged, n_held, packed, put, unpacked
+from beliefs.learning.instances import Instance, Slot
+from beliefs.learning.shards import (
+    Missing,
+    Request,
+    drop,
+    evaluate,
+    layout_bytes,
+    merged,
+    n_held,
+    packed,
+    put,
+    unpacked,
+)
 
 pytest.importorskip("cloudpickle", reason="dask is not installed: pip install 'beliefs[cluster]'")
 
@@ -58,3 +70,27 @@ def test_what_is_not_held_is_named() -> None:
     finally:
         assert drop("here/") == 2
     assert n_held() == 0
+
+
+def test_a_layout_that_many_share_counts_once() -> None:
+    first, other = (bl.datasets.make_ising_grid(side, seed=0).layout for side in (3, 4))
+
+    @dataclass
+    class Item:
+        layout: object
+
+    found = layout_bytes([Item(first), Item(first), Item(other), Number(1.0)])
+    assert set(found) == {id(first), id(other)}
+    assert found[id(first)] == 9 * first.n_vars + 8 * (3 * first.n_factors + 1 + first.n_edges)
+
+
+def test_an_instance_travels_without_what_was_derived_from_it() -> None:
+    layout = bl.datasets.make_ising_grid(3, seed=0).layout
+    instance = Instance(layout, (), np.zeros(layout.n_vars, np.int64), 2.0, name="the third")
+    before = len(packed(instance))
+    assert instance.n_labelled == 9 and instance.statistics.sum() == layout.n_factors
+    instance.memory.put(Slot("messages"), np.zeros(1000))
+    assert len(packed(instance)) == before
+    there = unpacked(packed(instance))
+    assert (there.weight, there.name) == (2.0, "the third") and there.memory.get(Slot("messages")) is None
+    np.testing.assert_array_equal(there.statistics, instance.statistics)
