@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from beliefs import cycles, datasets, inference, io, learning, metrics
+    from beliefs import cycles, datasets, inference, io, learning, metrics, plot
     from beliefs.driver import Progress, Status, Trace
     from beliefs.errors import (
         BeliefsError,
@@ -149,7 +149,19 @@ _HOMES = {
         "noisy_max", "noisy_or",
     ),
 }  # fmt: skip
-_MODULES = ("cycles", "datasets", "driver", "errors", "inference", "io", "learning", "metrics", "model", "torch")
+_MODULES = (
+    "cycles",
+    "datasets",
+    "driver",
+    "errors",
+    "inference",
+    "io",
+    "learning",
+    "metrics",
+    "model",
+    "plot",
+    "torch",
+)
 _HOME = {name: f"beliefs.{module}" for module, names in _HOMES.items() for name in names}
 
 __all__ = [
@@ -229,6 +241,7 @@ __all__ = [
     "maximize_many",
     "methods",
     "metrics",
+    "plot",
     "noisy_max",
     "noisy_or",
     "read",

@@ -135,7 +135,7 @@ class TestQueries:
         "ask", [lambda: bl.marginal_map(sprinkler(), "Rain"), lambda: bl.infer(sprinkler(), targets="Rain")]
     )
     def test_a_string_is_not_a_list_of_variables(self, ask: Callable[[], Any]) -> None:
-        with pytest.raises(bl.ModelError, match="must be a list of variables, found 'Rain'"):
+        with pytest.raises(bl.ModelError, match=r"must be a list of variables, found 'Rain'; write \['Rain'\]"):
             ask()
 
     def test_empty_query_is_infer_and_full_query_is_maximize(self) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,3 +51,43 @@ def test_a_parser_that_sees_only_text_gets_its_files_name_later() -> None:
     inner = bl.FormatError("expected a number", line=3)
     assert str(inner.at("a.uai")) == "a.uai, line 3: expected a number"
     assert str(inner.at("a.uai").at("b.uai")) == "a.uai, line 3: expected a number"
+
+
+untyped: Any = bl  # what types would refuse is typed all the same
+RAIN, GRASS = bl.Variable("Rain", ["no", "yes"]), bl.Variable("Grass", ["dry", "wet"])
+
+
+@pytest.mark.parametrize(
+    "ask, text",
+    [
+        (
+            lambda bn: untyped.infer(bn, {"Rain": "no"}),
+            "method must be a Method or its text, found dict; write evidence={...}",
+        ),
+        (lambda bn: untyped.maximize(bn, ["Rain"]), "found list; best states of some variables: marginal_map"),
+        (
+            lambda bn: untyped.infer_many(bn, {"Rain": "no"}),
+            "'Rain' must be a list, found 'no'; a single row is passed as [row]",
+        ),
+        (
+            lambda bn: untyped.BayesianNetwork.from_cpts(["Rain"], {"Rain": ([], [0.5, 0.5])}),
+            "variables are listed as Variable(name, states), found 'Rain'",
+        ),
+        (
+            lambda bn: bl.BayesianNetwork.from_cpts(
+                [RAIN, GRASS], {"Rain": ([], [1, 0]), "Grass": (["Rain"], [[1], [0]])}
+            ),
+            "conditional table of 'Grass' must have shape (2, 2) (parents' states, then its own), found (2, 1)",
+        ),
+        (
+            lambda bn: bl.infer(bl.datasets.make_ising_grid(2, seed=0), evidence={"Rain": 1}),
+            "no variable 'Rain' (variables have no names: x0 to x3)",
+        ),
+    ],
+)
+def test_what_newcomers_type_first_is_answered_by_what_they_meant(ask: Callable[[Any], object], text: str) -> None:
+    bn = bl.BayesianNetwork.from_cpts([RAIN], {"Rain": ([], [0.8, 0.2])})
+    with pytest.raises(bl.ModelError, match=re.escape(text)):
+        ask(bn)
+    soft = bl.infer(bn.with_likelihood({"Rain": [0.5, 1.0]})).marginal("Rain")
+    assert soft.tolist() == pytest.approx([2 / 3, 1 / 3])

@@ -338,7 +338,8 @@ def _checked(model: Model, options: Options) -> FactorGraph | BoltzmannMachine:
 def listed(graph: FactorGraph, variables: Sequence[VariableRef], what: str) -> list[int]:
     """Resolve a list of variables to indices."""
     if isinstance(variables, str) or not isinstance(variables, Iterable):
-        raise ModelError(f"{what} must be a list of variables, found {variables!r}")
+        hint = f"; write [{variables!r}]" if isinstance(variables, str) else ""
+        raise ModelError(f"{what} must be a list of variables, found {variables!r}{hint}")
     return [graph.index(v) for v in variables]
 
 

@@ -53,7 +53,7 @@ def parse_method(text: str, known: Sequence[type[Method]] | None = None) -> Meth
 def named_method(method: Method | str, what: str = "method") -> Method:
     """Return the method that a caller means by itself or by its text."""
     if not isinstance(method, (Method, str)):
-        raise ModelError(f"{what} must be a Method or its text, found {type(method).__name__}")
+        raise ModelError(f"{what} must be a Method or its text, found {_kind(method)}")
     return parse_method(method) if isinstance(method, str) else method
 
 
@@ -91,6 +91,13 @@ def parse_named(
             raise ModelError(f"option {keyword.arg!r} of {cls.name} is given twice")
         values[keyword.arg] = _literal(keyword.value, keyword.arg)
     return cls, values
+
+
+def _kind(value: object) -> str:
+    """Return the name of a value's type, and what its author may have meant."""
+    meant = {"dict": "; write evidence={...}", "list": "; best states of some variables: marginal_map"}
+    kind = type(value).__name__
+    return f"{kind}{meant.get(kind, '')}"
 
 
 def _short(text: str) -> str:

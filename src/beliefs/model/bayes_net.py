@@ -65,6 +65,9 @@ class BayesianNetwork(Described):
         properties: Mapping[str, str] | None = None,
     ) -> BayesianNetwork:
         """Build from ``{child: (parents, table)}``; the table's axes are the parents, then the child."""
+        for v in variables:
+            if not isinstance(v, Variable):
+                raise ModelError(f"variables are listed as Variable(name, states), found {v!r}")
         position = {v.name: k for k, v in enumerate(variables)}
         if len(position) < len(variables):
             raise ModelError("two variables have the same name")
@@ -83,7 +86,8 @@ class BayesianNetwork(Described):
             shape = tuple(int(naming.card[u]) for u in scope)
             table = numeric(values, f"conditional table of {v.name!r}")
             if table.size != np.prod(shape, dtype=float) or table.ndim > 1 and table.shape != shape:
-                raise ModelError(f"conditional table of {v.name!r} must have shape {shape}, found {table.shape}")
+                axes = " (parents' states, then its own)" if parents else ""
+                raise ModelError(f"conditional table of {v.name!r} must have shape {shape}{axes}, found {table.shape}")
             scopes.append(scope)
             tables.append(table.ravel())
         ends = np.cumsum([len(s) for s in scopes], dtype=np.int64)
@@ -200,6 +204,10 @@ class BayesianNetwork(Described):
     def condition(self, evidence: Evidence) -> FactorGraph:
         """Return the factor graph with these variables observed; its Z is the probability of the evidence."""
         return self.graph.condition(evidence)
+
+    def with_likelihood(self, likelihoods: Mapping[Any, ArrayLike]) -> FactorGraph:
+        """Return the factor graph with soft evidence, ``{"A": [.7, .3]}``."""
+        return self.graph.with_likelihood(likelihoods)
 
     def log_score(self, assignment: ArrayLike | Mapping[Any, Any]) -> float:
         """Return the log probability of one complete assignment."""

@@ -140,7 +140,8 @@ class Naming:
             if found >= len(self.card) or (found >= 0 and name != f"x{found}"):
                 found = -1
         if found < 0:
-            raise ModelError(f"no variable {name!r}{suggestion(name, self.names or ())}")
+            plain = f" (variables have no names: x0 to x{len(self.card) - 1})" if self.names is None else ""
+            raise ModelError(f"no variable {name!r}{suggestion(name, self.names or ())}{plain}")
         return found
 
     def state(self, v: int, ref: object) -> int:

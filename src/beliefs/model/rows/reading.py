@@ -106,6 +106,9 @@ def named_columns(chunk: Any, names: Sequence[str] | None, hidden: Collection[st
         found = {str(name): chunk[name] for name in (chunk if isinstance(chunk, Mapping) else chunk.columns)}
         if len(found) < len(chunk if isinstance(chunk, Mapping) else chunk.columns):
             raise ModelError("two columns have the same name")
+        for name, values in found.items():
+            if isinstance(values, str | int | float):
+                raise ModelError(f"column {name!r} must be a list, found {values!r}; a single row is passed as [row]")
         return {name: _column(values) for name, values in found.items()}
     array = chunk if isinstance(chunk, np.ndarray) else _array(chunk)
     if array.ndim != 2:
