@@ -1,6 +1,6 @@
 """Published inference problems: how far answers are from the reference answers, and whether bounds hold.
 
-    python -m benchmarks.uai --task PR|MAR|MMAP [--limit SECONDS] [--methods auto,bp,trw] [--all] [--fresh]
+    python -m benchmarks.uai --task PR|MAR|MMAP [--limit SECONDS] [--processor] [--methods auto,bp] [--all] [--fresh]
 
 The problems are those of ``uai_index.csv`` in the data folder (``BELIEFS_DATA`` or ``--data``): those marked ``core``,
 or with ``--all`` every one. References known to be wrong are left out by :func:`beliefs.datasets.uai_instances`.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 
 from beliefs.datasets import UaiInstance, uai_instances
 from beliefs.errors import FormatError
@@ -30,6 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", default="PR,MAR", help="PR, MAR, MMAP, with commas between")
     parser.add_argument("--methods", default="auto", help="with commas between, as text")
     parser.add_argument("--limit", type=float, metavar="SECONDS", help="for one problem and method; 20")
+    parser.add_argument("--processor", action="store_true", help="the limit is processor time: for a busy machine")
     parser.add_argument("--all", action="store_true", help="every problem with a reference, not the core alone")
     parser.add_argument("--most", type=int, metavar="N", help="at most so many problems")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
@@ -58,19 +60,33 @@ def _split(text: str) -> list[str]:
 
 
 def load(options: Options) -> Result:
-    """Return the results so far, or none; those of another time limit are not mixed in, nor overwritten."""
+    """Return the results so far, or none; those of one method have one time limit."""
     if options.fresh or not options.json.is_file():
-        return {"limit": options.limit, "problems": {}, "runs": {}}
+        return {"limit": options.limit, "limits": {}, "problems": {}, "runs": {}}
     stored: Result = json.loads(options.json.read_text())
-    if stored["limit"] != options.limit:
-        raise SystemExit(f"{options.json} has results for {stored['limit']:g} s: give another --json, or --fresh")
-    return {name: stored[name] for name in ("limit", "machine", "problems", "runs")}
+    found = {name: stored[name] for name in ("limit", "machine", "problems", "runs")}
+    found["limits"] = stored.get("limits", {})
+    for method in options.methods:
+        if not any(method in runs for runs in found["runs"].values()):
+            found["limits"][method] = own_limit(options)
+        elif found["limits"].get(method, {"seconds": found["limit"], "processor": False}) != own_limit(options):
+            raise SystemExit(
+                f"{options.json} has results of {method} for another limit: give another --json, or --fresh"
+            )
+    return found
+
+
+def own_limit(options: Options) -> Result:
+    """Return the limit of this run's methods: seconds, and whether the processor's are counted."""
+    return {"seconds": options.limit, "processor": options.processor}
 
 
 def measure(run: Run) -> None:
     """Ask every method about every problem that was not asked before."""
     options = run.options
     run.result |= load(options)
+    if options.processor:
+        time.perf_counter = time.process_time
     try:
         known = uai_instances(core=None if options.all else True)
     except FileNotFoundError as error:

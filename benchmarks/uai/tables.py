@@ -37,11 +37,11 @@ def page(result: Result, task: str, door: str, methods: list[str]) -> str:
         return f"No results for {task} yet.\n"
     first, found = next(iter(runs.items()))
     parts = [
-        f"{len(keys)} problems, at most {result['limit']:g} s for each and method, one thread; "
+        f"{len(keys)} problems, {stated_limits(result, runs)}, one thread; "
         f"{', '.join(f'{n} {v}' for n, v in result['versions'].items())}; {result['date']}.",
         *(f"- {line}" for line in targets(problems, found, task)),
-        by_method(problems, runs, task, result["limit"]),
-        *late_answers(runs, result["limit"]),
+        by_method(problems, runs, task, {m: limit_of(result, m) for m in runs}),
+        *late_answers(runs, {m: limit_of(result, m) for m in runs}),
         by_category(problems, runs, keys, task),
         f"Published scores of 2022, over the problems of that competition:\n\n{published(task)}",
         f"`{first}`, by problem ({UNSETTLED} where the run had not settled):\n\n{by_problem(problems, found, task)}",
@@ -49,6 +49,24 @@ def page(result: Result, task: str, door: str, methods: list[str]) -> str:
     if len(runs) > 1:
         parts.append(f"All methods, {WHAT[task]}, by problem:\n\n{side_by_side(problems, runs, keys, task)}")
     return "\n\n".join(parts).replace("\n\n- ", "\n- ").replace(".\n- ", ".\n\n- ", 1) + "\n"
+
+
+def limit_of(result: Result, method: str) -> float:
+    """Return the seconds that a method had for each problem."""
+    return float(result.get("limits", {}).get(method, {"seconds": result["limit"]})["seconds"])
+
+
+def stated_limits(result: Result, runs: Runs) -> str:
+    """Return the time limits in words."""
+    groups: dict[str, list[str]] = {}
+    for method in runs:
+        processor = result.get("limits", {}).get(method, {}).get("processor", False)
+        groups.setdefault(f"{limit_of(result, method):g} s{' of the processor' if processor else ''}", []).append(
+            method
+        )
+    first, *rest = groups.items()
+    others = [f"{', '.join(f'`{m}`' for m in methods)}: {limit}" for limit, methods in rest]
+    return f"at most {first[0]} for each and method" + (f" ({'; '.join(others)})" if others else "")
 
 
 # -- targets ----------------------------------------------------------------------------------------------------------
@@ -117,7 +135,7 @@ def is_exact(entry: Result) -> bool:
     return entry.get("status") == "PROVED" or (entry.get("bound") == "EXACT" and _width(entry) <= 1e-9)
 
 
-def by_method(problems: Result, runs: Runs, task: str, limit: float) -> str:
+def by_method(problems: Result, runs: Runs, task: str, limits: dict[str, float]) -> str:
     """One row a method."""
     header = [
         "method", "problems", "exact", f"within {CLOSE[task]:g}", "score", "median", "mean", "worst", "failed",
@@ -133,7 +151,7 @@ def by_method(problems: Result, runs: Runs, task: str, limit: float) -> str:
             *([f"{f(far):.3g}" for f in (statistics.median, statistics.fmean, max)] if far else ["-"] * 3),
             str(sum("failed" in entry for entry in entries)),
             str(sum(bool(entry.get("wrong_side")) for entry in entries)),
-            str(sum(is_late(entry, limit) for entry in entries)),
+            str(sum(is_late(entry, limits[method]) for entry in entries)),
             seconds(statistics.median(entry["seconds"] for entry in entries)),
         ])  # fmt: skip
     return f"Columns median, mean and worst: the {WHAT[task]}.\n\n{table(header, rows)}"
@@ -144,13 +162,13 @@ def is_late(entry: Result, limit: float) -> bool:
     return bool(entry["seconds"] > LATE[0] * limit + LATE[1])
 
 
-def late_answers(runs: Runs, limit: float) -> list[str]:
+def late_answers(runs: Runs, limits: dict[str, float]) -> list[str]:
     """One line that names the late, if there are any."""
     late = [
         f"{key} by `{method}` ({seconds(entry['seconds'])}, processor {seconds(entry.get('cpu_seconds'))})"
         for method, found in runs.items()
         for key, entry in found.items()
-        if is_late(entry, limit)
+        if is_late(entry, limits[method])
     ]
     return [f"Late: {'; '.join(late)}."] if late else []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 from collections.abc import Sequence
 from itertools import combinations
@@ -14,6 +15,7 @@ import beliefs as bl
 import reference
 from beliefs.inference.base import Problem
 from beliefs.inference.regions.choice import chosen_plan, message_order
+from beliefs.inference.regions.plan import region_plan
 from beliefs.inference.regions.state import RegionState
 from beliefs.kernels.regions.beliefs import loop_beliefs
 from families import family, grid_pairs, random_model, unary
@@ -320,6 +322,25 @@ def test_maximize() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", bl.ConvergenceWarning)
             assert bl.maximize(graph, "ijgp(ibound=1)").log_score <= best + 1e-9
+
+
+@pytest.mark.parametrize(("side", "n_states"), [(40, 2), (20, 8)])
+def test_memory_is_predicted_within_a_fifth(side: int, n_states: int) -> None:
+    small, grid = (bl.datasets.make_grid(n, n_states=n_states, seed=0) for n in (3, side))
+    regions = bl.RegionGraph.loops(grid, bl.cycles.faces(grid))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        bl.infer(small, "gbp(regions=faces, schedule=depth_first)", max_iters=1)  # kernels
+        tracemalloc.start()
+        try:
+            bl.infer(grid, bl.GBP(regions=regions, schedule="depth_first"), max_iters=1)
+            taken = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    predicted = region_plan(Problem(grid), regions, "gbp").n_bytes
+    assert 0.8 * predicted < taken < 1.2 * predicted
+    with pytest.raises(bl.BudgetError, match=r"^gbp on \d+ regions needs"):
+        bl.infer(grid, bl.GBP(regions=regions), max_bytes=int(0.9 * predicted))
 
 
 @pytest.mark.parametrize(
