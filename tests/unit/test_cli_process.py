@@ -297,7 +297,7 @@ def test_warmup_compiles_every_kernel_that_the_package_calls(tmp_path: Path) -> 
         "import json, importlib, sys\n"
         "from beliefs.cli import commands\n"
         "from beliefs.kernels._jit import Kernel\n"
-        "try: commands.main(['warmup', '--jobs', '1'])\n"
+        "try: commands.main(['warmup', 'all', '--jobs', '1'])\n"
         "except SystemExit as end: assert end.code == 0\n"
         "names = json.loads(sys.argv[1])\n"
         "found = [(m, n, getattr(importlib.import_module(m), n)) for m, n in names]\n"
@@ -310,6 +310,30 @@ def test_warmup_compiles_every_kernel_that_the_package_calls(tmp_path: Path) -> 
     *_, said, cold = text.splitlines()
     assert said.endswith(" s)")
     assert json.loads(cold) == []
+
+
+def test_after_a_plain_warmup_usual_questions_find_their_kernels(tmp_path: Path) -> None:
+    code = (
+        "import warnings, numpy as np, beliefs as bl\n"
+        "from beliefs.cli import commands\n"
+        "from beliefs.kernels._jit import kernels\n"
+        "try: commands.main(['warmup', '--jobs', '1'])\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "def known(): return {(k.__module__, k.__qualname__, str(s)) for k in kernels() for s in k.signatures}\n"
+        "before = known()\n"
+        "warnings.simplefilter('ignore', bl.ConvergenceWarning)\n"
+        "alarm, grid = bl.datasets.load_bn('alarm'), bl.datasets.make_ising_grid(20, seed=0)\n"
+        "bl.infer(alarm), bl.maximize(alarm), bl.marginal_map(alarm, ['HISTORY']), bl.sample(alarm, 2)\n"
+        "[bl.infer(grid, method).mu for method in ('bp', 'trw', 'mean_field', 'junction_tree')]\n"
+        "bl.maximize(grid, 'bp'), bl.maximize(grid, 'trw')\n"
+        "x = [np.arange(12.0).reshape(6, 2)]\n"
+        "bl.ChainCRF(max_iters=2).fit(x, [np.arange(6) % 2]).predict(x)\n"
+        "print(sorted(known() - before))\n"
+    )
+    process = start(tmp_path, code=code)
+    text, errors = process.communicate(timeout=4 * PATIENCE)
+    assert (process.returncode, errors) == (0, "")
+    assert text.splitlines()[-1] == "[]"
 
 
 def test_a_part_is_compiled_alone_and_then_its_questions_compile_nothing(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""The command ``warmup``: compile everything now, or a part, so that no later question waits for the compiler.
+"""The command ``warmup``: compile now what is usually asked, or a part, or all, so that no question waits for it.
 
 Every door meets every method that answers it on small models (with and without loops, hard zeros and values that only
 the log domain can hold), every reader meets a file of its format, and every loss an instance. The jobs are shared among
 as many processes as there are cores. Compiled kernels are kept on disk. A part is a method, or one of `auto`, `files`,
-`machines` and `learning`.
+`machines` and `learning`. What is usual: files, all doors by `auto`, the methods and fits of ``_USUAL`` and
+:data:`beliefs.cli.warmup_learning.USUAL` with the options they have by default.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 import beliefs.kernels
 from beliefs.cli.first_use import no_explanation
-from beliefs.cli.warmup_learning import learning_jobs
+from beliefs.cli.warmup_learning import learning_jobs, usual_learning_jobs
 from beliefs.cli.warmup_workers import done_in_turn, n_cores
 from beliefs.cycles import partially_tree_robust
 from beliefs.datasets import load_bn, make_ising_grid
@@ -59,6 +60,8 @@ _DOORS: dict[Task, Callable[[Model, str], object]] = {
 }
 
 
+_USUAL = ("junction_tree", "bp", "trw", "mean_field")
+
 _TIGHT = 4000  # bytes: too few for exact inference on a grid of 36
 
 _SMALL_DOORS: dict[Task, Callable[[Model, str], object]] = {
@@ -72,13 +75,16 @@ _SMALL_DOORS: dict[Task, Callable[[Model, str], object]] = {
 @click.argument("names", metavar="[PART]...", nargs=-1)
 @click.option("--jobs", "n_jobs", type=click.IntRange(1), help="Processes that compile; as many as cores otherwise.")
 def warmup_command(names: tuple[str, ...], n_jobs: int | None) -> None:
-    """Compile kernels, all or those of some parts, so that questions start at once.
+    """Compile kernels, so that questions start at once.
 
+    Without a PART, what is usually asked: files, `auto`, junction_tree, bp, trw and mean_field, and fits of chains,
+    grids, graphs and networks, all with default options. `all` compiles everything, which takes several times as long.
     A PART is a method (`beliefs methods`), `auto` (what it does where exact inference does not fit), `files`,
     `machines` (questions about Boltzmann machines) or `learning`. Kernels are kept on disk, so this is needed once
     after an installation. Stopped by Ctrl-C, it goes on where it was the next time.
     """
     no_explanation()
+    names = () if "all" in names else names or ("usual",)
     started = time.perf_counter()
     todo = list(jobs(*names))
     with click.progressbar(length=len(todo), label="compiling", item_show_func=_shown) as bar:
@@ -105,10 +111,15 @@ def _shown(name: str | None) -> str | None:
 
 
 def jobs(*names: str) -> Iterator[Job]:
-    """Yield what there is to run for the parts of these names, all without any; each job with its name."""
+    """Yield what there is to run for the parts of these names, or what is `usual`; all without any name.
+
+    Each job comes with its own.
+    """
     for module in pkgutil.walk_packages(beliefs.kernels.__path__, "beliefs.kernels."):
         importlib.import_module(module.name)
     parts = _parts()
+    if names == ("usual",):
+        parts["usual"] = partial(_usual_jobs, load_bn("asia"))
     for name in names:
         if name not in parts:
             raise ModelError(
@@ -129,26 +140,43 @@ def _parts() -> dict[str, Callable[[], Iterator[Job]]]:
     }
 
 
-def _method_jobs(method: type[Method], network: BayesianNetwork) -> Iterator[Job]:
-    """Yield questions to a method: of every kind, and with the options that have kernels of their own."""
+def _usual_jobs(network: BayesianNetwork) -> Iterator[Job]:
+    """Yield what is asked most, with the options that are there by default."""
+    yield from _file_jobs(network)
+    yield from _auto_jobs(usual=True)
+    for method in methods():
+        if method.name in _USUAL:
+            yield from _method_jobs(method, network, usual=True)
+    yield from usual_learning_jobs()
+
+
+def _method_jobs(method: type[Method], network: BayesianNetwork, *, usual: bool = False) -> Iterator[Job]:
+    """Yield questions to a method: of every kind, and with the options that have kernels of their own.
+
+    ``usual``: with those that it has by default.
+    """
     if method.general:
         for name, graph in _models(network).items():
             for task in method.tasks:
                 yield f"{task.value} with {method.name}, {name}", _asked(_DOORS[task], graph, method.name)
     for states in _STATES:
         for task, options in method.variants.items():
-            for option in options:
+            for option in options[:1] if usual else options:
                 text = f"{method.name}({option})" if option else method.name
                 yield f"{task.value} with {text}, {states} states", _asked(_DOORS[task], _loop(states), text)
     yield from _FURTHER.get(method.name, tuple)()
 
 
-def _auto_jobs() -> Iterator[Job]:
-    """Yield what `auto` does where exact inference does not fit, and what a network is asked without a method."""
+def _auto_jobs(*, usual: bool = False) -> Iterator[Job]:
+    """Yield what `auto` does where exact inference does not fit, and what a network is asked without a method.
+
+    ``usual``: without the moves of long searches.
+    """
     network, grid = load_bn("asia"), make_ising_grid(6, seed=0)
     for task in (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP):
         yield f"{task.value} with auto where exact does not fit", _asked(_SMALL_DOORS[task], grid, "auto")
-    yield "moves of a search", _moves(grid)
+    if not usual:
+        yield "moves of a search", _moves(grid)
     yield "ancestral samples", lambda: network.sample(2, seed=0)
 
 

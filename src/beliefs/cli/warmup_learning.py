@@ -10,7 +10,10 @@ import numpy as np
 from beliefs.model.features import DifferentiableTemplate
 from beliefs.model.graph import FactorGraph
 
-__all__ = ["learning_jobs"]
+__all__ = ["USUAL", "learning_jobs", "usual_learning_jobs"]
+
+USUAL = ("grid", "chain", "graph")
+"""Estimators that are fitted most."""
 
 Job = tuple[str, Callable[[], object]]
 
@@ -40,7 +43,14 @@ def learning_jobs(states: tuple[int, ...]) -> Iterator[Job]:
     yield "block steps over graphs", _block_steps
     yield "chains", _chains
     yield "chains of named attributes", _attributes
-    yield "networks from rows", _rows
+    yield "networks from rows", partial(_rows, (2, 300))
+    yield "networks from rows, large families", _sparse_counts
+
+
+def usual_learning_jobs() -> Iterator[Job]:
+    """Yield the fits that are asked for most."""
+    yield from _estimators(USUAL)
+    yield "networks from rows", partial(_rows, (2,))
 
 
 def _reversible() -> tuple[str, ...]:
@@ -101,12 +111,13 @@ def _losses(graph: FactorGraph) -> Iterator[Job]:
     yield "the counted entropy", partial(counted.value_and_grad, graph.theta, whole)
 
 
-def _estimators() -> Iterator[Job]:
-    """Fit every estimator to very small data, and ask it."""
+def _estimators(words: tuple[str, ...] | None = None) -> Iterator[Job]:
+    """Fit every estimator, or those of some words, to very small data, and ask it."""
     from beliefs.learning.estimators.registry import ESTIMATORS
 
     for row in ESTIMATORS:
-        yield f"the estimator {row.word}", row.load().warm_up
+        if words is None or row.word in words:
+            yield f"the estimator {row.word}", row.load().warm_up
 
 
 def _block_steps() -> None:
@@ -147,12 +158,11 @@ def _attributes() -> None:
     ChainSVM(max_iters=2, optimizer="bcfw").fit(X, Y)
 
 
-def _rows() -> None:
-    """Count rows, complete and with holes, and score them; of one byte and of two bytes a cell."""
+def _rows(tops: tuple[int, ...]) -> None:
+    """Count rows, complete and with holes, and score them; up to 255 in a byte a cell, beyond in two."""
     from beliefs.learning.estimators.networks.bayes_net import BNLearner
-    from beliefs.learning.estimators.networks.markov_field import MRFLearner
 
-    for top in (2, 300):
+    for top in tops:
         rows = np.arange(24).reshape(8, 3) % 2
         rows[0, 0] = top
         for holes in (False, True):
@@ -160,11 +170,14 @@ def _rows() -> None:
             learner = BNLearner([("x0", "x1"), ("x1", "x2")], max_iters=1).fit(rows)
             learner.score(rows)
             learner.predict(rows)
-    many = np.repeat(np.arange(13)[:, None], 4, axis=1)  # a family of so many cells that its counts are sparse
+
+
+def _sparse_counts() -> None:
+    """Count a family of so many cells that its counts are sparse."""
+    from beliefs.learning.estimators.networks.bayes_net import BNLearner
+
+    many = np.repeat(np.arange(13)[:, None], 4, axis=1)
     BNLearner([("x0", "x3"), ("x1", "x3"), ("x2", "x3")], max_iters=1).fit(many)
-    bits = np.random.default_rng(0).integers(0, 2, (40, 10))
-    edges = [(u, v) for v in range(10) for u in range(v)]
-    MRFLearner(edges, method="pseudo_likelihood", l2=1.0, max_iters=1).fit(bits)
 
 
 def _loop(states: int, tied: bool) -> FactorGraph:

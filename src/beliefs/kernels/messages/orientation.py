@@ -227,18 +227,21 @@ def forest_orientation(
     for v in range(n):
         left = _discharge(flow, v, 1.0)
         if left > tolerance:
-            inside[:] = level >= 0
+            for u in range(n):
+                inside[u] = level[u] >= 0
             return 1.0 + left  # the set weighs more than its number of vertices
         worst = max(worst, left)
         if left > 0.0:
             level[:] = -1
-    share[:] = moving
+    for h in range(share.size):
+        share[h] = moving[h]
     for _ in range(n):
         r = _lightest(weight, active)
         if weight[r] > 1.0:
             left = _discharge(flow, r, 0.0)
             if left > tolerance:
-                inside[:] = level >= 0
+                for u in range(n):
+                    inside[u] = level[u] >= 0
                 return left
             worst = max(worst, left)
             if left > 0.0:

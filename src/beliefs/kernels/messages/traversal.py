@@ -80,7 +80,9 @@ def factor_classes(scope_ptr: Ints, scope_vars: Ints, n_vars: int, colour: Ints)
                 break
         if found < 0:  # all known classes are taken: twice as many words
             more = np.zeros((n_vars, 2 * words), np.uint64)
-            more[:, :words] = met
+            for v in range(n_vars):
+                for w in range(words):
+                    more[v, w] = met[v, w]
             met = more
             found = 64 * words
             words *= 2

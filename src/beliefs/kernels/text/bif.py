@@ -207,7 +207,9 @@ def _values(tokens: Tokens, t: int, last: int, values: Floats, offset: int, hard
 def _child_fastest(table: Floats, card: int, hard: Ints, first_hard: int, n_hard: int) -> None:
     """Turn a table whose child varies slowest. Equivalent to ``table[:] = table.reshape(card, -1).T.ravel()``."""
     n_columns = table.size // card
-    given = table.copy()
+    given = np.empty(table.size)
+    for i in range(table.size):
+        given[i] = table[i]
     for x in range(card):
         for column in range(n_columns):
             table[column * card + x] = given[x * n_columns + column]
@@ -265,8 +267,9 @@ def bif_table(
             at = column * k_child
             t, n_hard, state = _values(tokens, t, last, table[at : at + k_child], at, hard, n_hard)
         elif is_word and _is(buf, span[begin], _TABLE):
-            if row.max() >= 0:
-                return begin, n_hard, TWICE, 0
+            for column in range(row.size):
+                if row[column] >= 0:
+                    return begin, n_hard, TWICE, 0
             row[:] = begin
             before = n_hard
             t, n_hard, state = _values(tokens, t, last, table, 0, hard, n_hard)

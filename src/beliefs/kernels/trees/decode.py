@@ -162,11 +162,23 @@ def draw_samples(tree: Tree, tables: Floats, logs: bool, uniform: Floats, sample
                 to_column(tree, c, samples[i], offset, digit)
                 read_column(tree, c, tables, logs, offset, digit, cumulative)
                 accumulate(cumulative, logs)
-            r = np.searchsorted(cumulative, uniform[i, c] * cumulative[n_rows - 1], side="right")
-            r = min(r, n_rows - 1)
+            r = _place(cumulative, uniform[i, c] * cumulative[n_rows - 1])
             while r > 0 and cumulative[r] == cumulative[r - 1]:  # rounding at the very end: never a zero row
                 r -= 1
             assign_row(tree, c, r, samples[i])
+
+
+@twofold_kernel
+def _place(cumulative: Floats, weight: float) -> int:
+    """Return the first entry above ``weight``, the last one if there is none."""
+    low, high = 0, cumulative.size - 1
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[middle] <= weight:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @twofold_kernel
