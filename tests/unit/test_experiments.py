@@ -257,6 +257,11 @@ def test_missing_labels(module: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp
     assert all(np.shape(scores) == (2, 1, 4) for scores in found.values())
 
 
+def test_missing_labels_in_rows() -> None:
+    lines = run("missing_labels_rows.py", "--quick").splitlines()
+    assert len(lines) == 6 and lines[0].startswith("0% hidden: MSSVM ") and " +- " in lines[-1]
+
+
 @of("structured_data")
 def test_the_windows_of_a_snake(module: ModuleType) -> None:
     red, blue = (255, 0, 0), (0, 0, 255)

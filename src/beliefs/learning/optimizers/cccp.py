@@ -109,6 +109,7 @@ class CCCP(Optimizer):
         loss = objective.loss
         if not getattr(loss, "alternates", False):
             name, smooth = getattr(loss, "name", type(loss).__name__), getattr(loss, "is_smooth", None)
+            name += " with rescaling='slack'" if getattr(loss, "rescaling", "margin") == "slack" else ""
             others = "lbfgs, sgd or one_slack" if smooth is not None and smooth(objective.data) else "sgd"
             raise ModelError(
                 f"cccp needs a loss with a free and a clamped term, such as likelihood or max_margin; {name} is not: "
