@@ -91,6 +91,27 @@ def test_integers_of_frames_are_indices_of_words_and_labels_of_numbers(kind):
         assert holes.codes[:2].tolist() == 2 * [[holes.missing, 0, 1]]
 
 
+@pytest.mark.parametrize(
+    ("states", "codes"),
+    [(("TRUE", "FALSE"), [1, 0]), (("yes", "no"), [1, 0]), (("No", "Yes"), [0, 1]), (("absent", "present"), [0, 1]),
+     (("false", "no", "true"), [0, 1]), (("True", "False"), [1, 0])],
+)  # fmt: skip
+def test_booleans_are_the_states_that_say_so_and_else_indices(states, codes, tmp_path):
+    """Readers of CSV files make booleans of TRUE and FALSE, whatever their order among the states."""
+    naming = Naming.of(["a"], [states], np.array([len(states)]))
+    for values in (
+        [False, True],
+        np.array([False, True]),
+        pd.Series([False, True]),
+        pd.Series([False, True], dtype="boolean"),
+    ):
+        assert read_rows({"a": values}, naming).codes.tolist() == [codes]
+    if states == ("TRUE", "FALSE"):
+        (tmp_path / "a.csv").write_text("a\nTRUE\nFALSE\n\nTRUE\n")
+        frame = pd.read_csv(tmp_path / "a.csv", skip_blank_lines=False)
+        assert read_rows(frame, naming).codes.tolist() == [[0, 1, 255, 0]]
+
+
 def test_hidden_variables_have_no_column():
     table = read_rows(np.array([[0], [1]]), NAMING, hidden=["grass"])
     assert table.codes.tolist() == [[0, 1], [255, 255]]
@@ -149,7 +170,10 @@ def test_bad_rows_are_refused(data, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (pd.DataFrame({"rain": ["no"], "gras": ["dry"]}), "no variable 'gras' for this column; did you mean 'grass'"),
+        (
+            pd.DataFrame({"rain": ["no"], "gras": ["dry"]}),
+            "no variable 'gras' for this column; leave it out; did you mean 'grass'",
+        ),
         (pd.DataFrame({"rain": ["no"]}), "variable 'grass' has no column; name it in hidden"),
         (pd.DataFrame({"rain": ["no", "maybe"], "grass": ["dry", "dry"]}), "'rain', row 1: no state 'maybe'"),
         (np.array([[0, 3]]), "'grass', row 0: expected states 0..2, found 3"),

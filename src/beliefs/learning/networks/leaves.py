@@ -32,7 +32,7 @@ from beliefs.learning.networks.structure import Structure
 from beliefs.model.layout import Layout
 from beliefs.model.naming import Naming
 from beliefs.model.rows.table import RowTable
-from beliefs.options import shown
+from beliefs.options import is_number, shown
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["LeafRows", "Leaves", "checked_leaves", "leaf_values"]
@@ -78,7 +78,8 @@ def _numbers(values: Any, column: str) -> Floats:
             return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
         return np.asarray(values, np.float64).reshape(-1)
     except (TypeError, ValueError):
-        raise ModelError(f"column {column!r} of a leaf must hold numbers, found {shown(values)}") from None
+        found = next((value for value in values if not is_number(value)), values)
+        raise ModelError(f"column {column!r} of a leaf must hold numbers, found {shown(found)}") from None
 
 
 @dataclass(frozen=True, eq=False)

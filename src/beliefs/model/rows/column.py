@@ -11,7 +11,8 @@ pandas integers, words, ...  their distinct values, sorted: numbers as numbers, 
 ===========================  =========================================================================================
 
 Where the states are given (a model, a table that was read before), words are labels. Integers of pandas are labels too
-where all labels are texts of integers, and otherwise, like those of NumPy, indices.
+where all labels are texts of integers, and otherwise, like those of NumPy, indices. Booleans are the labels that say
+so, ``TRUE`` or ``yes`` in any case, and indices where no label does.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from beliefs.typing import Ints
 __all__ = ["MOST_STATES", "Column"]
 
 MOST_STATES = 2**16 - 1  # a code has at most two bytes, and one of them stands for missing
+_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}  # words for booleans, in small letters
 _SPAN = 2**20  # integers within such a range are looked up, others are sorted
 
 
@@ -50,6 +52,8 @@ class Column:
         known = self.labels or ()
         self._integers = bool(known) and all(_is_integer_text(label) for label in known)
         self._position = {label: k for k, label in enumerate(known)}
+        truths = {k: _TRUTHS[label.lower()] for k, label in enumerate(known) if label.lower() in _TRUTHS}
+        self._truths = {value: k for k, value in truths.items()} if sorted(truths.values()) == [False, True] else {}
 
     def adopt(self, labels: Sequence[str]) -> None:
         """Take these states, if none are known yet."""
@@ -151,6 +155,8 @@ class Column:
         """Return the index of a value among given states."""
         assert self.labels is not None
         index = self._position.get(str(value), -1)
+        if index < 0 and isinstance(value, bool):
+            index = self._truths.get(value, -1)
         if index < 0 and isinstance(value, int) and not self._integers:  # also False and True
             index = int(value) if -1 <= value < len(self.labels) else -2
         if index < 0 and not (index == -1 and value == -1 and isinstance(value, int)):

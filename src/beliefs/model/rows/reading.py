@@ -186,7 +186,7 @@ class _Reader:
         known = [column.name for column in self.columns or ()]
         for name in found:
             if name not in known:
-                raise ModelError(f"no variable {name!r} for this column{suggestion(name, known)}; leave the column out")
+                raise ModelError(f"no variable {name!r} for this column; leave it out{suggestion(name, known)}")
         for name in known:
             if name not in found and name not in self.hidden:
                 raise ModelError(f"variable {name!r} has no column; name it in hidden if it is never seen")
