@@ -130,8 +130,8 @@ def studies(size: str) -> dict[str, tuple[dict[str, Callable[[int], Errors]], in
     return {
         "3.13": ({str(c): partial(faces_or_pattern, c) for c in couplings}, (2, 2, 50)[k]),
         "3.14": ({str(s): partial(swapped, s) for s in swaps}, (4, 20, 500)[k]),
-        "3.15": ({str(c): partial(k_trees, c, ibounds if c == 0.7 else (3,)) for c in levels}, (1, 1, 100)[k]),
-        "3.16": ({"0.7": partial(k_trees, 0.7, ibounds)}, (1, 1, 100)[k]),
+        "3.15": ({str(c): partial(k_trees, c, ibounds if c == 0.7 else (3,)) for c in levels}, (1, 2, 100)[k]),
+        "3.16": ({"0.7": partial(k_trees, 0.7, ibounds)}, (1, 2, 100)[k]),
         "3.17": ({str(e): partial(more_edges, e) for e in extras}, (1, 2, 25)[k]),
     }
 
