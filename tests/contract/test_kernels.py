@@ -216,7 +216,7 @@ class TestMessages:
         extent = np.array(messages.widest_scope(lay.card, lay.scope_ptr, lay.scope_vars))
         got = messages.sweep_log(
             lay.scopes, model, summed, ScaledTables(lay.cell_ptr, np.zeros(0), 1.0, 0.0),
-            Update(damping, True, -np.inf, False), extent, order, np.zeros(0, np.int64), sums, sent,
+            Update(damping, True, -np.inf, False), messages.scratch(extent), order, np.zeros(0, np.int64), sums, sent,
         )  # fmt: skip
         assert got == alive
         if alive:

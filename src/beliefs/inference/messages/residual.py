@@ -7,6 +7,7 @@ import numpy as np
 from beliefs.inference.messages.sweep_spec import SweepSpec
 from beliefs.inference.messages.tiers import LogTier
 from beliefs.kernels.messages.linear import DONE, IMPOSSIBLE
+from beliefs.kernels.messages.log import scratch
 from beliefs.kernels.messages.residual import prepare_queue, send_by_residual
 from beliefs.kernels.messages.structures import Queue
 from beliefs.typing import Floats
@@ -28,8 +29,8 @@ class ResidualQueue(LogTier):
     def _send(self, n_updates: int) -> bool:
         now = self.spec
         possible = send_by_residual(
-            now.layout.scopes, now.layout.adjacency, now.model, now.summed, self.scaled, self.update, self.extent,
-            n_updates, self.sums, self.queue,
+            now.layout.scopes, now.layout.adjacency, now.model, now.summed, self.scaled, self.update,
+            scratch(self.extent), n_updates, self.sums, self.queue,
         )  # fmt: skip
         return bool(possible)
 

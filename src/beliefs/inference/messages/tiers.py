@@ -32,7 +32,7 @@ from beliefs.kernels.messages.linear import (
     scaled_potentials,
     sweep_linear,
 )
-from beliefs.kernels.messages.log import log_beliefs, send_unary, sweep_log, widest_scope
+from beliefs.kernels.messages.log import log_beliefs, scratch, send_unary, sweep_log, widest_scope
 from beliefs.kernels.messages.structures import LinearMessages, LogSums, ScaledTables, Update
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
@@ -141,7 +141,7 @@ class LogTier(Tier):
         self.extent = np.array(widest_scope(layout.card, layout.scope_ptr, layout.scope_vars), np.int64)
         plain = bool(spec.summed[~layout.observed].all())
         self.scaled = _potentials(spec) if plain else ScaledTables(layout.cell_ptr, np.zeros(0), 1.0, 0.0)
-        self.known = (layout.scopes, spec.model, spec.summed, self.scaled, self.update, self.extent)
+        self.known = (layout.scopes, spec.model, spec.summed, self.scaled, self.update)
         """What all sweeps read."""
         self._add_up()
 
@@ -157,7 +157,7 @@ class LogTier(Tier):
     def run(self, index: int, begin: int, end: int) -> int:
         """Sweep in logs."""
         walk = self.spec.schedule.passes[index]
-        possible = sweep_log(*self.known, *walk.piece(begin, end), self.sums, self.fresh)
+        possible = sweep_log(*self.known, scratch(self.extent), *walk.piece(begin, end), self.sums, self.fresh)
         return DONE if possible else IMPOSSIBLE
 
     def refresh(self) -> int:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beliefs.kernels._jit import kernel, twofold_kernel
+from beliefs.kernels._jit import inlined_kernel, kernel, twofold_kernel
 from beliefs.kernels.layout import Scopes
 from beliefs.kernels.messages.contraction import contract_log, contract_max, spread_log
 from beliefs.kernels.messages.damping import damp, normalise, relaxation, turns_of
@@ -202,14 +202,16 @@ def outgoing(
             begin -= length
 
 
-@kernel
 def scratch(extent: Ints) -> Scratch:
-    """Allocate working space for factors of this ``extent``, see :func:`widest_scope`."""
+    """Allocate working space for factors of this ``extent``, see :func:`widest_scope`.
+
+    By the caller: a kernel that makes arrays counts the references to all that it touches, and takes longer to compile.
+    """
     room, places = np.empty((4, extent[0], extent[1])), np.empty((3, extent[0]), np.int64)
     return Scratch(room, np.empty(extent[2]), np.empty(extent[3]), places)
 
 
-@kernel
+@inlined_kernel
 def messages_out(
     f: int,
     skip: int,
@@ -263,8 +265,18 @@ def messages_out(
     reached = True
     for a in range(arity):
         if axes[a] != skip:
-            reached = normalise(out[a, : sizes[a]], summed[scope[axes[a]]]) and reached
+            message = out[a, : sizes[a]]
+            reached = (is_possible(message) if done else normalise(message, summed[scope[axes[a]]])) and reached
     return reached
+
+
+@twofold_kernel
+def is_possible(log_message: Floats) -> bool:
+    """Whether any entry is not ``-inf``."""
+    for x in range(log_message.size):
+        if log_message[x] > -math.inf:
+            return True
+    return False
 
 
 @twofold_kernel
@@ -317,7 +329,7 @@ def sweep_log(
     summed: Bools,
     scaled: ScaledTables,
     update: Update,
-    extent: Ints,
+    work: Scratch,
     order: Ints,
     skip: Ints,
     sums: LogSums,
@@ -327,11 +339,10 @@ def sweep_log(
 
     Messages are read from ``sums`` and written to ``fresh``; unless all are sent at once (flooding) these are the same
     array, and the sums follow each update. ``skip[k]`` is the axis of ``order[k]`` whose message is left out, empty for
-    none; ``extent`` is :func:`widest_scope`; ``scaled`` may be empty. Cost: two exponentials a cell of a sum, none of a
-    maximum.
+    none; ``work`` is :func:`scratch` of the widest scope; ``scaled`` may be empty. Cost: an exponential and a logarithm
+    a state of a sum, two exponentials a cell where its range is too large for that, none of a maximum.
     """
     message_ptr, rho = model.message_ptr, model.rho
-    work = scratch(extent)
     for k in range(order.size):
         f = order[k]
         first, arity = scopes.scope_ptr[f], scopes.scope_ptr[f + 1] - scopes.scope_ptr[f]

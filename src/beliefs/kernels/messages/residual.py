@@ -12,7 +12,7 @@ import math
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.layout import Adjacency, Scopes
 from beliefs.kernels.messages.damping import damp
-from beliefs.kernels.messages.log import Scratch, messages_out, replace_message, scratch
+from beliefs.kernels.messages.log import Scratch, messages_out, replace_message
 from beliefs.kernels.messages.structures import LogSums, Queue, Reweighted, ScaledTables, Update
 from beliefs.typing import Bools, Ints
 
@@ -93,7 +93,7 @@ def send_by_residual(
     summed: Bools,
     scaled: ScaledTables,
     update: Update,
-    extent: Ints,
+    work: Scratch,
     n_updates: int,
     sums: LogSums,
     queue: Queue,
@@ -105,7 +105,6 @@ def send_by_residual(
     """
     scope_ptr, message_ptr, rho = scopes.scope_ptr, model.message_ptr, model.rho
     heap, place, residual = queue.heap, queue.place, queue.residual
-    work = scratch(extent)
     if n_updates < 0:
         for f in range(scope_ptr.size - 1):
             if scope_ptr[f + 1] - scope_ptr[f] >= 2 and not _renew(
@@ -122,7 +121,8 @@ def send_by_residual(
         old = sums.messages[message_ptr[e] : message_ptr[e + 1]]
         new = queue.pending[message_ptr[e] : message_ptr[e + 1]]
         replace_message(v, old, new, rho[f], scopes.state_ptr, sums)
-        old[:] = new
+        for x in range(old.size):
+            old[x] = new[x]
         for i in range(adjacency.var_ptr[v], adjacency.var_ptr[v + 1]):
             g = adjacency.edge_factor[adjacency.var_edges[i]]
             # with counting numbers below 1 or damping a factor's messages depend on its own message too

@@ -2,8 +2,9 @@ r"""Sums in the log domain with plain arithmetic inside: one exponential and one
 
 Incoming vectors are divided by their largest entries before they are exponentiated, and tables come ready as
 :math:`\psi_c = e^{(\theta_c - \max \theta_c)/\rho_c}`. What was divided out is common to a whole message, which is
-normalised anyway. Where the entries that are left span more than a double can hold, nothing is done and the caller
-takes the logs of every cell.
+normalised as plain numbers, before its logarithms are taken. Nothing is larger than one until it is added up, so what
+underflows is lost to sums that are far larger, or else such a sum is seen to be small: then the caller takes the logs
+of every cell.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from beliefs.kernels._jit import kernel
+from beliefs.kernels._jit import inlined_kernel
 from beliefs.kernels.messages.contraction import contract_sum, spread_sum
+from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.kernels.primitives.memory import address, get, onward, put
 from beliefs.typing import Floats, Ints
 
 __all__ = ["SPAN", "scaled_outgoing"]
 
-SPAN = 600.0  # nats: what is left of a product of entries may span no more
+SPAN = 600.0  # nats: a product of entries that spans no more loses nothing
+_RANGE = 700.0  # nats below the largest entry from which on one counts for nothing
+_LEAST = 1e-250  # a sum from which on nothing that matters has been lost, where entries span more
 
 
-@kernel
+@inlined_kernel
 def scaled_outgoing(
     psi: Floats,
     at: int,
@@ -33,10 +37,11 @@ def scaled_outgoing(
     spread: Floats,
     out: Floats,
 ) -> bool:
-    """Write all log messages out of the table at ``psi[at:]`` to ``out (arity, K)``, up to a constant each.
+    """Write all log messages out of the table at ``psi[at:]`` to ``out (arity, K)``, each with log-sum-exp zero.
 
     ``incoming (arity, K)`` are logs; ``log_least`` is the log of the least non-zero entry of ``psi``; ``work``,
-    ``rest`` and ``spread`` are working space. Returns False, with nothing written, if the range is too large.
+    ``rest`` and ``spread`` are working space. Returns False, with ``out`` of no use, if the range is too large.
+    A message without a possible state is ``-inf`` throughout.
     """
     arity = sizes.size
     span = -log_least
@@ -49,9 +54,8 @@ def scaled_outgoing(
             return False
         span += high - low
         for x in range(sizes[a]):
-            work[a, x] = math.exp(incoming[a, x] - high)
-    if span > SPAN:
-        return False
+            below = incoming[a, x] - high
+            work[a, x] = fast_exp(below) if below > -_RANGE else 0.0
     width = work.shape[1]
     vectors, tables, cells, weights, sent = address(work), address(psi), address(rest), address(spread), address(out)
     put(weights, 0, 1.0)
@@ -71,7 +75,14 @@ def scaled_outgoing(
         if a > 0:
             length //= sizes[a - 1]
             begin -= length
+        total = 0.0
         for x in range(sizes[a]):
             value = get(message, x)
-            put(message, x, math.log(value) if value > 0.0 else -math.inf)
+            if span > SPAN and value < _LEAST:
+                return False
+            total += value
+        scale = 1.0 / total if total > 0.0 else 0.0
+        for x in range(sizes[a]):
+            value = get(message, x)
+            put(message, x, fast_log(value * scale) if value > 0.0 else -math.inf)
     return True
