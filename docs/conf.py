@@ -52,7 +52,8 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
-SHORT = ("ArrayLike", "Arrays", "Floats", "Ints", "Bools")  # a reader wants the name, not what NumPy makes of it
+# a reader wants the name, not what NumPy makes of it
+SHORT = ("ArrayLike", "Arrays", "Floats", "Ints", "Bools")
 autodoc_type_aliases = {name: name for name in SHORT}
 autodoc_mock_imports = ["torch"]
 python_use_unqualified_type_names = True
