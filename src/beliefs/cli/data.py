@@ -23,8 +23,10 @@ __all__ = ["archive_bytes", "in_files", "read_data"]
 
 
 def in_files(path: str) -> bool:
-    """Whether a path is a folder of archives, which are read one by one."""
-    return os.path.isdir(path) and any(name.endswith(".npz") for name in os.listdir(path))
+    """Whether a path is a folder of archives, which are read one by one; one with ``images/`` is data of its own."""
+    if not os.path.isdir(path) or os.path.isdir(os.path.join(path, "images")):
+        return False
+    return any(name.endswith(".npz") for name in os.listdir(path))
 
 
 def read_data(path: str, model: str) -> FileData:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -45,6 +46,7 @@ def learning_jobs(states: tuple[int, ...]) -> Iterator[Job]:
     yield "chains of named attributes", _attributes
     yield "networks from rows", partial(_rows, (2, 300))
     yield "networks from rows, large families", _sparse_counts
+    yield "dense fields from rows", _dense_field
 
 
 def usual_learning_jobs() -> Iterator[Job]:
@@ -178,6 +180,15 @@ def _sparse_counts() -> None:
 
     many = np.repeat(np.arange(13)[:, None], 4, axis=1)
     BNLearner([("x0", "x3"), ("x1", "x3"), ("x2", "x3")], max_iters=1).fit(many)
+
+
+def _dense_field() -> None:
+    """Fit a field with more blankets than rows, whose rows are matrices."""
+    from beliefs.learning.estimators.networks.markov_field import MRFLearner
+
+    pairs = list(itertools.combinations([f"x{k}" for k in range(12)], 2))
+    bits = np.random.default_rng(0).integers(0, 2, (40, 12))
+    MRFLearner(pairs, method="pseudo_likelihood", l2=0.1, max_iters=1).fit(bits)
 
 
 def _loop(states: int, tied: bool) -> FactorGraph:

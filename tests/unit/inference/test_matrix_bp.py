@@ -255,8 +255,8 @@ class TestBatches:
 
     def test_bad_questions(self) -> None:
         many = batch(2, 3, 2)
-        with pytest.raises(bl.BudgetError, match="the 2 machines were not done after 1e-09 s; raise time_limit"):
-            bl.infer(many, "gibbs(chains=1000)", time_limit=1e-9)
+        with pytest.raises(bl.BudgetError, match="the 40 machines were not done after 1e-09 s; raise time_limit"):
+            bl.infer(batch(40, 60, 50), "gibbs(chains=1000)", time_limit=1e-9)
         with pytest.raises(bl.UnsupportedError, match="all its visible units"):
             bl.marginal_map(many, ["v0"], "bp")
         with pytest.raises(bl.UnsupportedError, match="targets"):

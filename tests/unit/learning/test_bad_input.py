@@ -148,7 +148,7 @@ def test_edges_given_and_to_be_made() -> None:
         ([(U, EDGES)] * 2, [Y], None, "X has 2 instances and Y has 1; each input needs its labels"),
         ([], [], None, "there is no instance"),
         ([(U, EDGES)], 3, None, "Y must be a list with one entry per instance"),
-        ("text", None, None, "X must be a list of instances"),
+        (7, None, None, "X must be a list of instances"),
         ([(U, EDGES)] * 2, [Y, Y], [1.0], "sample_weight has 1 entries for 2 instances"),
         ([(U, EDGES)], [Y], [-1.0], "sample_weight must be one number of at least 0"),
         ([(U, EDGES)], [Y], [0.0], "not all of them 0"),

@@ -139,9 +139,9 @@ class _Interrupted(OrderedDict[Any, Any]):
         super().__init__()
         self.between: Callable[[], None] | None = None
 
-    def __contains__(self, key: object) -> bool:
-        found = super().__contains__(key)
-        if found and self.between is not None:
+    def get(self, key: object, default: Any = None) -> Any:
+        found = super().get(key, default)
+        if found is not default and self.between is not None:
             between, self.between = self.between, None
             other = threading.Thread(target=between)
             other.start()

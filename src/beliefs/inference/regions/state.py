@@ -216,7 +216,7 @@ def pieces(work: Floats) -> list[tuple[int, int]]:
     Examples
     --------
     >>> pieces(np.array([1e6, 2e6, 1e6, 4e6]))
-    [(0, 2), (2, 4)]
+    [(0, 2), (2, 3), (3, 4)]
     """
     part = np.floor((np.cumsum(work) - work) / _PIECE)
     ends = np.append(np.flatnonzero(np.diff(part)) + 1, work.size)

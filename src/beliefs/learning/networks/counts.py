@@ -15,7 +15,7 @@ import numpy as np
 
 from beliefs.inference.budget import default_budget, over_budget
 from beliefs.inference.rows.sweep import partial_factors
-from beliefs.kernels.rows.counts import BLOCK, LANES, Scratch, count_families, family_cells
+from beliefs.kernels.rows.counts import BLOCK, LANES, Scratch, count_families
 from beliefs.learning.networks.structure import Structure
 from beliefs.learning.parallel import Executor
 from beliefs.model.layout import read_only
@@ -103,11 +103,11 @@ def _sparse(structure: Structure, v: int, table: RowTable, partial: bool) -> Any
 
     layout = structure.layout
     card = int(layout.card[layout.scope(v)[-1]])
-    cells = np.empty(table.n_rows, np.int64)
-    for begin in range(0, table.n_rows, BLOCK):
-        end = min(begin + BLOCK, table.n_rows)
-        family_cells(layout.scopes, v, table.codes, table.missing, begin, end, partial, cells[begin:end])
-    kept = cells >= 0 if partial else slice(None)
+    scope, cells = layout.scope(v), np.zeros(table.n_rows, np.int64)
+    for u in scope:
+        cells *= layout.card[u]
+        cells += table.codes[u]
+    kept = (table.codes[scope] != table.missing).all(axis=0) if partial else slice(None)
     found, number = np.unique(cells[kept], return_inverse=True)
     weights = None if table.weights is None else table.weights[kept]
     sums = np.bincount(number, weights, found.size).astype(np.float64)
