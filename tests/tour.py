@@ -97,15 +97,21 @@ def plain(signature: object) -> str:
     return re.sub(several, lambda found: ", ".join([found[1]] * int(found[2])), text)
 
 
+GENERIC = ("beliefs.kernels.losses.frank_wolfe.note_step", "beliefs.kernels.losses.chain_blocks.step_by_batches")
+
+
 def repeated() -> dict[str, list[str]]:
     """The kernels with several signatures, and these.
 
-    Layers of machines are of two types, single and double, and so are tables of rows, with one byte a cell and two.
+    Layers of machines are of two types, single and double, with the primitives that they call, and so are tables of
+    rows, with one byte a cell and two. ``GENERIC`` kernels are parts of others, made for each of these.
     """
     found = {}
     for k in kernels():
         name, texts = f"{k.py_func.__module__}.{k.py_func.__name__}", [plain(s) for s in k.signatures]
-        if ".boltzmann." in name:
+        if name in GENERIC:
+            continue
+        if ".boltzmann." in name or ".primitives." in name:
             texts = [text.replace("float32", "float64") for text in texts]
         if ".rows." in name:
             texts = [text.replace("uint16", "uint8") for text in texts]
