@@ -49,13 +49,36 @@ class Executor(ABC):
         """
 
     def chunks(self, task: Callable[[int, int], None], n_chunks: int) -> None:
-        """Run ``task(begin, end)`` over chunks that write to shared memory; always by threads of this process."""
+        """Run ``task(begin, end)`` over chunks that write to shared memory; always by threads of this process.
 
-        def run(begin: int, end: int) -> int:
-            task(begin, end)
+        A thread takes some neighbouring chunks as soon as it is free, and towards the end fewer and fewer: none waits
+        long for another that began late or is slower.
+        """
+        if self.n_workers == 1 or n_chunks == 1:
+            task(0, n_chunks)
+            return
+        lots = iter(_lots(n_chunks, self.n_workers))
+
+        def work(begin: int, end: int) -> int:
+            try:
+                for lot in lots:  # shared by all: a step of it is one of the interpreter
+                    task(*lot)
+            except BaseException:
+                deque(lots, maxlen=0)  # the others stop too
+                raise
             return 0
 
-        parallel_chunks(run, np.arange(n_chunks + 1), self.n_workers)
+        parallel_chunks(work, np.arange(self.n_workers + 1), self.n_workers)
+
+
+def _lots(n_chunks: int, n_workers: int) -> list[tuple[int, int]]:
+    """Cut chunks into lots, each a share of what is left [polychronopoulos1987]."""
+    lots, begin = list[tuple[int, int]](), 0
+    while begin < n_chunks:
+        end = begin + max(1, (n_chunks - begin) // (2 * n_workers))
+        lots.append((begin, end))
+        begin = end
+    return lots
 
 
 @dataclass(frozen=True)

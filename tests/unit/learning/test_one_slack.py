@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 import beliefs as bl
 from beliefs.errors import DataWarning, ModelError
-from beliefs.kernels.optimizers.simplex_qp import simplex_qp, support_of
+from beliefs.kernels.optimizers.simplex_qp import factor_row, leave, simplex_qp, support_of
 from beliefs.learning.batches import Evaluation
 from beliefs.learning.fit import fit
 from beliefs.learning.losses.likelihood import Likelihood
@@ -83,6 +83,21 @@ def test_the_program_goes_on_from_its_answer() -> None:
     again = alpha.copy()
     simplex_qp(a @ a.T, b, support_of(60), 1e-12, 1, again)  # one turn: nothing is left to do
     np.testing.assert_allclose(again, alpha, atol=1e-10)
+
+
+@pytest.mark.parametrize("at", [0, 3, 8])
+def test_the_factor_of_those_that_stay_is_theirs(at: int) -> None:
+    a, support = np.random.default_rng(11).normal(size=(9, 12)), support_of(9)
+    quadratic = a @ a.T
+    support.order[:], support.place[:], support.size[0] = np.arange(9)[::-1], np.arange(9)[::-1], 9
+    for k in range(9):
+        assert factor_row(quadratic, 0.5, support, k) > 0
+    leave(support, at)
+    stay = np.delete(np.arange(9)[::-1], at)
+    assert support.size[0] == 8 and support.order[:8].tolist() == stay.tolist()
+    assert support.place[stay].tolist() == list(range(8)) and support.place[8 - at] == -1
+    expected = np.linalg.cholesky(quadratic[np.ix_(stay, stay)] + 0.5)
+    np.testing.assert_allclose(np.tril(support.factor[:8, :8]), expected, rtol=1e-11, atol=1e-12)
 
 
 # -- the gap ---------------------------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ __all__ = ["StateScores", "state_scores"]
 _ROW = 3  # labels from which an attribute has a row; measured on text, 2 and 4 are about as fast
 _INSERTION = 64  # attributes of a token up to which insertion sort is fast
 Cuts: TypeAlias = tuple[list[Ints], list[Ints]]
-_DENSE_CHUNK = 2048  # tokens whose features are made float64 at a time, and one piece of work
+_DENSE_CHUNK = 2048  # tokens whose features are made float64 at a time
+_PIECES, _LARGEST_PIECE = 16, 16384  # of the gradient: so many are shared out evenly; tokens of one, at most
 _SMALL_PRODUCT = 10**6  # multiplications up to which BLAS has quicker products, where it has such
 _FEWEST = 64  # tokens of a small product
 
@@ -85,14 +86,16 @@ class _DenseScores(StateScores):
         """Pieces of tokens are multiplied side by side, and added in their order."""
         onto, k = out.reshape(self.n_states, -1), self.n_states
 
+        size = min(max(-(-self.tokens.n_tokens // _PIECES), _DENSE_CHUNK), _LARGEST_PIECE)
+
         def piece(begin: int) -> Floats:
-            end, total = min(begin + _DENSE_CHUNK, self.tokens.n_tokens), np.zeros(onto.shape)
+            end, total = min(begin + size, self.tokens.n_tokens), np.zeros(onto.shape)
             for first in range(begin, end, self._step):
                 last = min(first + self._step, end)
                 total += residual[first:last, :k].T @ self.tokens.rows(first, last)
             return total
 
-        for part in executor.windows(piece, range(0, self.tokens.n_tokens, _DENSE_CHUNK)):
+        for part in executor.windows(piece, range(0, self.tokens.n_tokens, size)):
             onto += part
 
 
