@@ -168,10 +168,16 @@ def default_ibound(problem: Problem, order: Order, cells: float = _CELLS) -> int
     layout = problem.graph.layout
     best = 1
     for ibound in range(1, max(1, order.width) + 1):
-        buckets = layout.plan(partition, order, ibound)
-        if buckets.n_cells > cells or predicted_bytes(buckets, layout) > problem.max_bytes:
+        n_cells, n_bytes, split = layout.plan(_size, order, ibound)
+        if n_cells > cells or n_bytes > problem.max_bytes:
             break
         best = ibound
-        if not buckets.split:
+        if not split:
             break
     return best
+
+
+def _size(layout: Layout, order: Order, ibound: int) -> tuple[float, float, bool]:
+    """Return the cells of a partition, the memory of a run, and whether any variable has replicas."""
+    buckets = layout.plan(partition, order, ibound)
+    return buckets.n_cells, predicted_bytes(buckets, layout), buckets.split

@@ -359,7 +359,8 @@ class CRF(Estimator[Loss]):
         return FactorGraph.build(instance.layout, self.template_.theta(self.weights_, instance.inputs))
 
     def _check_kinds(self, parsed: ParsedInput, kinds: tuple[FactorSpec, ...], name: str, model: str) -> None:
-        check_kinds(parsed.kinds, kinds, name, model, int(bool(getattr(self, "intercept", False))))
+        if parsed.kinds != kinds:
+            check_kinds(parsed.kinds, kinds, name, model, int(bool(getattr(self, "intercept", False))))
 
     @contextmanager
     def _list_of_inputs(self, X: Any) -> Iterator[None]:
@@ -390,8 +391,9 @@ class CRF(Estimator[Loss]):
     def _shown(self, states: np.ndarray, outputs: Outputs) -> np.ndarray:
         """Return states of vertices as labels in their shape; declared hidden ones are -1, among words None."""
         named = self._named(states)
-        words = outputs.hidden is not None and named.dtype.kind == "U"
-        return outputs.masked(named.astype(object), None) if words else outputs.masked(named)
+        if outputs.hidden is None:
+            return named.reshape(outputs.shape)
+        return outputs.masked(named.astype(object), None) if named.dtype.kind == "U" else outputs.masked(named)
 
     def _each(self, X: Any, answer: Callable[[FactorGraph, Outputs], T]) -> list[T]:
         """Answer for each input, several side by side if asked; the answers do not depend on how many."""
