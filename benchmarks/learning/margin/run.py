@@ -107,7 +107,7 @@ def page(result: Result, options: Options | None = None) -> str:
         found = result["threads"]["seconds"]
         lines += [
             "",
-            *(f"{name}: {times(one / two)} as fast on two threads as on one" for name, (one, two) in found.items()),
+            *(f"{name}: {one / two:.2f} times as fast on two threads as on one" for name, (one, two) in found.items()),
         ]
     if result.get("hidden"):
         found = result["hidden"]["seconds"]
