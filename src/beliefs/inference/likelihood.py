@@ -34,7 +34,7 @@ from beliefs.inference.run import default_threads
 from beliefs.model.crbm import CRBM
 from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.graph import as_factor_graph
-from beliefs.model.machine import BoltzmannMachine, bit_rows
+from beliefs.model.machine import BoltzmannMachine, bit_rows, given_layer
 from beliefs.options import check_option
 from beliefs.typing import Floats
 
@@ -183,9 +183,10 @@ def _gradient(machine: BoltzmannMachine, rows: np.ndarray, asked: InferenceResul
     n, m = machine.weights.shape
     fractional = isinstance(machine, FractionalRBM)
     visible, hidden, pairs, softplus = np.zeros(n), np.zeros(m), np.zeros((n, m)), np.zeros(m)
+    weights = machine.weights.astype(np.float64)
     for begin in range(0, len(rows), _ROWS):
         piece = rows[begin : begin + _ROWS].astype(np.float64)
-        p = machine.hidden_probability(piece)
+        p = given_layer(piece, weights, machine.hidden_bias)
         visible += piece.sum(axis=0)
         hidden += p.sum(axis=0)
         pairs += piece.T @ p

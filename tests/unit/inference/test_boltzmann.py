@@ -116,6 +116,15 @@ class TestLikelihood:
             found = bl.log_likelihood(machine, rows).per_row
             np.testing.assert_allclose(found, bl.log_likelihood(wide, ROWS).per_row, atol=1e-12)
 
+    def test_the_gradient_of_a_narrow_machine_is_in_double_precision(self) -> None:
+        rng = np.random.default_rng(3)
+        narrow = bl.RBM(*(3.0 * rng.normal(size=size).astype(np.float32) for size in ((6, 5), 6, 5)))
+        wide = bl.RBM(*(np.float64(a) for a in (narrow.weights, narrow.visible_bias, narrow.hidden_bias)))
+        rows = rng.integers(0, 2, (9, 6))
+        here, there = (bl.log_likelihood(m, rows, gradient=True).gradient for m in (narrow, wide))
+        for name in ("weights", "visible_bias", "hidden_bias"):
+            np.testing.assert_allclose(getattr(here, name), getattr(there, name), rtol=0, atol=1e-12)
+
     def test_a_large_machine_is_annealed(self) -> None:
         rng = np.random.default_rng(0)
         machine = bl.RBM((0.1 * rng.normal(size=(30, 25))).astype(np.float32))

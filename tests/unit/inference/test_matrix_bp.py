@@ -146,6 +146,39 @@ class TestOneMachine:
         assert here.bound is bl.Bound.EXACT and here.log_z == pytest.approx(truth.log_z, abs=1e-10)
         np.testing.assert_allclose(here.pairs, truth.pairs, rtol=0, atol=1e-10)
 
+    @pytest.mark.parametrize("shape", [(1, 5), (5, 1)])
+    def test_a_star_in_single_precision_is_as_exact_as_it_says(self, shape: tuple[int, int]) -> None:
+        """What is certified must hold to the digits of float64, whatever the type of the weights."""
+        for seed in range(5):
+            one = machine(*shape, scale=2.0, seed=seed, dtype=np.float32)
+            here, truth = bl.infer(one, "bp"), bl.infer(one)
+            assert here.bound is bl.Bound.EXACT and here.log_lower - 1e-12 <= truth.log_z <= here.log_upper + 1e-12
+            np.testing.assert_allclose(here.pairs, truth.pairs, rtol=0, atol=1e-10)
+
+    @pytest.mark.parametrize("scale", [30.0, 300.0])
+    @pytest.mark.parametrize("tol", [1e-3, 1e-6])
+    def test_damped_messages_have_settled_only_where_pairs_and_units_agree(self, scale: float, tol: float) -> None:
+        """Large biases hold probabilities at 0 or 1 while damped messages have a long way to go."""
+        n_settled = 0
+        for seed in range(40):
+            rng = np.random.default_rng(seed)
+            n, m = rng.integers(2, 8, 2)
+            weights, b, a = (scale * rng.normal(size=size) for size in ((n, m), n, m))
+            one = bl.RBM(weights, b, a)
+            alone = quietly(bl.infer, one, "bp(damping=0.5)", tol=tol, max_iters=300)
+            many = quietly(bl.infer, bl.RBMBatch(weights, b[None], a[None]), "bp(damping=0.5)", tol=tol, max_iters=300)
+            for converged, v, h, pairs in (
+                (alone.converged, alone.visible, alone.hidden, alone.pairs),
+                (many.converged[0], many.visible[0], many.hidden[0], many.pair_sum),
+            ):
+                if converged:
+                    n_settled += 1
+                    above, below = pairs - np.minimum(v[:, None], h), np.maximum(0.0, v[:, None] + h - 1.0) - pairs
+                    assert max(above.max(), below.max()) < 3 * tol, seed
+            if alone.converged and many.converged[0]:
+                assert alone.log_z == pytest.approx(many.log_z[0], rel=10 * tol)
+        assert n_settled > 40
+
     def test_one_weight_of_one(self) -> None:
         found = quietly(bl.infer, bl.RBM([[1.0]]), "bp", max_iters=1)
         assert found.visible[0] == pytest.approx((1 + math.e) / (3 + math.e), abs=1e-12)

@@ -25,7 +25,7 @@ from beliefs.inference.budget import over_budget
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.units import UnitMarginals
 from beliefs.kernels.boltzmann.between_layers import Beliefs, Couplings, Workspace
-from beliefs.kernels.boltzmann.log_messages import log_pairs, log_sweeps
+from beliefs.kernels.boltzmann.log_messages import log_apart, log_pairs, log_sweeps
 from beliefs.kernels.boltzmann.mixed_messages import mixed_sweeps
 from beliefs.kernels.boltzmann.ratio_messages import ratio_pairs, ratio_sweeps
 from beliefs.model.machine import BoltzmannMachine
@@ -33,6 +33,8 @@ from beliefs.model.rbm import RBM
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["LayerBP", "climbed"]
+
+_AGREE = 1e-6  # how closely pairs and units must agree where messages are damped
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +92,11 @@ class LayerBP(BP, Form):
         """Start from messages that say nothing, or from those of an earlier result."""
         machine = problem.model
         assert isinstance(machine, RBM)
-        needed = LayerMessages.needed_bytes(machine.weights, 1, 1, self.damping)
+        weights = machine.weights if min(machine.weights.shape) > 1 else machine.weights.astype(np.float64)  # exact
+        needed = LayerMessages.needed_bytes(weights, 1, 1, self.damping)
         if needed > problem.max_bytes:
             raise over_budget(f"{self} needs", needed, problem.max_bytes, "Raise max_bytes", " for messages")
-        messages = LayerMessages(machine.weights, self.damping)
+        messages = LayerMessages(weights, self.damping)
         n = 1 if problem.task is Task.MARGINAL_MAP else machine.n_visible
         couplings = messages.couplings(machine.visible_bias[None], machine.hidden_bias[None])
         state = MatrixState(problem, machine, messages, couplings, messages.workspace(n, n), messages.beliefs(1))
@@ -117,8 +120,12 @@ class LayerBP(BP, Form):
         return float(state.beliefs.change[0])
 
     def verify(self, state: MatrixState) -> float:  # type: ignore[override]
-        """Return 0: beliefs that stand still are at a fixed point."""
-        return 0.0
+        """Return how far damped messages are from a fixed point; others are at one once beliefs stand still."""
+        if self.damping == 0.0 or state.problem.task is Task.MARGINAL_MAP:
+            return 0.0
+        rule = state.messages.rule(1, 0.0, maximise=state.problem.task is Task.MAXIMIZE)
+        apart = float(log_apart(state.couplings, rule, state.work, state.beliefs, 0))
+        return apart if apart > _AGREE else 0.0
 
     def value(self, state: MatrixState) -> Value:  # type: ignore[override]
         """Return the Bethe value, or that of the best decoding."""

@@ -26,7 +26,9 @@ from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.kernels.primitives.lanes import lane_sum
 from beliefs.typing import Floats
 
-__all__ = ["log_pairs", "log_rows", "log_sweeps"]
+__all__ = ["log_apart", "log_pairs", "log_rows", "log_sweeps"]
+
+_AGREE = 1e-6  # how closely pairs and units that stand still must agree, whatever the tolerance
 
 
 @kernel
@@ -80,9 +82,44 @@ def log_sweep(couplings: Couplings, rule: Rule, work: Workspace, hidden_log_odds
 
 
 @kernel
+def log_apart(couplings: Couplings, rule: Rule, work: Workspace, beliefs: Beliefs, r: int) -> float:
+    """Return how far a row's messages are from a fixed point: the most that one of them, sent anew, moves a belief.
+
+    That is how far the beliefs of a pair and of a unit in it disagree. Probabilities of 0 or 1 stand still while damped
+    messages have a long way to go.
+    Shapes: as in the structures.
+    Cost: that of a sweep, and an exponential for each of a pair's units.
+    Numerics: log odds beyond 708 count as 708.
+    """
+    between = couplings.between
+    n, m = between.shape
+    hidden, sender, new = beliefs.hidden_log_odds[r], work.odds[:m], work.products
+    largest = 0.0
+    for i in range(n):
+        x, came, sent = beliefs.visible_log_odds[r, i], work.came[i], work.sent[i]
+        if rule.maximise:
+            hard_messages(between[i], hidden, sent, 0.0, new)
+        else:
+            soft_messages(between[i], hidden, sent, 0.0, new)
+        for j in range(m):
+            p = 1.0 / (1.0 + fast_exp(-(x + (new[j] - came[j]))))
+            largest = max(largest, abs(p - beliefs.visible[r, i]))
+            sender[j] = x
+        if rule.maximise:
+            hard_messages(between[i], sender, came, 0.0, new)
+        else:
+            soft_messages(between[i], sender, came, 0.0, new)
+        for j in range(m):
+            p = 1.0 / (1.0 + fast_exp(-(hidden[j] + (new[j] - sent[j]))))
+            largest = max(largest, abs(p - beliefs.hidden[r, j]))
+    return largest
+
+
+@kernel
 def log_sweeps(couplings: Couplings, rule: Rule, work: Workspace, beliefs: Beliefs, r: int, fresh: bool) -> None:
     """Take a row through its sweeps; those go on from ``work`` and the row's beliefs unless it is ``fresh``.
 
+    Where messages are damped they end once beliefs stand still and, besides, pairs and units agree.
     Shapes, Cost, Numerics: as :func:`log_sweep`.
     """
     visible, hidden = beliefs.visible_log_odds[r], beliefs.hidden_log_odds[r]
@@ -93,6 +130,11 @@ def log_sweeps(couplings: Couplings, rule: Rule, work: Workspace, beliefs: Belie
     for _ in range(rule.max_iters):
         log_sweep(couplings, rule, work, hidden, r, visible)
         if update_beliefs(work, beliefs, r) <= rule.tol:
+            if rule.damping > 0.0:
+                apart = log_apart(couplings, rule, work, beliefs, r)
+                if apart > max(rule.tol, _AGREE):
+                    beliefs.change[r] = apart
+                    continue
             break
 
 
