@@ -114,26 +114,33 @@ class CRBM(TwoLayers):
         return f"CRBM({units}, {self.dtype})"
 
 
-def checked_inputs(inputs: Any, width: int | None) -> Any:
-    """Return inputs as an array or a sparse matrix of so many columns, or raise a ModelError that names the cell."""
+def checked_inputs(inputs: Any, width: int | None, what: str = "inputs") -> Any:
+    """Return inputs as an array or a sparse matrix of so many columns, or raise a ModelError that names the cell.
+
+    ``what`` is what messages call them.
+    """
     if hasattr(inputs, "tocsr"):
         x = inputs.tocsr()
         values = x.data
     else:
-        x = values = number_array(inputs, "inputs", "numbers")
+        x = values = number_array(inputs, what, "numbers")
     wanted = x.shape[-1] if width is None and x.ndim else width
     if x.ndim not in (1, 2) or x.shape[-1] != wanted:
-        raise ModelError(f"inputs must have shape (N, {wanted}) or ({wanted},), found {x.shape}")
+        raise ModelError(f"{what} must have shape (N, {wanted}) or ({wanted},), found {x.shape}")
     if x.dtype.kind == "f":
-        _check_finite(values)
+        _check_finite(x, values, what)
     return x
 
 
-def _check_finite(values: np.ndarray) -> None:
-    """Raise for the first number that is none, looking at some rows at a time."""
+def _check_finite(x: Any, values: np.ndarray, what: str) -> None:
+    """Raise for the first number that is none, looking at some rows at a time; ``values`` are those that are stored."""
     for begin in range(0, len(values), _ROWS):
         piece = values[begin : begin + _ROWS]
         if not np.isfinite(piece).all():
-            where = np.argwhere(~np.isfinite(piece))[0]
-            place = f" in row {begin + where[0]}, column {where[1]}" if len(where) == 2 else ""
-            raise ModelError(f"inputs must be finite, found {piece[tuple(where)]}{place}")
+            first, *column = (int(k) for k in np.argwhere(~np.isfinite(piece))[0])
+            at = begin + first
+            if hasattr(x, "indptr"):
+                place = f" in row {np.searchsorted(x.indptr, at, side='right') - 1}, column {x.indices[at]}"
+            else:
+                place = f" in row {at}, column {column[0]}" if column else ""
+            raise ModelError(f"{what} must be finite, found {piece[(first, *column)]}{place}")

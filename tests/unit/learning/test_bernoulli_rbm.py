@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import BernoulliRBM as Reference
@@ -121,7 +122,7 @@ def test_streams_of_rows() -> None:
     assert weights(once) == weights(blocks) == weights(again)
     assert small(n_iter=4).fit(Blocks()).result_.n_iters == 4
     assert small(n_iter=2, binarize="sample").fit(Blocks()).result_.n_iters == 2
-    with pytest.raises(bl.ModelError, match="can be read once, and 3 passes ask for more"):
+    with pytest.raises(bl.ModelError, match=r"can be read once, and n_iter = 3 asks for more: take n_iter=1"):
         small().fit(row for row in ROWS)
     with pytest.raises(bl.ModelError, match="a stream of rows cannot"):
         small(n_iter=1, validation=0.2).fit(row for row in ROWS)
@@ -272,12 +273,21 @@ def test_memory_is_predicted_and_small() -> None:
         ({"max_gap": -1.0}, ROWS, "max_gap must be"),
         ({"n_jobs": 0}, ROWS, "n_jobs must be"),
         ({"l2": -1.0}, ROWS, "l2 must be"),
+        ({"loss": 3}, ROWS, "loss must be the text of a loss, found 3"),
+        ({}, None, "X must be a table of bits, or rows one after the other, found None"),
     ],
 )
 def test_bad_input_is_one_line(options: dict[str, Any], X: Any, message: str) -> None:
     with pytest.raises(bl.ModelError, match=message) as error:
         small(**options).fit(X)
     assert "\n" not in str(error.value)
+
+
+def test_nothing_is_asked_before_a_fit() -> None:
+    rbm = small()
+    for ask in (rbm.transform, rbm.score_samples, rbm.gibbs, rbm.log_likelihood, rbm.free_energy, rbm.score):
+        with pytest.raises(NotFittedError):
+            ask(ROWS)
 
 
 def test_rows_of_another_width_are_refused() -> None:

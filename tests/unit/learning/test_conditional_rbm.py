@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
@@ -215,7 +216,10 @@ class TestEstimator:
         ("options", "data", "message"),
         [
             ({}, (np.zeros((3, 2)), np.full((3, 2), 2)), "found 2 in row 0, unit 0"),
-            ({}, ([[0.0, np.nan]], [[1]]), "found nan in row 0, column 1"),
+            ({}, ([[0.0, np.nan]], [[1]]), "X must be finite, found nan in row 0, column 1"),
+            ({}, (sparse.csr_matrix([[0.0, 1.0], [0.0, np.nan]]), [[1], [0]]), "found nan in row 1, column 1"),
+            ({"loss": 3}, None, "loss must be the text of a loss, found 3"),
+            ({"validation": (np.zeros((1, 6)), -np.ones((1, 6), int))}, None, "every bit held out for validation is"),
             ({}, (np.zeros((3, 2)), np.zeros((2, 2))), "X has 3 rows and V has 2"),
             ({}, (np.zeros((0, 2)), np.zeros((0, 2))), "found none"),
             ({"n_sweeps": 0}, None, "n_sweeps"),
@@ -239,7 +243,19 @@ class TestEstimator:
     def test_other_widths_are_refused(self) -> None:
         X, V = pairs(20)
         crbm = bl.ConditionalRBM(2, n_iter=1).fit(X, V)
-        with pytest.raises(bl.ModelError, match="inputs must have shape"):
+        with pytest.raises(bl.ModelError, match="X must have shape"):
             crbm.predict(X[:, :3])
         with pytest.raises(bl.ModelError, match="pass a list of rows"):
             crbm.predict(X[0])
+
+    def test_scores_compare_with_bits_that_are_known(self) -> None:
+        X, V = pairs(20)
+        crbm = bl.ConditionalRBM(2, n_iter=1)
+        with pytest.raises(NotFittedError):
+            crbm.score(X, V)
+        crbm.fit(X, V)
+        some = V.astype(int)
+        some[3:] = -1
+        assert crbm.score(X, some) == crbm.score(X[:3], V[:3])
+        with pytest.raises(bl.ModelError, match="every bit of V is hidden"):
+            crbm.score(X, np.full(V.shape, -1))

@@ -139,7 +139,7 @@ def predicted_rows(model: CRBM, X: Any, how: str, sweeps: Sweeps) -> tuple[Float
 
 def input_rows(X: Any, width: int) -> Any:
     """Return checked rows of inputs."""
-    inputs = checked_inputs(X, width)
+    inputs = checked_inputs(X, width, "X")
     if inputs.ndim != 2:
         raise ModelError(f"X must have shape (rows, {width}), found {inputs.shape}; pass a list of rows")
     return inputs

@@ -103,7 +103,7 @@ class PairedRows(Data):
 
 def paired_rows(X: Any, V: Any, n_inputs: int | None = None, n_visible: int | None = None) -> PairedRows:
     """Check inputs and bits, without a copy of them."""
-    inputs = checked_inputs(X, n_inputs)
+    inputs = checked_inputs(X, n_inputs, "X")
     if inputs.ndim != 2:
         raise ModelError(f"X must have shape (rows, inputs), found {inputs.shape}")
     bits = number_array(V, "V", "bits")

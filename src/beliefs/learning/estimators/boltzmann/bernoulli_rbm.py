@@ -196,6 +196,8 @@ class BernoulliRBM(MachineEstimator):
         check_integer("n_iter", self.n_iter, 0)
         check_number("learning_rate", self.learning_rate, positive=True)
         check_number("l2", self.l2)
+        named = isinstance(self.loss, str) or (isinstance(self.loss, type) and issubclass(self.loss, RowLoss))
+        check_option(named, "loss", "the text of a loss", self.loss)
         good = self.init is None or isinstance(self.init, RBM)
         check_option(good, "init", "None or an RBM", self.init)
 
@@ -239,6 +241,11 @@ class BernoulliRBM(MachineEstimator):
             return self._divided(rows, seed)
         if self.validation is not None:
             raise ModelError("validation compares with rows that can be read again; a stream of rows cannot")
+        if rows.once and self.n_iter > 1:
+            raise ModelError(
+                f"the rows come from a generator, which can be read once, and n_iter = {self.n_iter} asks for more: "
+                "take n_iter=1, or give a table or an object whose __iter__ starts anew"
+            )
         return rows.data(), None
 
     def _check_budget(self, shape: MachineShape, batch_size: int) -> None:

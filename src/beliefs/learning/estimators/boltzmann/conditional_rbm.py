@@ -210,17 +210,18 @@ class ConditionalRBM(RowEstimator):
         check_number("inference_tol", self.inference_tol)
         check_number("learning_rate", self.learning_rate, positive=True)
         check_number("l2", self.l2)
+        check_option(isinstance(self.loss, str), "loss", "the text of a loss", self.loss)
         check_option(self.init is None or isinstance(self.init, CRBM), "init", "None or a CRBM", self.init)
 
     def _held_out(self, rows: PairedRows) -> tuple[PairedRows, PairedRows | None]:
         """Return the rows to learn from, and those held out."""
         if self.validation is None or is_number(self.validation):
             data, held = divided(rows, self.validation, self._seed())
-            return data, held
+            return data, _comparable(held)
         if not (isinstance(self.validation, tuple | list) and len(self.validation) == 2):
             raise ModelError("validation must be a share of the rows, or a pair (X, V) of rows held out")
         X, V = self.validation
-        return rows, paired_rows(X, V, rows.inputs.shape[1], rows.bits.shape[1])
+        return rows, _comparable(paired_rows(X, V, rows.inputs.shape[1], rows.bits.shape[1]))
 
     def _check_budget(self, shape: ConditionalShape) -> None:
         width, units = np.dtype(self.dtype).itemsize, float(sum(shape))
@@ -282,8 +283,11 @@ class ConditionalRBM(RowEstimator):
 
     def score(self, X: Any, V: Any) -> float:
         """Return the share of bits that are predicted right; hidden ones do not count."""
+        self._check_fitted()
         rows = paired_rows(X, V, self.model_.n_inputs, self.model_.n_visible)
         known = rows.bits != -1
+        if not known.any():
+            raise ModelError("every bit of V is hidden; there is nothing to compare predictions with")
         return float((self.predict(X) == rows.bits)[known].mean())
 
     def sample(self, X: Any, n_sweeps: int = 100, random_state: int = 0) -> np.ndarray:
@@ -326,6 +330,13 @@ class ConditionalRBM(RowEstimator):
         self.n_features_in_ = self.model_.n_inputs
         for name, value in state.items():
             setattr(self, name, value)
+
+
+def _comparable(held: PairedRows | None) -> PairedRows | None:
+    """Return rows held out, or raise a ModelError where predictions could be compared with none of their bits."""
+    if held is not None and held.has_hidden and not (held.everything()[1] != -1).any():
+        raise ModelError("every bit held out for validation is hidden; there is nothing to compare predictions with")
+    return held
 
 
 class _Judge:

@@ -127,6 +127,7 @@ class MachineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEst
     def _stream(self, X: Any, seed: int = 0) -> BitRows | RowStream:
         """Return rows, or a stream of them where X is no table: a generator, or an object with ``__iter__`` alone."""
         table = hasattr(X, "shape") or hasattr(X, "__len__") or isinstance(X, BitRows)
+        check_option(table or hasattr(X, "__iter__"), "X", "a table of bits, or rows one after the other", X)
         return self._rows(X, seed=seed) if table else RowStream(X, self.binarize, seed, "X")
 
     def _divided(self, rows: BitRows, seed: int = 0) -> tuple[BitRows, BitRows | None]:
@@ -159,7 +160,8 @@ class MachineEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowEst
 
     def free_energy(self, X: Any) -> Floats:
         """Return the free energy of each row: log p(v) = -F(v) - log Z."""
-        return free_energies(self.model_, self._rows(X, fitted=True))
+        rows = self._rows(X, fitted=True)
+        return free_energies(self.model_, rows)
 
     def score_samples(self, X: Any) -> Floats:
         """Return the exact pseudo-log-likelihood of each row, ``(N,)``."""
