@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from beliefs.kernels._jit import inlined_kernel, kernel, linear_kernel
-from beliefs.kernels.chains.linear import store24
+from beliefs.kernels.chains.linear import add_scaled24, store24
 from beliefs.kernels.primitives.memory import address, get, onward, put
 from beliefs.kernels.primitives.simd import fill4, load4, multiply_add4, store4
 from beliefs.typing import Floats, Ints
@@ -78,9 +78,7 @@ def add_rows(begin: int, end: int, attribute: Any, value: Any, ones: bool, width
         s3, s4, s5 = load4(out, y + 12), load4(out, y + 16), load4(out, y + 20)
         for i in range(begin, end):
             a, v = get(attribute, i) * width + y, fill4(1.0 if ones else get(value, i))
-            s0, s1 = multiply_add4(v, load4(rows, a), s0), multiply_add4(v, load4(rows, a + 4), s1)
-            s2, s3 = multiply_add4(v, load4(rows, a + 8), s2), multiply_add4(v, load4(rows, a + 12), s3)
-            s4, s5 = multiply_add4(v, load4(rows, a + 16), s4), multiply_add4(v, load4(rows, a + 20), s5)
+            s0, s1, s2, s3, s4, s5 = add_scaled24(v, rows, a, s0, s1, s2, s3, s4, s5)
         store24(out, y, s0, s1, s2, s3, s4, s5)
         y += 24
     while y + 8 <= width:

@@ -95,6 +95,21 @@ def store24(array: Any, at: int, s0: Any, s1: Any, s2: Any, s3: Any, s4: Any, s5
 
 
 @inlined_kernel
+def add_scaled24(
+    scale: Any, array: Any, at: int, s0: Any, s1: Any, s2: Any, s3: Any, s4: Any, s5: Any
+) -> tuple[Any, Any, Any, Any, Any, Any]:
+    """Return six vectors plus ``scale`` times 24 numbers of an array."""
+    return (
+        multiply_add4(scale, load4(array, at), s0),
+        multiply_add4(scale, load4(array, at + 4), s1),
+        multiply_add4(scale, load4(array, at + 8), s2),
+        multiply_add4(scale, load4(array, at + 12), s3),
+        multiply_add4(scale, load4(array, at + 16), s4),
+        multiply_add4(scale, load4(array, at + 20), s5),
+    )
+
+
+@inlined_kernel
 def row_product(states: int, width: int, row: Any, matrix: Any, out: Any) -> None:
     """Write ``out = row[:states] @ matrix``, ``matrix (states, width)``: 24 columns at a time, then 8, then 4."""
     y = 0
@@ -102,9 +117,7 @@ def row_product(states: int, width: int, row: Any, matrix: Any, out: Any) -> Non
         s0, s1, s2, s3, s4, s5 = fill4(0.0), fill4(0.0), fill4(0.0), fill4(0.0), fill4(0.0), fill4(0.0)
         for x in range(states):
             c, at = fill4(get(row, x)), x * width + y
-            s0, s1 = multiply_add4(c, load4(matrix, at), s0), multiply_add4(c, load4(matrix, at + 4), s1)
-            s2, s3 = multiply_add4(c, load4(matrix, at + 8), s2), multiply_add4(c, load4(matrix, at + 12), s3)
-            s4, s5 = multiply_add4(c, load4(matrix, at + 16), s4), multiply_add4(c, load4(matrix, at + 20), s5)
+            s0, s1, s2, s3, s4, s5 = add_scaled24(c, matrix, at, s0, s1, s2, s3, s4, s5)
         store24(out, y, s0, s1, s2, s3, s4, s5)
         y += 24
     while y + 8 <= width:
