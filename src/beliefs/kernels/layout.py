@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.primitives.strides import table_index
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = [
@@ -103,45 +104,27 @@ def condition_cells(
     """Write, for every cell of the conditioned layout, the parent's cell that it copies.
 
     Equivalent to ``arange(n_cells)[cells(f)].reshape(shape(f))[tuple(states[v] if states[v] >= 0 else slice(None))]``
-    raveled, per factor. ``states (n_vars,)`` is -1 where unobserved. Cost: cells written, times arity.
+    raveled, per factor. ``states (n_vars,)`` is -1 where unobserved. Cost: cells written, and edges.
     """
     widest = 1
     for f in range(cell_ptr.size):
         widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
     stride = np.empty(widest, np.int64)
     extent = np.empty(widest, np.int64)
-    digit = np.empty(widest, np.int64)
     for f in range(cell_ptr.size):
-        axes = 0
+        first = widest  # of the kept axes, which end where the arrays end
         at = cell_ptr[f]
         step = 1
-        for e in range(scope_ptr[f + 1] - 1, scope_ptr[f] - 1, -1):  # the last axis first
+        for e in range(scope_ptr[f + 1] - 1, scope_ptr[f] - 1, -1):
             v = scope_vars[e]
             if states[v] >= 0:
                 at += step * states[v]
             else:
-                stride[axes] = step
-                extent[axes] = card[v]
-                digit[axes] = 0
-                axes += 1
+                first -= 1
+                stride[first] = step
+                extent[first] = card[v]
             step *= card[v]
-        k = new_cell_ptr[f]
-        run, step = (extent[0], stride[0]) if axes > 0 else (1, 0)
-        while True:
-            for x in range(run):  # the last kept axis in one go
-                cells[k + x] = at + x * step
-            k += run
-            a = 1
-            while a < axes:
-                digit[a] += 1
-                at += stride[a]
-                if digit[a] < extent[a]:
-                    break
-                at -= stride[a] * extent[a]
-                digit[a] = 0
-                a += 1
-            if a >= axes:
-                break
+        table_index(extent, stride, first, widest, 0, at, cells, new_cell_ptr[f])
 
 
 @twofold_kernel

@@ -33,9 +33,10 @@ from beliefs.kernels._jit import kernel
 from beliefs.kernels.dual.local import marginal_onto, power_value, reduce_early, shifted_term
 from beliefs.kernels.dual.shifts import descend
 from beliefs.kernels.dual.structure import Axes, BlockOptions, Decomposition, Links, Workspace
-from beliefs.kernels.dual.tables import power_chain, table_index
+from beliefs.kernels.dual.tables import power_chain
 from beliefs.kernels.dual.weights import move_weights
 from beliefs.kernels.primitives.memory import addresses
+from beliefs.kernels.primitives.strides import table_index
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["update_separators"]
@@ -233,7 +234,7 @@ def update_separators(
         at = 0
         for link in range(links.ptr[s], links.ptr[s + 1]):
             last = clusters.ptr[links.cluster[link] + 1]
-            at += table_index(card, stride, links.first[link], last, links.step[link], cell_map, at)
+            at += table_index(card, stride, links.first[link], last, links.step[link], 0, cell_map, at)
         before, others = gather(s, clusters, separators, links, options.coupled, state, work)
         any_coupled = False
         for link in range(links.ptr[s], links.ptr[s + 1]):

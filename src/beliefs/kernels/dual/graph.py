@@ -8,8 +8,8 @@ import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.dual.structure import Axes, Links
-from beliefs.kernels.dual.tables import table_index
 from beliefs.kernels.layout import Scopes
+from beliefs.kernels.primitives.strides import table_index
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["link_axes", "load_tables", "prune_states", "separator_levels"]
@@ -106,7 +106,7 @@ def load_tables(
             c = home[f]
             first, last, begin = clusters.ptr[c], clusters.ptr[c + 1], clusters.cell[c]
             factor_strides(f, scope_ptr, scope_vars, var_card, clusters.var, first, last, stride)
-            size = table_index(clusters.card, stride, first, last, -first, index, 0)
+            size = table_index(clusters.card, stride, first, last, -first, 0, index, 0)
             for k in range(size):
                 tables[begin + k] += theta[start + index[k]]
     return constant
@@ -129,7 +129,7 @@ def prune_separator(
         possible[x] = sep_tables[n0 + x] > -math.inf
     for link in range(l0, l1):
         c = links.cluster[link]
-        size = table_index(card, stride, clusters.ptr[c], clusters.ptr[c + 1], links.step[link], index, 0)
+        size = table_index(card, stride, clusters.ptr[c], clusters.ptr[c + 1], links.step[link], 0, index, 0)
         for x in range(width):
             seen[x] = False
         for k in range(size):
@@ -142,7 +142,7 @@ def prune_separator(
         sep_tables[n0 + x] = sep_tables[n0 + x] if possible[x] else -math.inf
     for link in range(l0, l1):
         c = links.cluster[link]
-        size = table_index(card, stride, clusters.ptr[c], clusters.ptr[c + 1], links.step[link], index, 0)
+        size = table_index(card, stride, clusters.ptr[c], clusters.ptr[c + 1], links.step[link], 0, index, 0)
         for k in range(size):
             cell = cell_ptr[c] + k
             if not possible[index[k]] and tables[cell] > -math.inf:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.dual.structure import Axes, Links
-from beliefs.kernels.dual.tables import table_index
+from beliefs.kernels.primitives.strides import table_index
 from beliefs.typing import Floats, Ints
 
 __all__ = ["add_shifts", "shift_gradients"]
@@ -15,7 +15,7 @@ def _linked_cells(link: int, clusters: Axes, links: Links, index: Ints) -> tuple
     """Return where the table of a link's cluster begins and its size; ``index`` gets the separator's cell of each."""
     c = links.cluster[link]
     first, last = clusters.ptr[c], clusters.ptr[c + 1]
-    return clusters.cell[c], table_index(clusters.card, links.stride, first, last, links.step[link], index, 0)
+    return clusters.cell[c], table_index(clusters.card, links.stride, first, last, links.step[link], 0, index, 0)
 
 
 @twofold_kernel

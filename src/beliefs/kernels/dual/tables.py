@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from beliefs.kernels._jit import kernel, twofold_kernel
+from beliefs.kernels._jit import kernel
 from beliefs.kernels.dual.structure import LOWEST, TINY, Axes, Chain
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.typing import Floats, Ints
@@ -25,7 +25,6 @@ __all__ = [
     "conditionals",
     "power_chain",
     "power_sum",
-    "table_index",
     "term_chain",
 ]
 
@@ -35,24 +34,6 @@ def exp_or_zero(x: float) -> float:
     """Return ``exp(x)``, 0 for arguments below -708."""
     value = fast_exp(x)
     return value if x > -708.0 else 0.0
-
-
-@twofold_kernel
-def table_index(card: Ints, stride: Ints, first: int, last: int, step: int, index: Ints, at: int) -> int:
-    """Write, for each cell over the axes ``first..last``, its place in a table with these strides; return the cells.
-
-    ``card[a]`` and ``stride[step + a]`` belong to axis ``a``; a stride of 0 leaves the axis out. Equivalent to
-    ``index[at:] = sum_a stride_a * np.indices(shape)[a].ravel()``.
-    """
-    index[at] = 0
-    size = 1
-    for a in range(last - 1, first - 1, -1):
-        for x in range(1, card[a]):
-            shift = x * stride[step + a]
-            for k in range(size):
-                index[at + x * size + k] = index[at + k] + shift
-        size *= card[a]
-    return size
 
 
 @kernel

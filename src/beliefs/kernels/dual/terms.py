@@ -5,9 +5,10 @@ from __future__ import annotations
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.dual.graph import factor_strides
 from beliefs.kernels.dual.structure import Axes, Chain
-from beliefs.kernels.dual.tables import chain_entropies, chain_marginals, table_index, term_chain
+from beliefs.kernels.dual.tables import chain_entropies, chain_marginals, term_chain
 from beliefs.kernels.layout import Scopes
 from beliefs.kernels.primitives.memory import address, addresses
+from beliefs.kernels.primitives.strides import table_index
 from beliefs.typing import Floats, Ints
 
 __all__ = ["best_states", "factor_marginals", "term_gradients", "term_values"]
@@ -81,7 +82,7 @@ def factor_marginals(
             c = home[f]
             first, last = clusters.ptr[c], clusters.ptr[c + 1]
             factor_strides(f, scope_ptr, scope_vars, var_card, clusters.var, first, last, stride)
-            size = table_index(clusters.card, stride, first, last, -first, index, 0)
+            size = table_index(clusters.card, stride, first, last, -first, 0, index, 0)
             for k in range(size):
                 mu_factor[start + index[k]] += beliefs[begin[c] + k]
         total = 0.0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from beliefs.kernels._jit import kernel, twofold_kernel
-from beliefs.typing import Ints
+from beliefs.typing import BlockMaps, Ints
 
-__all__ = ["count_on", "table_strides"]
+__all__ = ["count_on", "table_index", "table_strides"]
 
 
 @twofold_kernel
@@ -19,6 +19,27 @@ def table_strides(card: Ints, scope_ptr: Ints, scope_vars: Ints, stride: Ints) -
         for e in range(scope_ptr[f + 1] - 1, scope_ptr[f] - 1, -1):
             stride[e] = step
             step *= card[scope_vars[e]]
+
+
+@twofold_kernel
+def table_index(
+    card: Ints, stride: Ints, first: int, last: int, step: int, origin: int, index: Ints | BlockMaps, at: int
+) -> int:
+    """Write, for each cell over the axes ``first..last``, its place in a table with these strides; return the cells.
+
+    ``card[a]`` and ``stride[step + a]`` belong to axis ``a``; a stride of 0 leaves the axis out. ``origin`` is the
+    place of the first cell. Equivalent to ``index[at:] = origin + sum_a stride_a * np.indices(shape)[a].ravel()``.
+    Cost: an addition a cell.
+    """
+    index[at] = origin
+    size = 1
+    for a in range(last - 1, first - 1, -1):
+        for x in range(1, card[a]):
+            shift = x * stride[step + a]
+            for k in range(size):
+                index[at + x * size + k] = index[at + k] + shift
+        size *= card[a]
+    return size
 
 
 @kernel

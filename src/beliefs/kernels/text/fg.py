@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
+from beliefs.kernels.primitives.strides import table_index
 from beliefs.typing import Floats, Ints
 
 __all__ = ["fg_factors", "first_fastest"]
@@ -44,27 +45,17 @@ def first_fastest(card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints,
     """Write the cell that each position denotes when the first variable of a scope varies fastest.
 
     Equivalent to ``cells[run] = arange(n)[run].reshape(shape).ravel(order="F")`` for the run of each factor, without a
-    limit on the number of axes. Cost: n_cells, and arity in the worst case.
+    limit on the number of axes. Cost: n_cells.
     """
     widest = 1
     for f in range(cell_ptr.size):
         widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
-    digit = np.empty(widest, np.int64)
     stride = np.empty(widest, np.int64)
+    extent = np.empty(widest, np.int64)
     for f in range(cell_ptr.size):
-        scope = scope_vars[scope_ptr[f] : scope_ptr[f + 1]]
-        size = 1
-        for a in range(scope.size - 1, -1, -1):
-            stride[a] = size
-            digit[a] = 0
-            size *= card[scope[a]]
-        cell = cell_ptr[f]
-        for k in range(cell_ptr[f], cell_ptr[f] + size):
-            cells[k] = cell
-            for a in range(scope.size):
-                digit[a] += 1
-                cell += stride[a]
-                if digit[a] < card[scope[a]]:
-                    break
-                cell -= stride[a] * card[scope[a]]
-                digit[a] = 0
+        end, step = scope_ptr[f + 1], 1
+        for a in range(end - scope_ptr[f]):  # the last axis first
+            stride[a] = step
+            extent[a] = card[scope_vars[end - 1 - a]]
+            step *= extent[a]
+        table_index(extent, stride, 0, end - scope_ptr[f], 0, cell_ptr[f], cells, cell_ptr[f])

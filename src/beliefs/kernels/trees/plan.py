@@ -13,6 +13,7 @@ import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.layout import Scopes
+from beliefs.kernels.primitives.strides import table_index
 from beliefs.kernels.trees.blocks import MAPPED, REPEATED, RUN, SCALAR, TILED
 from beliefs.typing import BlockMaps, Floats, Ints
 
@@ -58,7 +59,6 @@ class PlanScratch(NamedTuple):
 
     place: Ints  # a hash table of mapped operands: a power of two, at least twice as many; clusters repeat
     place_cluster: Ints  # their clusters
-    digit: Ints  # (axes of the widest cluster,)
     seen: Ints  # (cells of the largest block,)
 
 
@@ -70,8 +70,7 @@ def hash_size(n_ops: int) -> int:
 def plan_scratch(blocks: ClusterBlocks, n_ops: int) -> PlanScratch:
     """Return scratch for so many operands."""
     place, place_cluster = np.empty((2, hash_size(n_ops)), np.int64)
-    widest, largest = int(np.diff(blocks.axes_ptr).max(initial=1)), int(blocks.block.max(initial=1))
-    return PlanScratch(place, place_cluster, np.empty(widest, np.int64), np.empty(largest, np.int64))
+    return PlanScratch(place, place_cluster, np.empty(int(blocks.block.max(initial=1)), np.int64))
 
 
 def eliminate_symbolic(scope_ptr: Ints, scope_vars: Ints, order: Ints, position: Ints) -> tuple[Ints, Ints, Ints, Ints]:
@@ -243,7 +242,7 @@ def factor_cells(
 
     ``sorted_scope`` gets the positions of each factor's variables in ascending order; ``source`` the cell of
     ``theta`` and ``target`` the cell of ``mu_factor`` for each slot cell. Equivalent to ``np.transpose`` of an index
-    table, factor by factor. Cost: cells times arity.
+    table, factor by factor. Cost: cells, and the square of arities.
     """
     card, _, scope_ptr, scope_vars, cell_ptr = scopes
     widest = 1
@@ -251,7 +250,6 @@ def factor_cells(
         widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
     stride = np.empty(widest, np.int64)
     extent = np.empty(widest, np.int64)
-    digit = np.empty(widest, np.int64)
     k = 0
     first = 0
     for f in factors:
@@ -270,21 +268,10 @@ def factor_cells(
             extent[a] = card[v]
             step *= card[v]
         first += arity
-        digit[:arity] = 0
-        at = 0
-        for _ in range(step):
-            source[k] = cell_ptr[f] + at
-            target[k] = table_ptr[f] + at
-            k += 1
-            a = arity - 1
-            while a >= 0:
-                digit[a] += 1
-                at += stride[a]
-                if digit[a] < extent[a]:
-                    break
-                at -= stride[a] * extent[a]
-                digit[a] = 0
-                a -= 1
+        size = table_index(extent, stride, 0, arity, 0, cell_ptr[f], source, k)
+        for i in range(k, k + size):
+            target[i] = source[i] + (table_ptr[f] - cell_ptr[f])
+        k += size
 
 
 @twofold_kernel
@@ -396,27 +383,12 @@ def write_maps(blocks: ClusterBlocks, reads: OperandReads, scratch: PlanScratch,
     """Write the index maps that :func:`lay_operands` has described, each where it occurs first. Cost: their size."""
     ptr, card, n_outer, block = blocks
     op_ptr, stride_ptr, op_mode, op_map, op_inner, op_stride = reads
-    digit, seen, used = scratch.digit, scratch.seen, 0
+    seen, used = scratch.seen, 0
     for c in range(ptr.size - 1):
-        start, width = ptr[c], ptr[c + 1] - ptr[c]
         for o in range(op_ptr[c], op_ptr[c + 1]):
             if op_mode[o] == SCALAR or op_mode[o] == RUN or op_map[o] != used:
                 continue
-            for a in range(width):
-                digit[a] = 0
-            at = 0
-            for i in range(block[c]):
-                maps[used + i] = at
-                a = width - 1
-                while a >= n_outer[c]:
-                    digit[a] += 1
-                    at += op_stride[stride_ptr[o] + a]
-                    if digit[a] < card[start + a]:
-                        break
-                    at -= op_stride[stride_ptr[o] + a] * card[start + a]
-                    digit[a] = 0
-                    a -= 1
-            used += block[c]
+            used += table_index(card, op_stride, ptr[c] + n_outer[c], ptr[c + 1], stride_ptr[o] - ptr[c], 0, maps, used)
             for i in range(op_inner[o]):
                 seen[i] = 0
             for i in range(block[c]):
