@@ -283,10 +283,7 @@ def forest_move(
                 for x in range(card[v]):
                     t = theta[at + step * x + top_step * y]
                     c, s = zeros[own + x], scores[own + x]
-                    if t == -np.inf:
-                        c += 1.0
-                    else:
-                        s += t
+                    c, s = (c + 1.0, s) if t == -np.inf else (c, s + t)
                     if c < best_zeros or (c == best_zeros and s > best_score):
                         best_zeros, best_score = c, s
                 zeros[above + y] += best_zeros
@@ -312,10 +309,7 @@ def forest_move(
             for x in range(card[v]):
                 t = theta[at + step * x + top_step * states[top]]
                 c, s = zeros[own + x], scores[own + x]
-                if t == -np.inf:
-                    c += 1.0
-                else:
-                    s += t
+                c, s = (c + 1.0, s) if t == -np.inf else (c, s + t)
                 if c < best_zeros or (c == best_zeros and s > best_score):
                     best, best_zeros, best_score = x, c, s
             states[v] = best
