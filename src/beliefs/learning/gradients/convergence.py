@@ -19,14 +19,14 @@ import numpy as np
 from beliefs.driver import Limits, Status, Value
 from beliefs.driver import run as drive
 from beliefs.errors import NotConvergedError
-from beliefs.inference.base import Method, observed_point_masses
+from beliefs.inference.base import observed_point_masses
 from beliefs.inference.messages.propagation import MessageWarmStart
-from beliefs.learning.gradients.base import Beliefs, Gradient
+from beliefs.learning.gradients.base import Beliefs
 from beliefs.learning.gradients.forms import message_run
 from beliefs.learning.gradients.message_run import (
     MessageRun,
     RunBeliefs,
-    check_method,
+    ThroughSweeps,
     goes_back_by_marginals,
     goes_back_by_messages,
     reweighting_of,
@@ -68,7 +68,7 @@ class ConvergedBeliefs(RunBeliefs):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AtConvergence(Gradient):
+class AtConvergence(ThroughSweeps):
     """Back-propagation through a fixed point.
 
     Parameters
@@ -91,7 +91,6 @@ class AtConvergence(Gradient):
     (True, True)
     """
 
-    method: Method
     tol: float = 1e-9
     back_tol: float = 1e-8
     max_iters: int = 1000
@@ -102,12 +101,7 @@ class AtConvergence(Gradient):
         for name in ("tol", "back_tol"):
             check_number(name, getattr(self, name))
         check_integer("max_iters", self.max_iters, 0)
-        check_method(self.method)
-
-    @property
-    def runs(self) -> tuple[Method, ...] | None:
-        """The method of the sweeps."""
-        return (self.method,)
+        super().__post_init__()
 
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
         """Run to the tolerance, from the messages of earlier beliefs on the same layout if they are given."""

@@ -7,6 +7,7 @@ Beliefs are those of ``infer`` with the same method, pass by pass; only what an 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TypeGuard
 
 import numpy as np
@@ -25,7 +26,7 @@ from beliefs.kernels.adjoints.messages import add_unary, adjoint_beliefs, adjoin
 from beliefs.kernels.adjoints.structures import Adjoints
 from beliefs.kernels.messages.log import log_beliefs
 from beliefs.kernels.messages.structures import LogSums
-from beliefs.learning.gradients.base import Beliefs
+from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.checkpoints import Replayed, State
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
@@ -35,7 +36,7 @@ __all__ = [
     "LogRun",
     "MessageRun",
     "RunBeliefs",
-    "check_method",
+    "ThroughSweeps",
     "goes_back_by_marginals",
     "goes_back_by_messages",
     "reweighting_of",
@@ -45,13 +46,24 @@ __all__ = [
 _NONE = np.zeros(0)
 
 
-def check_method(method: Method) -> None:
-    """Raise if there is no way back through this method's updates."""
-    if not method.derivative.reversible:
-        *names, last = (cls.name for cls in known_methods() if cls.derivative.reversible)
-        raise UnsupportedError(f"there is no way back through {method!r}; use {', '.join(names)} or {last}")
-    if reason := method.irreversible():
-        raise UnsupportedError(reason)
+@dataclass(frozen=True, kw_only=True)
+class ThroughSweeps(Gradient):
+    """Base of the gradients that go back through the sweeps of a method, update by update."""
+
+    method: Method
+
+    def __post_init__(self) -> None:
+        method = self.method
+        if not method.derivative.reversible:
+            *names, last = (cls.name for cls in known_methods() if cls.derivative.reversible)
+            raise UnsupportedError(f"there is no way back through {method!r}; use {', '.join(names)} or {last}")
+        if reason := method.irreversible():
+            raise UnsupportedError(reason)
+
+    @property
+    def runs(self) -> tuple[Method, ...] | None:
+        """The method of the sweeps."""
+        return (self.method,)
 
 
 def goes_back_by_messages(method: Method) -> TypeGuard[MessagePassing]:

@@ -17,17 +17,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from beliefs.inference.base import Method, observed_point_masses
+from beliefs.inference.base import observed_point_masses
 from beliefs.inference.budget import default_budget, over_budget
 from beliefs.inference.messages.pairwise_edges import has_pairwise_form
 from beliefs.inference.messages.schedule import make_schedule
-from beliefs.learning.gradients.base import Beliefs, Gradient
+from beliefs.learning.gradients.base import Beliefs
 from beliefs.learning.gradients.checkpoints import Recording, State
 from beliefs.learning.gradients.forms import message_run
 from beliefs.learning.gradients.message_run import (
     MessageRun,
     RunBeliefs,
-    check_method,
+    ThroughSweeps,
     goes_back_by_marginals,
     goes_back_by_messages,
     sweep_spec,
@@ -57,7 +57,7 @@ class MessageBeliefs(RunBeliefs):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Truncated(Gradient):
+class Truncated(ThroughSweeps):
     """Back-propagation through a fixed number of iterations from a uniform start.
 
     Parameters
@@ -78,7 +78,6 @@ class Truncated(Gradient):
     True
     """
 
-    method: Method
     n_sweeps: int = 10
     checkpoints: int | None = None
 
@@ -88,12 +87,7 @@ class Truncated(Gradient):
     def __post_init__(self) -> None:
         check_integer("n_sweeps", self.n_sweeps, 0, MANY)
         check_integer("checkpoints", self.checkpoints, 1, MANY, none=True)
-        check_method(self.method)
-
-    @property
-    def runs(self) -> tuple[Method, ...] | None:
-        """The method of the sweeps."""
-        return (self.method,)
+        super().__post_init__()
 
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
         """Run ``n_sweeps`` iterations from the uniform start, whatever came before."""
