@@ -35,6 +35,16 @@ def random_model(card: Sequence[int], scopes: Iterable[Sequence[int]], **law: fl
     return FactorGraph.from_tables(card, random_tables(card, scopes, **law), log=True)  # type: ignore[arg-type]
 
 
+def random_models(n: int, n_factors: int, arity: int, zeros: float) -> list[FactorGraph]:
+    """Models of nine variables of up to three states, with random scopes of at most ``arity`` variables."""
+    graphs = []
+    for seed in range(n):
+        rng = np.random.default_rng(seed)
+        scopes = [tuple(rng.choice(9, size=rng.integers(1, arity + 1), replace=False)) for _ in range(n_factors)]
+        graphs.append(random_model(list(rng.integers(1, 4, size=9)), scopes, seed=seed, zeros=zeros))
+    return graphs
+
+
 def unary(n: int) -> list[tuple[int, ...]]:
     return [(v,) for v in range(n)]
 

@@ -1,4 +1,4 @@
-"""What tests of learning share: instances whose weights are their log potentials, and finite differences."""
+"""What tests of learning share: instances whose weights are their log potentials, chains, and finite differences."""
 
 from __future__ import annotations
 
@@ -9,11 +9,23 @@ import numpy as np
 from beliefs.learning.instances import Instance
 from beliefs.model import FactorGraph
 from beliefs.model.features import DifferentiableTemplate
+from beliefs.model.layout import Layout
 
 
 def identity(n_cells: int) -> DifferentiableTemplate:
     """The template whose weights are the log potentials."""
     return DifferentiableTemplate(n_cells, lambda weights, _: weights, lambda _w, _x, grad: grad)
+
+
+def chain_layout(n: int, k: int, boundaries: bool) -> Layout:
+    """A layout of tokens, neighbours with a tied table, and the ends."""
+    scopes = [[t] for t in range(n)] + [[t, t + 1] for t in range(n - 1)]
+    cells = [k * t for t in range(n)] + [n * k] * (n - 1)
+    at = n * k + (k * k if n > 1 else 0)
+    if boundaries:
+        scopes, cells = scopes + [[0], [n - 1]], cells + [at, at + k]
+    ptr = np.concatenate([[0], np.cumsum([len(s) for s in scopes])])
+    return Layout.build(np.full(n, k), ptr, np.concatenate(scopes), np.array(cells))
 
 
 def labelled(graph: FactorGraph, hidden: int = 0, seed: int = 0) -> Instance:

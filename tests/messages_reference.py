@@ -6,6 +6,8 @@ Flooding: all messages from those of the iteration before. Used as an oracle, an
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from beliefs.model import FactorGraph
@@ -88,15 +90,25 @@ class Flooding:
 
     def value(self) -> float:
         """``sum_c rho_c lse(T_c) + sum_i (1 - sum rho_c) lse(beta_i)``."""
-        beta, count = self.beta(), np.ones(self.graph.n_vars)
-        total = 0.0
+        total = sum(weight * float(lse(logs, tuple(range(logs.ndim)))) for _, weight, logs in self.log_beliefs())
+        return total + sum(c * float(lse(b, (0,))) for c, b in zip(self.counts(), self.beta(), strict=True))
+
+    def log_beliefs(self) -> Iterator[tuple[np.ndarray, float, np.ndarray]]:
+        """Each factor's table, its counting number, and its log belief before it is normalised."""
+        beta = self.beta()
         for scope, table, weight, lam in zip(self.scopes, self.tables, self.rho, self.lam, strict=True):
             logs = table / weight
             for j, v in enumerate(scope):
                 logs = logs + along(beta[v] - lam[j], j, len(scope))
+            yield table, weight, logs
+
+    def counts(self) -> np.ndarray:
+        """The counting number of each variable: one minus those of its factors."""
+        count = np.ones(self.graph.n_vars)
+        for scope, weight in zip(self.scopes, self.rho, strict=True):
+            for v in scope:
                 count[v] -= weight
-            total += weight * float(lse(logs, tuple(range(logs.ndim))))
-        return total + sum(c * float(lse(b, (0,))) for c, b in zip(count, beta, strict=True))
+        return count
 
     def free_energy(self) -> float:
         """``sum_c <b_c, theta_c> + rho_c H(b_c) + sum_i (1 - sum rho_c) H(b_i)``."""
@@ -104,13 +116,9 @@ class Flooding:
         def entropy(p: np.ndarray) -> float:
             return float(-(p[p > 0] * np.log(p[p > 0])).sum())
 
-        beta, count = self.beta(), np.ones(self.graph.n_vars)
         value = 0.0
-        for scope, table, weight, lam in zip(self.scopes, self.tables, self.rho, self.lam, strict=True):
-            total = table / weight
-            for j, v in enumerate(scope):
-                total = total + along(beta[v] - lam[j], j, len(scope))
-                count[v] -= weight
-            b = np.exp(total - lse(total, tuple(range(total.ndim))))
+        for table, weight, logs in self.log_beliefs():
+            b = np.exp(logs - lse(logs, tuple(range(logs.ndim))))
             value += float((b * np.where(b > 0, table, 0.0)).sum()) + weight * entropy(b)
-        return value + sum(c * entropy(np.exp(b - lse(b, (0,)))) for c, b in zip(count, beta, strict=True))
+        each = zip(self.counts(), self.beta(), strict=True)
+        return value + sum(c * entropy(np.exp(b - lse(b, (0,)))) for c, b in each)

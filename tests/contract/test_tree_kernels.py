@@ -90,17 +90,23 @@ def plans(draw: st.DrawFn) -> tuple[bl.FactorGraph, ClusterTree]:
     return graph, planted(graph, list(order), absorb=draw(st.booleans()))
 
 
+def symbolically_eliminated(
+    data: st.DataObject, lay: bl.Layout
+) -> tuple[list[int], np.ndarray, tuple[np.ndarray, ...]]:
+    """A random order of the variables of factors, their positions in it, and its symbolic elimination."""
+    order = [v for v in data.draw(st.permutations(range(lay.n_vars))) if lay.var_ptr[v + 1] > lay.var_ptr[v]]
+    position = np.full(lay.n_vars, -1, np.int64)
+    position[order] = np.arange(len(order))
+    found = planning.eliminate_symbolic(lay.scope_ptr, lay.scope_vars, np.array(order, np.int64), position)
+    return order, position, found
+
+
 class TestPlanning:
     @given(data=st.data(), graph=factor_graphs())
     @examples(80)
     def test_eliminate_symbolic(self, data: st.DataObject, graph: bl.FactorGraph) -> None:
         lay = graph.layout
-        order = [v for v in data.draw(st.permutations(range(lay.n_vars))) if lay.var_ptr[v + 1] > lay.var_ptr[v]]
-        position = np.full(lay.n_vars, -1, np.int64)
-        position[order] = np.arange(len(order))
-        ptr, members, parent, bucket = planning.eliminate_symbolic(
-            lay.scope_ptr, lay.scope_vars, np.array(order, np.int64), position
-        )
+        order, position, (ptr, members, parent, bucket) = symbolically_eliminated(data, lay)
         functions = [{int(position[v]) for v in lay.scope(f)} for f in range(lay.n_factors)]
         assert bucket.tolist() == [min(f, default=-1) for f in functions]
         for i in range(len(order)):  # the elimination game with sets
@@ -112,13 +118,7 @@ class TestPlanning:
     @given(data=st.data(), graph=factor_graphs())
     @examples(60)
     def test_absorbed_buckets_lie_inside_their_owners(self, data: st.DataObject, graph: bl.FactorGraph) -> None:
-        lay = graph.layout
-        order = [v for v in data.draw(st.permutations(range(lay.n_vars))) if lay.var_ptr[v + 1] > lay.var_ptr[v]]
-        position = np.full(lay.n_vars, -1, np.int64)
-        position[order] = np.arange(len(order))
-        ptr, members, parent, _ = planning.eliminate_symbolic(
-            lay.scope_ptr, lay.scope_vars, np.array(order, np.int64), position
-        )
+        order, _, (ptr, members, parent, _) = symbolically_eliminated(data, graph.layout)
         heat = np.array(data.draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=len(order), max_size=len(order))))
         for enabled in (False, True):
             owner, eliminated, last, rank = planning.absorb_clusters(ptr, parent, heat, enabled)

@@ -12,7 +12,7 @@ from beliefs.inference.messages.decoding import Moves
 from beliefs.inference.search.forest_moves import Forests, forest_moves
 from beliefs.inference.search.icm import icm
 from beliefs.inference.search.query_value import query_value
-from families import FAMILIES, evidence, family, grid_pairs, oracle, random_model, unary
+from families import FAMILIES, evidence, family, grid_pairs, oracle, random_model, random_models, unary
 
 ROOM = 1e-9
 
@@ -42,15 +42,6 @@ def neighbours(graph: bl.FactorGraph, states: np.ndarray) -> list[np.ndarray]:
         for x in range(int(graph.layout.card[v])):
             found.append(np.where(np.arange(states.size) == v, x, states))
     return found
-
-
-def random_graphs(n: int, zeros: float) -> list[bl.FactorGraph]:
-    graphs = []
-    for seed in range(n):
-        rng = np.random.default_rng(seed)
-        scopes = [tuple(rng.choice(9, size=rng.integers(1, 5), replace=False)) for _ in range(11)]
-        graphs.append(random_model(list(rng.integers(1, 4, size=9)), scopes, seed=seed, zeros=zeros))
-    return graphs
 
 
 @pytest.mark.parametrize("observed", [0, 2, 99])
@@ -108,7 +99,7 @@ class TestForests:
     @pytest.mark.parametrize("zeros", [0.0, 0.4])
     def test_one_move_is_exact_given_the_clamped_states(self, zeros: float) -> None:
         """Against all joint states of the free variables, violations first."""
-        for seed, graph in enumerate(random_graphs(40, zeros)):
+        for seed, graph in enumerate(random_models(40, 11, 4, zeros)):
             forests = Forests(graph, seed)
             start = random_states(graph, seed)
             states = start.copy()

@@ -17,7 +17,7 @@ from beliefs.inference.search.query_search import QuerySearch
 from beliefs.inference.search.query_value import QueryPlan
 from beliefs.inference.search.sequential import rounded, sequential_conditioning
 from beliefs.inference.search.starts import Starts
-from families import FAMILIES, evidence, family, grid_pairs, oracle, random_model, unary
+from families import FAMILIES, evidence, family, grid_pairs, oracle, random_model, random_models, unary
 
 
 def queries(graph: bl.FactorGraph) -> list[np.ndarray]:
@@ -27,15 +27,6 @@ def queries(graph: bl.FactorGraph) -> list[np.ndarray]:
 
 def searching(graph: bl.FactorGraph, query: np.ndarray, seed: int = 0) -> QuerySearch:
     return QuerySearch(Problem(graph, Task.MARGINAL_MAP, query=query, seed=seed))
-
-
-def random_graphs(n: int, zeros: float) -> list[bl.FactorGraph]:
-    graphs = []
-    for seed in range(n):
-        rng = np.random.default_rng(seed)
-        scopes = [tuple(rng.choice(9, size=rng.integers(1, 4), replace=False)) for _ in range(12)]
-        graphs.append(random_model(list(rng.integers(1, 4, size=9)), scopes, seed=seed, zeros=zeros))
-    return graphs
 
 
 def neighbourhoods(graph: bl.FactorGraph, query: np.ndarray, seed: int = 0) -> Neighbourhoods:
@@ -71,7 +62,7 @@ class TestMoves:
     @pytest.mark.parametrize("zeros", [0.0, 0.3])
     def test_a_free_part_takes_its_best_state(self, zeros: float) -> None:
         """Against all states of the freed variables, the others summed or fixed."""
-        for seed, graph in enumerate(random_graphs(30, zeros)):
+        for seed, graph in enumerate(random_models(30, 12, 3, zeros)):
             rng = np.random.default_rng(seed)
             query = np.sort(rng.permutation(9)[:6])
             near = neighbourhoods(graph, query, seed)
@@ -142,7 +133,7 @@ class TestFlips:
                         assert estimate <= changed + 1e-9  # mass that becomes possible is not seen
 
     def test_climbing_ends_where_no_promising_change_is_better(self) -> None:
-        for seed, graph in enumerate(random_graphs(20, 0.0)):
+        for seed, graph in enumerate(random_models(20, 12, 3, 0.0)):
             query = np.sort(np.random.default_rng(seed).permutation(9)[:5])
             values = reference.query_values(reference.joint_table(graph), query.tolist())
             flips = Flips(graph, query, QueryPlan.of(graph.layout, query))
@@ -158,7 +149,7 @@ class TestFlips:
 
     def test_a_search_with_expensive_sums_finds_optima(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(query_search, "_MANY_SUMS", 0.0)
-        for seed, graph in enumerate(random_graphs(15, 0.2)):
+        for seed, graph in enumerate(random_models(15, 12, 3, 0.2)):
             query = np.sort(np.random.default_rng(seed).permutation(9)[:5])
             search = searching(graph, query)
             search.improve(n_moves=30)
@@ -184,7 +175,7 @@ class TestSearch:
         assert found >= 11
 
     def test_a_proof_is_a_proof(self) -> None:
-        for seed, graph in enumerate(random_graphs(20, 0.3)):
+        for seed, graph in enumerate(random_models(20, 12, 3, 0.3)):
             query = np.sort(np.random.default_rng(seed).permutation(9)[:5])
             search = searching(graph, query)
             search.improve(n_moves=40)

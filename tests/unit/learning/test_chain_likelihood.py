@@ -14,21 +14,10 @@ from beliefs.learning.chains.template import ChainTemplate, StatePairs, seen_pai
 from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens, joined
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.likelihood import Likelihood
-from beliefs.model.layout import Layout
 from beliefs.typing import Floats
+from learning_reference import chain_layout
 
 K, D, N = 3, 40, (4, 1, 6, 2, 3)
-
-
-def layout(n: int, k: int, boundaries: bool) -> Layout:
-    """Tokens, neighbours with a tied table, and the ends."""
-    scopes = [[t] for t in range(n)] + [[t, t + 1] for t in range(n - 1)]
-    cells = [k * t for t in range(n)] + [n * k] * (n - 1)
-    at = n * k + (k * k if n > 1 else 0)
-    if boundaries:
-        scopes, cells = scopes + [[0], [n - 1]], cells + [at, at + k]
-    ptr = np.concatenate([[0], np.cumsum([len(s) for s in scopes])])
-    return Layout.build(np.full(n, k), ptr, np.concatenate(scopes), np.array(cells))
 
 
 def sparse(rng: np.random.Generator, n: int, valued: bool) -> SparseTokens:
@@ -50,7 +39,9 @@ def problem(
         tokens: Tokens = DenseTokens(rng.normal(size=(n, 4)), True)
         if kind != "dense":
             tokens = sparse(rng, n, kind == "valued")
-        instances.append(Instance(layout(n, k, boundaries), tokens, labels, weight=1.0 + s % 2, name=f"instance {s}"))
+        instances.append(
+            Instance(chain_layout(n, k, boundaries), tokens, labels, weight=1.0 + s % 2, name=f"instance {s}")
+        )
     if kind == "dense":
         return ChainTemplate(k, n_features=5, boundaries=boundaries), instances
     pairs = seen_pairs(((i.inputs, i.labels) for i in instances), D, k)
@@ -111,7 +102,7 @@ def test_a_sequence_whose_labels_are_all_hidden_adds_nothing() -> None:
     template, instances = problem()
     w, loss = weights(template), ChainLikelihood(template=template)
     rng = np.random.default_rng(4)
-    blank = Instance(layout(5, K, False), sparse(rng, 5, False), np.full(5, -1))
+    blank = Instance(chain_layout(5, K, False), sparse(rng, 5, False), np.full(5, -1))
     value, grad = loss.value_and_grad(w, instances)
     with_blank = loss.value_and_grad(w, [*instances, blank])
     assert with_blank[0] == pytest.approx(value, rel=1e-13)
@@ -194,7 +185,7 @@ def test_many_attributes_in_a_token() -> None:
     tokens = SparseTokens(np.array([0, 200, 300]), names, rng.normal(size=300))
     labels = np.array([1, 0])
     template = ChainTemplate(K, pairs=seen_pairs([(tokens, labels)], D, K))
-    instance = Instance(layout(2, K, False), tokens, labels)
+    instance = Instance(chain_layout(2, K, False), tokens, labels)
     w = weights(template)
     value, grad = ChainLikelihood(template=template, threads=2).value_and_grad(w, [instance])
     expected, slope = Likelihood(template=template).value_and_grad(w, [instance])

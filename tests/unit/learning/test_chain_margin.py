@@ -24,20 +24,9 @@ from beliefs.learning.linearised import Terms
 from beliefs.learning.losses.max_margin import MaxMargin
 from beliefs.learning.optimizers.blocks import Dual, InstanceBlocks
 from beliefs.learning.parallel import Threads
-from beliefs.model.layout import Layout
+from learning_reference import chain_layout
 
 N, D = (4, 1, 6, 2, 3, 5), 5
-
-
-def layout(n: int, k: int, boundaries: bool) -> Layout:
-    """Tokens, neighbours with a tied table, and the ends."""
-    scopes = [[t] for t in range(n)] + [[t, t + 1] for t in range(n - 1)]
-    cells = [k * t for t in range(n)] + [n * k] * (n - 1)
-    at = n * k + (k * k if n > 1 else 0)
-    if boundaries:
-        scopes, cells = scopes + [[0], [n - 1]], cells + [at, at + k]
-    ptr = np.concatenate([[0], np.cumsum([len(s) for s in scopes])])
-    return Layout.build(np.full(n, k), ptr, np.concatenate(scopes), np.array(cells))
 
 
 def problem(
@@ -56,7 +45,9 @@ def problem(
             attribute = rng.integers(0, D, 3 * n)  # some twice in a token, or in several
             value = np.zeros(0) if sparse == "ones" else rng.normal(size=3 * n)
             tokens = SparseTokens(3 * np.arange(n + 1), attribute, value)
-        instances.append(Instance(layout(n, k, boundaries), tokens, labels, weight=1.0 + s % 2, name=f"instance {s}"))
+        instances.append(
+            Instance(chain_layout(n, k, boundaries), tokens, labels, weight=1.0 + s % 2, name=f"instance {s}")
+        )
     if sparse:
         pairs = seen_pairs(((i.inputs, i.labels) for i in instances), D, k)
         return ChainTemplate(k, pairs=pairs, boundaries=boundaries, transitions=np.arange(0, k * k, 2)), instances
