@@ -29,9 +29,10 @@ def x(request: pytest.FixtureRequest) -> np.ndarray:
     return values.astype(request.param)
 
 
-def test_softplus_sums(x: np.ndarray) -> None:
+@pytest.mark.parametrize("once", [False, True])
+def test_softplus_sums(x: np.ndarray, once: bool) -> None:
     rng = np.random.default_rng(1)
-    bias, counts, out = rng.normal(size=523), rng.random(523), np.ones(6)
+    bias, counts, out = rng.normal(size=523), np.ones(523) if once else rng.random(523), np.ones(6)
     softplus_sums(x, bias, counts, 0.7, out)
     expected = 1.0 + np.logaddexp(0.0, 0.7 * (x.astype(float) + bias)) @ counts
     np.testing.assert_allclose(out, expected, rtol=1e-13)

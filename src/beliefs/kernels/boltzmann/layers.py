@@ -32,15 +32,26 @@ def softplus_sums(x: Any, bias: Floats, counts: Floats, scale: float, out: Float
 
     Equivalent to ``out += np.logaddexp(0, scale * (x + bias)) @ counts``.
     Shapes: ``x (rows, units)`` float32 or float64, ``bias``, ``counts (units,)``, ``out (rows,)``.
-    Cost: an exponential and a logarithm a cell.
-    Numerics: ``max(a, 0) + log(1 + exp(-|a|))``, so nothing overflows.
+    Cost: an exponential and a logarithm a cell; where every unit counts once, a logarithm for every 512 of them.
+    Numerics: ``max(a, 0) + log(1 + exp(-|a|))``, so nothing overflows; logarithms of products as :func:`anneal_units`.
     """
     n_units = x.shape[1]
-    terms = np.empty(n_units)
+    terms, above = np.empty(n_units), np.empty(n_units)
+    once = True
+    for j in range(n_units):
+        once = once and counts[j] == 1.0
     for r in range(x.shape[0]):
-        for j in range(n_units):
-            a = scale * (x[r, j] + bias[j])
-            terms[j] = counts[j] * (max(a, 0.0) + fast_log(1.0 + fast_exp(-abs(a))))
+        if once:
+            for j in range(n_units):
+                a = scale * (x[r, j] + bias[j])
+                terms[j] = max(a, 0.0)
+                above[j] = 1.0 + fast_exp(-abs(a))
+            for begin in range(0, n_units, _BLOCK):
+                out[r] += math.log(lane_product(above, begin, min(begin + _BLOCK, n_units)))
+        else:
+            for j in range(n_units):
+                a = scale * (x[r, j] + bias[j])
+                terms[j] = counts[j] * (max(a, 0.0) + fast_log(1.0 + fast_exp(-abs(a))))
         out[r] += lane_sum(terms, n_units)
 
 

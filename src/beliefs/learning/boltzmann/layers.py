@@ -96,21 +96,26 @@ class Layers:
     # -- draws ----------------------------------------------------------------------------------------------------
     def hidden_probabilities(self, x: np.ndarray) -> None:
         """Replace products by probabilities of hidden units."""
+        self.probabilities(x, self.hidden_bias)
+
+    def probabilities(self, x: np.ndarray, bias: Floats) -> None:
+        """Replace pre-activations without their bias by probabilities."""
         if x.dtype == np.float32:
-            bias = self.hidden_bias.astype(np.float32)
-            self._rows(x, lambda rows: single_probabilities(x[rows], bias))
+            narrow = bias.astype(np.float32)
+            self._rows(x, lambda rows: single_probabilities(x[rows], narrow))
         else:
-            self._rows(x, lambda rows: probabilities(x[rows], self.hidden_bias))
+            self._rows(x, lambda rows: probabilities(x[rows], bias))
 
     def draw_hidden(self, x: np.ndarray, key: np.uint64, out: np.ndarray) -> None:
         """Replace products by probabilities of hidden units, and draw them."""
-        self._draw(x, self.hidden_bias, key, out)
+        self.draw(x, self.hidden_bias, key, out)
 
     def draw_visible(self, y: np.ndarray, key: np.uint64, out: np.ndarray) -> None:
         """Replace products by probabilities of visible units, and draw them."""
-        self._draw(y, self.visible_bias, key, out)
+        self.draw(y, self.visible_bias, key, out)
 
-    def _draw(self, x: np.ndarray, bias: Floats, key: np.uint64, out: np.ndarray) -> None:
+    def draw(self, x: np.ndarray, bias: Floats, key: np.uint64, out: np.ndarray) -> None:
+        """Replace pre-activations without their bias by probabilities, and draw units with these."""
         if x.dtype == np.float32:
             narrow = bias.astype(np.float32)
             self._rows(x, lambda rows: draw_single(x[rows], narrow, key, rows.start, out[rows]))

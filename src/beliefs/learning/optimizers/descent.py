@@ -21,6 +21,7 @@ from beliefs.learning.data import mean_labels, n_labels, read_once
 from beliefs.learning.optimizers.base import Point, Watched
 from beliefs.learning.optimizers.batches import Batches
 from beliefs.learning.optimizers.objective import Objective
+from beliefs.learning.parallel import executor_of
 from beliefs.typing import Floats
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ class Descent:
     ) -> None:
         self.options, self.objective, self.watch = options, objective, watch
         self.norm, self.torn, self.residual = math.inf, False, _UNKNOWN
-        self.step = np.empty(min(_BLOCK, objective.start.size), objective.start.dtype)
+        self.executor = executor_of(getattr(objective.loss, "threads", 1))
+        self.rooms: list[Floats] = []  # for the step of a block, one a thread
         self.now = self._begun() if resumed is None else self._unpacked(resumed)
         self.good = _copied(self.point()) if resumed is None else _copied(resumed)
         self.mean_labels = mean_labels(objective.data)
@@ -162,9 +164,10 @@ class Descent:
             return None
         self.torn = True
         tau = options.step / (1.0 + (t - 1) / (options.t0 or math.inf))
-        with np.errstate(over="ignore", invalid="ignore"):
-            for begin in range(0, now.weights.size, _BLOCK):
-                self._move(slice(begin, begin + _BLOCK), found.grad, scale, b, tau, t)
+        self.executor.chunks(
+            lambda begin, end: self._move(range(begin, end), found.grad, scale, b, tau, t),
+            -(-now.weights.size // _BLOCK),
+        )
         over = objective.by_row and self.batches is not None and self.batches.over
         if (over or not objective.by_row) and not self._is_finite():
             return None
@@ -196,8 +199,16 @@ class Descent:
         with np.errstate(over="ignore", invalid="ignore"):
             return math.isfinite(float(w @ w)) or (not self.objective.by_row and bool(np.isfinite(w).all()))
 
-    def _move(self, block: slice, grad: Floats, scale: float, b: int, tau: float, t: int) -> None:
-        """Update a block of weights in place."""
+    def _move(self, blocks: range, grad: Floats, scale: float, b: int, tau: float, t: int) -> None:
+        """Update some blocks of weights in place; no block depends on another."""
+        weights = self.now.weights
+        room = self.rooms.pop() if self.rooms else np.empty(min(_BLOCK, weights.size), weights.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # of this thread
+            for k in blocks:
+                self._move_block(slice(k * _BLOCK, (k + 1) * _BLOCK), grad, scale, b, tau, t, room)
+        self.rooms.append(room)
+
+    def _move_block(self, block: slice, grad: Floats, scale: float, b: int, tau: float, t: int, room: Floats) -> None:
         now, options, objective = self.now, self.options, self.objective
         w, g = now.weights[block], grad[block]
         if not objective.by_row:
@@ -208,8 +219,8 @@ class Descent:
         if now.grads.size:
             now.grads[block] += b * g
         direction, steps = options.direction(g, {name: array[block] for name, array in now.memory.items()}, t)
-        np.multiply(direction, tau, out=self.step[: w.size])
-        np.subtract(w, self.step[: w.size], out=w)
+        np.multiply(direction, tau, out=room[: w.size])
+        np.subtract(w, room[: w.size], out=w)
         if objective.penalised or objective.bounded or not objective.all_free:
             w[:] = self._proximal(w, tau * steps, block)
         if options.average:

@@ -21,7 +21,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from beliefs.kernels.boltzmann.layers import draw_units, probabilities
 from beliefs.learning.boltzmann.conditional.loss import Averages, ConditionalLoss, Given
 from beliefs.learning.boltzmann.sampled import SampledRowLoss
 from beliefs.options import check_option, is_word
@@ -35,11 +34,10 @@ _STARTS = ("data", "random", "logistic")
 class ChainLoss(ConditionalLoss, SampledRowLoss):
     """What losses with chains share; ``sweeps`` and ``seed`` as for other machines."""
 
-    def draw(self, log_odds: np.ndarray, step: int) -> np.ndarray:
+    def draw(self, given: Given, log_odds: np.ndarray, step: int) -> np.ndarray:
         """Return bits with these log odds, which probabilities replace."""
         out = np.empty_like(log_odds)
-        none = np.zeros(log_odds.shape[1])
-        draw_units(log_odds, np.ones(len(log_odds)), none, none, self.key(step), 0, out)
+        given.layers.draw(log_odds, np.zeros(log_odds.shape[1]), self.key(step), out)
         return out
 
     def started(self, given: Given, start: str) -> np.ndarray:
@@ -47,12 +45,12 @@ class ChainLoss(ConditionalLoss, SampledRowLoss):
         if start == "data":
             return given.bits
         log_odds = given.visible_bias.copy() if start == "logistic" else np.zeros_like(given.visible_bias)
-        return self.draw(log_odds, 0)
+        return self.draw(given, log_odds, 0)
 
     def visible_log_odds(self, given: Given, x: np.ndarray, k: int) -> np.ndarray:
         """Draw hidden units of sweep k from their log odds, and return the log odds of visible ones given them."""
         y = np.empty_like(given.visible_bias)
-        given.layers.to_visible(self.draw(x, 2 * k + 1), y)
+        given.layers.to_visible(self.draw(given, x, 2 * k + 1), y)
         y += given.visible_bias
         return y
 
@@ -82,7 +80,7 @@ class ConditionalContrastive(ChainLoss):
         visible = self.started(given, self.start)
         walk = x.copy() if self.start == "data" else given.activation(visible)
         for k in range(self.sweeps):
-            visible = self.draw(self.visible_log_odds(given, walk, k), 2 * k + 2)
+            visible = self.draw(given, self.visible_log_odds(given, walk, k), 2 * k + 2)
             walk = given.activation(visible)
         values = given.scores(visible, walk) - scores
         self._chains.n_updates += 1
@@ -120,10 +118,11 @@ class ContrastivePerceptron(ChainLoss):
 
 def contrasted(given: Given, values: np.ndarray, visible: np.ndarray, walk: np.ndarray, x: np.ndarray) -> Averages:
     """Return averages of visible rows less those of the bits, from the log odds of hidden units given either."""
-    none = np.zeros(x.shape[1])
-    probabilities(walk, none)
-    probabilities(x, none)
-    both = np.concatenate([visible, -given.bits])
-    pairs = np.empty_like(given.weights)
-    given.layers.pairs(both, np.concatenate([walk, x]), pairs)
-    return Averages(values, visible - given.bits, walk - x, pairs)
+    none, n_rows = np.zeros(x.shape[1]), len(x)
+    both = np.concatenate([walk, x])
+    given.layers.probabilities(both, none)
+    difference = both[:n_rows] - both[n_rows:]
+    np.negative(both[n_rows:], out=both[n_rows:])
+    pairs = given.layers.buffers.array("pairs", given.weights.shape, given.weights.dtype)
+    given.layers.pairs(np.concatenate([visible, given.bits]), both, pairs)
+    return Averages(values, visible - given.bits, difference, pairs)

@@ -25,7 +25,7 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound
-from beliefs.kernels.boltzmann.layers import probabilities, softplus_sums
+from beliefs.kernels.boltzmann.layers import softplus_sums
 from beliefs.learning.batches import Batch, Total
 from beliefs.learning.boltzmann.conditional.parameters import ConditionalParts, ConditionalShape
 from beliefs.learning.boltzmann.conditional.rows import PairedRows
@@ -59,7 +59,7 @@ class Given(NamedTuple):
     def hidden(self, visible: np.ndarray) -> np.ndarray:
         """Return P(h = 1) given visible rows, ``(rows, n_hidden)``."""
         x = self.activation(visible)
-        probabilities(x, np.zeros(x.shape[1]))
+        self.layers.probabilities(x, np.zeros(x.shape[1]))
         return x
 
     def activation(self, visible: np.ndarray) -> np.ndarray:

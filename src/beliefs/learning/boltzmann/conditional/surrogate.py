@@ -21,7 +21,6 @@ import numpy as np
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Bound, Method, Task
 from beliefs.inference.messages.bp import BP
-from beliefs.kernels.boltzmann.layers import probabilities
 from beliefs.learning.boltzmann.conditional.inference import Marginals, Sweeps, marginals
 from beliefs.learning.boltzmann.conditional.loss import Averages, ConditionalLoss, Given
 from beliefs.options import MANY, check_integer, check_number, check_option
@@ -108,7 +107,7 @@ class ConditionalSurrogate(SweptLoss):
             return self._summed_out(given, found, unknown, sweeps)
         x = given.activation(given.bits)
         values = found.log_z - given.scores(given.bits, x)
-        probabilities(x, np.zeros(x.shape[1]))
+        given.layers.probabilities(x, np.zeros(x.shape[1]))
         pairs = self.array("pairs", *self.shape[:2])
         given.layers.pairs(given.bits, x, pairs)
         return Averages(
