@@ -104,7 +104,7 @@ class MessageState:
         self.rounding = 0.0
         """How far the bound on maxima was moved for the errors of its own arithmetic."""
         self.best: Decoding | None = None
-        self.decoded_at, self.moves = -1, Moves(spec.layout)
+        self.decoded_at = -1
         self.beta: Floats | None = None
         """Log beliefs when it was last looked whether saturated ones still move."""
         self.least_upper = np.inf
@@ -123,6 +123,11 @@ class MessageState:
         if found is None or not found.beliefs(self.mu_var)[1]:
             raise zero_probability(self.problem.graph)
         self.tier = found
+
+    @cached_property
+    def moves(self) -> Moves:
+        """What improves decodings."""
+        return Moves(self.spec.layout)
 
     @property
     def logs(self) -> LogMessages:
