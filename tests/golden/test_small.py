@@ -25,7 +25,8 @@ each_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['file']} 
 
 
 def model(row: dict[str, Any]) -> bl.FactorGraph:
-    return bl.read(HERE / row["file"]).to_factor_graph().condition(dict(row["evidence"]))
+    found: Any = bl.read(HERE / row["file"])
+    return found.to_factor_graph().condition(dict(row["evidence"]))
 
 
 def near(value: float) -> Any:

@@ -164,7 +164,8 @@ def test_boxes_and_lines_lie_within_the_axes(alarm: bl.BayesianNetwork) -> None:
         assert bottom < box.get_y() < box.get_y() + box.get_height() < top
     assert len(ax.collections[0].get_paths()) == len(alarm.edges)
     for path in ax.collections[0].get_paths():
-        assert ((path.vertices > (left, bottom)) & (path.vertices < (right, top))).all()  # type: ignore[operator]
+        vertices = np.asarray(path.vertices)
+        assert ((vertices > (left, bottom)) & (vertices < (right, top))).all()
 
 
 def test_parents_stand_above_children(alarm: bl.BayesianNetwork) -> None:
@@ -306,6 +307,7 @@ def loaded(code: str) -> list[str]:
 def test_a_figure_is_shown_without_further_words(before: bl.InferenceResult) -> None:
     """Notebooks show what pyplot has open at the end of a cell; axes that are given stay where they are."""
     ax = plot_marginals(before, ["HISTORY"])
+    assert isinstance(ax.figure, Figure)
     assert plt.get_fignums() == [ax.figure.number] and plt.gca() is ax
     own = Figure().add_subplot()
     assert plot_marginals(before, ["HISTORY"], ax=own) is own and plt.get_fignums() == [ax.figure.number]
@@ -326,7 +328,7 @@ def test_pictures_of_rows_and_filters() -> None:
     rng = np.random.default_rng(0)
     rows = rng.integers(2, size=(5, 6))
     drawn = plot_images(rows, (2, 3), n_columns=3)
-    canvas = np.asarray(drawn.images[0].get_array().filled(np.nan))
+    canvas = np.ma.filled(drawn.images[0].get_array(), np.nan)
     assert canvas.shape == (2 * 3 - 1, 3 * 4 - 1)
     np.testing.assert_array_equal(canvas[3:5, 4:7], rows[4].reshape(2, 3))
     assert np.isnan(canvas[3:, 8:]).all()  # no sixth picture

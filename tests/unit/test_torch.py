@@ -130,6 +130,7 @@ def test_evidence_and_zeros_are_respected() -> None:
     graph = tied_chain()
     seen = graph.condition({0: 1})
     theta = potentials(graph, 2)
+    assert seen.parent_cells is not None
     given = layer().marginals(theta[:, seen.parent_cells.copy()], seen).mu_var.detach().numpy()
     for k in range(2):
         truth = bl.infer(graph.with_theta(theta[k].detach().numpy()).condition({0: 1}))

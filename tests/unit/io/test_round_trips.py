@@ -102,7 +102,7 @@ def test_integer_costs(graph: FactorGraph) -> None:
 @given(st.one_of(factor_graphs(scales=(1.0, 1e5)), tied_graphs(), networks()))
 def test_the_archive_keeps_everything(model: Any) -> None:
     data = npz.dumps(model)
-    again = npz.loads(data)
+    again: Any = npz.loads(data)
     assert type(again) is type(model)
     assert again.to_factor_graph().theta.tobytes() == model.to_factor_graph().theta.tobytes()
     assert npz.dumps(again) == data

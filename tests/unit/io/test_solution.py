@@ -12,6 +12,13 @@ from beliefs.errors import FormatError, ModelError
 from beliefs.io.uai import dumps_solution, loads_solution, read_solution, write_solution
 
 
+def task_and_states(text: str, expected: str | None = None) -> tuple[str, list[int]]:
+    """The task of a solution and its states, which are an array."""
+    task, states = loads_solution(text, expected)
+    assert isinstance(states, np.ndarray)
+    return task, states.tolist()
+
+
 def test_log_z_is_decimal_in_the_file_only() -> None:
     assert float(dumps_solution("PR", math.log(1000.0)).split()[1]) == pytest.approx(3.0)
     task, value = loads_solution("PR\n-2\n")
@@ -24,31 +31,31 @@ def test_marginals(tmp_path: Path) -> None:
     write_solution(tmp_path / "m.MAR", "MAR", marginals)
     assert (tmp_path / "m.MAR").read_text() == "MAR\n3 2 0.25 0.75 1 1 3 0.1 0.2 0.7\n"
     task, again = read_solution(tmp_path / "m.MAR")
-    assert task == "MAR"
+    assert task == "MAR" and isinstance(again, list)
     assert [m.tolist() for m in again] == [m.tolist() for m in marginals]
 
 
 @pytest.mark.parametrize("task", ["MAP", "MPE"])
 def test_assignments(task: str) -> None:
     assert dumps_solution(task, np.array([2, 0, 1])) == f"{task}\n3 2 0 1\n"
-    found, states = loads_solution(f"{task}\n3 2 0 1")
-    assert (found, states.tolist()) == (task, [2, 0, 1])
-    assert loads_solution(dumps_solution(task, []))[1].tolist() == []
+    assert task_and_states(f"{task}\n3 2 0 1") == (task, [2, 0, 1])
+    assert task_and_states(dumps_solution(task, [])) == (task, [])
 
 
 def test_marginal_map_is_pairs() -> None:
     assert dumps_solution("MMAP", {7: 1, 0: 2}) == dumps_solution("MMAP", [[7, 1], [0, 2]]) == "MMAP\n2 7 1 0 2\n"
-    assert loads_solution("MMAP\n2 7 1 0 2")[1].tolist() == [[7, 1], [0, 2]]
-    assert loads_solution(dumps_solution("MMAP", {}))[1].shape == (0, 2)
+    assert task_and_states("MMAP\n2 7 1 0 2") == ("MMAP", [[7, 1], [0, 2]])
+    none = loads_solution(dumps_solution("MMAP", {}))[1]
+    assert isinstance(none, np.ndarray) and none.shape == (0, 2)
 
 
 def test_the_last_solution_counts() -> None:
     text = "MPE\n2 0 0\n-BEGIN-\n2 0 1\n-BEGIN-\n2 1 1\n"
-    assert loads_solution(text)[1].tolist() == [1, 1]
+    assert task_and_states(text) == ("MPE", [1, 1])
 
 
 def test_a_missing_task_may_be_given() -> None:
-    assert loads_solution("2 0 1", "MAP")[1].tolist() == [0, 1]
+    assert task_and_states("2 0 1", "MAP") == ("MAP", [0, 1])
     with pytest.raises(FormatError, match="line 1: expected PR, found 'MAP'"):
         loads_solution("MAP\n2 0 1", "PR")
     with pytest.raises(ModelError, match="unknown task 'XYZ'"):

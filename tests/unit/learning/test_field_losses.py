@@ -153,6 +153,7 @@ def test_centred_coordinates_span_what_gradients_span(card):
     matrices = PairMatrices(layout, data.rows)
     data._conditionals, loss = matrices, FieldPseudoLikelihood(structure=structure)
     found = loss.coordinates(data)
+    assert found is not None
     z, step = rng.normal(size=(2, found.size))
     a = np.stack([found.weights(unit) for unit in np.eye(found.size)], axis=1)
     assert found.weights(z) == pytest.approx(a @ z) and np.linalg.matrix_rank(a) == found.size

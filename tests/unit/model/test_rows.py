@@ -37,7 +37,8 @@ def test_floats_and_lists_give_the_same_table():
 
 def test_tables_keep_their_weights():
     table = read_rows([[0, 1], [1, 2]], weights=[2.0, 3.0])
-    assert read_rows(table).weights is not None and read_rows(table, NAMING_OF_CODES).weights.tolist() == [2.0, 3.0]
+    weights = read_rows(table, NAMING_OF_CODES).weights
+    assert read_rows(table).weights is not None and weights is not None and weights.tolist() == [2.0, 3.0]
     assert (read_rows(table, NAMING_OF_CODES).codes == table.codes).all()
 
 
