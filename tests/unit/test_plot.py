@@ -328,7 +328,8 @@ def test_pictures_of_rows_and_filters() -> None:
     rng = np.random.default_rng(0)
     rows = rng.integers(2, size=(5, 6))
     drawn = plot_images(rows, (2, 3), n_columns=3)
-    canvas = np.ma.filled(drawn.images[0].get_array(), np.nan)
+    shown: Any = drawn.images[0].get_array()
+    canvas = np.asarray(shown.filled(np.nan))
     assert canvas.shape == (2 * 3 - 1, 3 * 4 - 1)
     np.testing.assert_array_equal(canvas[3:5, 4:7], rows[4].reshape(2, 3))
     assert np.isnan(canvas[3:, 8:]).all()  # no sixth picture

@@ -51,7 +51,7 @@ def _twin(kernel: Any) -> FunctionType:
         for name, value in function.__globals__.items():
             if value is math:
                 twins[name] = _MATH
-            elif hasattr(value, "cost") and hasattr(value, "py_func"):
+            elif {"cost", "py_func"} <= getattr(value, "__dict__", {}).keys():  # asking other kernels compiles them
                 twins[name] = _twin(value)
     return FunctionType(function.__code__, _GLOBALS[module], function.__name__, function.__defaults__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from beliefs.errors import FormatError, ModelError
 from beliefs.io.uai import dumps_solution, loads_solution, read_solution, write_solution
 
 
-def task_and_states(text: str, expected: str | None = None) -> tuple[str, list[int]]:
+def task_and_states(text: str, expected: str | None = None) -> tuple[str, list[Any]]:
     """The task of a solution and its states, which are an array."""
     task, states = loads_solution(text, expected)
     assert isinstance(states, np.ndarray)
