@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 import warnings
 from typing import Any
 
@@ -188,6 +189,18 @@ class TestOneMachine:
         found = quietly(bl.infer, one, "bp", max_iters=50)
         assert np.isfinite(found.log_z) and np.isfinite(found.mu).all()
         assert bl.maximize(one, "bp").log_score <= bl.maximize(one).log_score + 1e-9
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("damping", [0.0, 0.5])
+    def test_memory_is_no_more_than_predicted(self, dtype: Any, damping: float) -> None:
+        one, method = machine(300, 200, 0.1, dtype=dtype), bl.BP(damping=damping)
+        quietly(bl.infer, one, method, max_iters=2)
+        tracemalloc.start()
+        quietly(bl.infer, one, method, max_iters=2)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        with pytest.raises(bl.BudgetError, match="bp.* needs"):
+            quietly(bl.infer, one, method, max_iters=2, max_bytes=peak)
 
     def test_a_warm_start_is_where_it_stopped(self) -> None:
         one = machine(8, 6, 0.5)

@@ -51,7 +51,7 @@ def chain_bytes_of(batch: RBMBatch, n_chains: int, threads: int) -> float:
     """Predict the memory of averages: weights either way and in float64, pairs, chains, and what is returned."""
     pairs, units = float(batch.weights.size), float(batch.n_visible + batch.n_hidden)
     width, workers = batch.dtype.itemsize, min(threads, _PARTS)
-    matrices = width * pairs + 16.0 * pairs + 8.0 * pairs * (_PARTS + workers)
+    matrices = width * pairs + 16.0 * pairs + 8.0 * pairs * (_PARTS + 2 * workers)
     return matrices + workers * n_chains * units * (2.0 * width + 16.0) + 8.0 * len(batch) * units
 
 

@@ -94,6 +94,8 @@ class LayerBP(BP, Form):
         assert isinstance(machine, RBM)
         weights = machine.weights if min(machine.weights.shape) > 1 else machine.weights.astype(np.float64)  # exact
         needed = LayerMessages.needed_bytes(weights, 1, 1, self.damping)
+        if problem.task is Task.INFER:  # pair beliefs, where messages are kept, and in float64
+            needed += 16.0 * weights.size
         if needed > problem.max_bytes:
             raise over_budget(f"{self} needs", needed, problem.max_bytes, "Raise max_bytes", " for messages")
         messages = LayerMessages(weights, self.damping)
@@ -139,7 +141,9 @@ class LayerBP(BP, Form):
         """Return beliefs and the Bethe value, or the best decoding."""
         if state.problem.task is not Task.INFER:
             return _decoded(state)
-        log_z, pairs = _pairs(state)
+        log_z, came = _pairs(state)
+        pairs: Floats = came.astype(np.float64, copy=False)
+        np.clip(pairs, 0.0, 1.0, out=pairs)
         units = UnitMarginals(state.beliefs.visible[0], state.beliefs.hidden[0], pairs)
         if _is_exact(state):
             return Marginals(log_z, Bound.EXACT, units.mu_var, units, log_z, log_z)
@@ -172,15 +176,15 @@ def _is_exact(state: MatrixState) -> bool:
     return m == 0 or (min(n, m) == 1 and state.n_steps >= 2 and state.messages.damping == 0.0)
 
 
-def _pairs(state: MatrixState) -> tuple[float, Floats]:
-    """Return the Bethe value and the pair beliefs."""
+def _pairs(state: MatrixState) -> tuple[float, np.ndarray]:
+    """Return the Bethe value and the pair beliefs, in the messages' type."""
     none = np.empty((0, 0), state.work.came.dtype)
     work = state.work._replace(came=state.work.came.copy(), products=state.work.products.copy())
     if state.messages.logs:
         log_z = log_pairs(state.couplings, work, state.beliefs, 0, none)
     else:
         log_z = ratio_pairs(state.couplings, state.messages.rule(1, 0.0), work, state.beliefs, 0, none)
-    return float(log_z), np.clip(work.came.astype(np.float64), 0.0, 1.0)
+    return float(log_z), work.came
 
 
 def climbed(machine: RBM, visible: Bools) -> tuple[Bools, Bools, float]:
