@@ -170,13 +170,15 @@ def _method_jobs(method: type[Method], network: BayesianNetwork, *, usual: bool 
 def _auto_jobs(*, usual: bool = False) -> Iterator[Job]:
     """Yield what `auto` does where exact inference does not fit, and what a network is asked without a method.
 
-    ``usual``: without the moves of long searches.
+    ``usual``: without the moves of long searches, and the estimate that comes last.
     """
     network, grid = load_bn("asia"), make_ising_grid(6, seed=0)
     for task in (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP):
         yield f"{task.value} with auto where exact does not fit", _asked(_SMALL_DOORS[task], grid, "auto")
     if not usual:
         yield "moves of a search", _moves(grid)
+        for name, graph in _models(network).items():
+            yield f"the last estimate of auto, {name}", _asked(_DOORS[Task.INFER], graph, "ijgp")
     yield "ancestral samples", lambda: network.sample(2, seed=0)
 
 

@@ -16,9 +16,11 @@ import reference
 from beliefs.driver import Value
 from beliefs.inference import Bound, Method, Task
 from beliefs.inference.base import Problem, WarmStages
+from beliefs.inference.orders.chosen import chosen_order
 from beliefs.inference.portfolio import auto as auto_module
 from beliefs.inference.portfolio.portfolio import Portfolio
 from beliefs.inference.portfolio.stages import STAGES, Room, Stage
+from beliefs.inference.regions.ijgp import join_ibound
 from families import FAMILIES, evidence, family, grid_pairs, oracle, random_model, unary
 
 HARD = bl.datasets.make_ising_grid(40, seed=0)  # width 55
@@ -251,6 +253,43 @@ class TestStages:
         assert result.method == bl.BP(damping=0.5) and "log Z and marginals by bp(damping=0.5)" in result.reason
         assert result.log_z == pytest.approx(bl.infer(FRUSTRATED, "bp(damping=0.5)").log_z)
 
+    @pytest.mark.usefixtures("no_exact")
+    def test_the_last_stage_moves_the_estimate_and_no_bound(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        dense = random_model([2] * 12, unary(12) + [(u, v) for u in range(12) for v in range(u)], seed=5, scale=0.5)
+        others = tuple(replace(stage, wider=0.0) for stage in STAGES[Task.INFER] if not stage.last)
+        others = tuple(replace(stage, method=bl.WMB(ibound=1)) if i == 3 else stage for i, stage in enumerate(others))
+        others = others[:4]  # none is exact here
+        last = Stage(bl.IJGP(ibound=6, damping=0.5), last=True, most=0.1)
+        monkeypatch.setitem(STAGES, Task.INFER, others)
+        before = bl.infer(dense)
+        monkeypatch.setitem(STAGES, Task.INFER, (*others, last))
+        after, again = bl.infer(dense), bl.infer(dense)
+        assert (after.log_lower, after.log_upper) == (before.log_lower, before.log_upper)
+        assert before.method == bl.BP() and after.method == last.method and after.bound is Bound.ESTIMATE
+        assert (after.log_z, after.mu_var.tobytes()) == (again.log_z, again.mu_var.tobytes())
+        named = bl.infer(dense, last.method)
+        assert after.log_z == pytest.approx(min(max(named.log_z, after.log_lower), after.log_upper), abs=1e-7)
+        np.testing.assert_allclose(after.mu_var, named.mu_var, atol=1e-6)
+        truth = bl.infer(dense, "enumeration")
+        assert abs(after.log_z - truth.log_z) < abs(before.log_z - truth.log_z)
+
+    def test_an_estimate_outside_the_interval_is_brought_into_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        far = Stage(_Far(damping=0.1), last=True)
+        monkeypatch.setitem(STAGES, Task.INFER, (Stage(bl.BP()), Stage(bl.MeanField()), Stage(bl.TRW()), far))
+        result = bl.infer(FRUSTRATED, max_bytes=0)
+        assert result.method == far.method and result.log_z == result.log_upper and result.bound is Bound.ESTIMATE
+
+    def test_a_join_graph_is_chosen_for_the_room(self) -> None:
+        problem = Problem(HARD)
+        order = chosen_order(problem, "auto")
+        small, large = (join_ibound(problem, order, work) for work in (5e5, 4e6))
+        assert small is not None and large is not None and 1 <= small < large
+        for work, ibound in ((5e5, small), (4e6, large)):
+            assert bl.IJGP(ibound=ibound).step_cells(problem) <= work < bl.IJGP(ibound=ibound + 1).step_cells(problem)
+        assert join_ibound(problem, order, 10.0) is None
+        tight = join_ibound(replace(problem, max_bytes=5 * 10**6), order, 4e6)
+        assert tight is not None and tight < large
+
     def test_sampling_is_a_markov_chain(self) -> None:
         assert bl.sample(HARD, 2).method == bl.Gibbs()
 
@@ -280,6 +319,20 @@ class TestWarmStart:
     def test_the_choice_without_a_door(self) -> None:
         chosen, reason = auto_module.choose(replace(Problem(HARD), time_limit=1.0))
         assert isinstance(chosen, Portfolio) and repr(chosen) == "auto" and "bounds instead" in reason
+
+
+class _Far(bl.BP):
+    """Settles at a value that cannot be right."""
+
+    def value(self, state: Any) -> Value:
+        return replace(super().value(state), log_z=1e6)
+
+    def verify(self, state: Any) -> float:
+        return 0.0
+
+    def step(self, state: Any) -> float:
+        super().step(state)
+        return 0.0
 
 
 class Boastful(bl.MeanField):

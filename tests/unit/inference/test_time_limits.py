@@ -28,6 +28,8 @@ from beliefs.inference.orders.chosen import chosen_order
 from beliefs.inference.orders.planned import planned_order
 from beliefs.inference.quiet import quietly
 from beliefs.inference.regions import concave as region_concave
+from beliefs.inference.regions import ijgp as ijgp_module
+from beliefs.inference.regions import plan as region_plan_module
 from beliefs.inference.regions import state as region_state
 from beliefs.inference.sampling import chains
 from beliefs.inference.search import cutset as cutset_module
@@ -37,7 +39,7 @@ from beliefs.kernels.buckets import passes as bucket_passes
 from beliefs.kernels.trees import decode as tree_decode
 from beliefs.kernels.trees import linear as tree_linear
 from beliefs.kernels.trees import log as tree_log
-from families import family
+from families import family, random_model, unary
 
 GRID = bl.datasets.make_ising_grid(3, field=1.0, coupling=1.0, seed=0)
 QUERY = (0, 2, 4, 7)
@@ -317,6 +319,24 @@ class TestRegions:
         graph = family("mixed_cardinalities")
         with no_time(), pytest.raises(bl.BudgetError, match="^gbp.* had no answer when the time limit of 7 s was over"):
             bl.infer(graph, "gbp(regions=cvm)", time_limit=7)
+
+    @pytest.mark.parametrize("n", range(8))
+    def test_the_start_of_a_join_graph_looks_at_the_clock(self, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        graph = random_model([2] * 6, unary(6) + [(i, j) for i in range(6) for j in range(i)], seed=1, zeros=0.2)
+        look = OutAfter(check_time, n)
+        for module in (ijgp_module, region_plan_module, region_state):
+            monkeypatch.setattr(module, "check_time", look)
+        with pytest.raises(bl.BudgetError, match=r"^ijgp.* had no answer when the time limit of 1000 s was over"):
+            bl.infer(graph, "ijgp", time_limit=1000)
+        assert look.left < 0
+
+    def test_hard_zeros_spread_no_further_when_the_time_is_over(self) -> None:
+        graph = bl.FactorGraph.from_tables([2] * 3, [((0, 1), np.eye(2)), ((1, 2), np.eye(2)), ((0,), [1.0, 0.0])])
+        problem = Problem(graph)
+        plan = region_plan_module.region_plan(problem, bl.RegionGraph.bethe(graph), "gbp")
+        assert region_state.RegionState(problem, plan).mu_var().tolist() == [1.0, 0.0] * 3
+        with no_time(), pytest.raises(OutOfTime):
+            region_state.RegionState(problem, plan)
 
 
 class TestQuiet:

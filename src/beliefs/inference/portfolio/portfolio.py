@@ -12,6 +12,9 @@ are monotone. Who has the next turn:
 2. a stage that has had less than its least share of the work, for a bound may move slowly and then pass the others;
 3. the stage whose last turn shrank the interval most for its work, or came closest to do so.
 
+A stage that improves the estimate and not the interval comes *last*: without a time limit it starts when all others
+have had their effort, so that it changes no bound.
+
 With a time limit work is measured in seconds, a turn is about a hundredth of the limit, and a turn that is predicted
 not to end in time is not begun. Without one, work is counted in cells and the clock is never read: the same question
 gives the same bytes; it ends after ``max_iters`` turns, or where these are not given after a fixed effort. ``tol`` is
@@ -88,13 +91,13 @@ class PortfolioState:
 
     @property
     def spent(self) -> float:
-        """Seconds or cells of all turns."""
-        return sum(p.spent for p in self.running)
+        """Seconds or cells of all turns, but for those that come last."""
+        return sum(p.spent for p in self.running if not p.stage.last)
 
     @property
     def values(self) -> float:
         """Cells of the first value of each stage, which come on top of the effort."""
-        return sum(p.value_cells for p in self.running)
+        return sum(p.value_cells for p in self.running if not p.stage.last)
 
     @property
     def ready(self) -> list[ActiveMethod]:
@@ -180,13 +183,12 @@ class Portfolio(Method):
 
     def ended(self, state: PortfolioState) -> Status | None:
         """Choose the method to run next; the status if none is left or has the time."""
-        if not self.clock.limited and state.spent >= self.effort + state.values:
-            return Status.MAX_ITERS
+        over = self._over(state)
         if state.next_up is None:
             state.next_up = self._next(state)
         if state.next_up is not None:
             return None
-        if all(p.settled for p in state.running):
+        if not over and all(p.settled for p in state.running):
             return Status.CONVERGED
         return Status.TIME_LIMIT if self.clock.limited else Status.MAX_ITERS
 
@@ -255,10 +257,19 @@ class Portfolio(Method):
             return state.spent / (_EFFORT + state.values)
         return (self.clock.now() - self.clock.started) / max(1e-9, self.clock.end - self.clock.started)
 
+    def _over(self, state: PortfolioState) -> bool:
+        """Whether the effort is gone, so that only the last stages may go on."""
+        return not self.clock.limited and state.spent >= self.effort + state.values
+
+    def _due(self, stage: Stage, spent: float) -> bool:
+        return stage.begins <= spent and (self.clock.limited or not stage.last)
+
     def _next(self, state: PortfolioState) -> ActiveMethod | None:
-        ready, spent = state.ready, self._spent(state)
-        while state.waiting and (not ready or state.waiting[0].begins <= spent):
-            started = _start(state, state.waiting.pop(0), spent)
+        over, spent = self._over(state), self._spent(state)
+        ready = [p for p in state.ready if p.stage.last or not over]
+        while state.waiting and (not ready or self._due(state.waiting[0], spent)):
+            stage = state.waiting.pop(0)
+            started = None if over and not stage.last else _start(state, stage, spent)
             if started is not None:
                 return started
         if not ready:
@@ -318,7 +329,8 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> ActiveMethod | 
     except (BudgetError, UnsupportedError, OutOfTime) as error:
         state.skipped.append(f"{method} ({_short(error) or 'no time'})")
         return None
-    active = ActiveMethod(stage, method, begun, cells, cells_valued(method, problem))
+    most = stage.most * (clock.end - clock.started if clock.limited else _EFFORT)
+    active = ActiveMethod(stage, method, begun, cells, cells_valued(method, problem), most)
     state.running.append(active)
     return active
 
@@ -353,7 +365,8 @@ def _source(state: PortfolioState) -> ActiveMethod:
         return state.lower_by or best
     estimates = [p for p in state.running if p.estimates]
     if estimates and not state.closed:
-        return next((p for p in estimates if p.settled), estimates[0])
+        settled = [p for p in estimates if p.settled]
+        return next((p for p in settled if p.stage.last), (settled or estimates)[0])
     return state.upper_by or _with_marginals(state.lower_by) or state.running[0]
 
 

@@ -23,6 +23,7 @@ from beliefs.inference.dual.gdd import GDD
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.orders.chosen import chosen_order
+from beliefs.inference.regions.ijgp import IJGP, join_ibound
 from beliefs.inference.search.cutset import CutsetSearch, cutset
 from beliefs.inference.search.local_search import LocalSearch
 from beliefs.inference.search.query_value import QueryEvaluator
@@ -34,6 +35,7 @@ _CELL = 1e-8  # seconds of work called a cell: reading one of a plain table
 _START = 20.0  # steps that a stage's start, first step and first value take together, at worst
 _SMALL, _LARGE = 0.001, 0.02  # of the work there is room for: one step of a small and of a large mini-bucket tree
 _TERM, _CUT = 0.0005, (12.0, 22.0)  # likewise the sum outside a cutset; its largest cluster, as powers of two
+_JOINED = 0.005  # likewise a step on a join graph
 _QUICK = 5e5  # cells of a small one at most: a first answer comes within a second, however much time there is
 _DECODING = 300.0  # passes over the model for a decoding and its local search
 _BOUNDING = 10_000.0  # likewise for bounds on the value of a query
@@ -94,6 +96,11 @@ class Stage:
         Start only if no estimate has settled by then.
     wider : float
         Where no time is measured, start only if the interval is wider than this by then, relative to its larger end.
+    last : bool
+        Where no time is measured, start when all others have had the whole effort: the interval is what it is without
+        this stage, which improves the estimate in it.
+    most : float
+        Share of the effort that it gets at most.
     """
 
     method: Method | Sized
@@ -101,6 +108,8 @@ class Stage:
     least: float = 0.05
     fallback: bool = False
     wider: float = 0.0
+    last: bool = False
+    most: float = math.inf
 
     def sized(self, problem: Problem, room: Room) -> Method | None:
         """Return the method to run, None where none fits the room."""
@@ -124,6 +133,13 @@ def heaviest_of_a_cutset(problem: Problem, room: Room) -> Method | None:
     log2_cells = round(float(np.clip(np.log2(max(_TERM * room.cells, 1.0)), *_CUT)))
     layout, order = problem.graph.layout, chosen_order(problem, "auto")
     return CutsetSearch(log2_cells=log2_cells) if cutset(layout, order, log2_cells).size else None
+
+
+def join_graph(problem: Problem, room: Room) -> Method | None:
+    """Return messages on the largest clusters of which a step is a small part of the work; None where none is."""
+    fitting = replace(problem, max_bytes=int(room.n_bytes))
+    ibound = join_ibound(fitting, chosen_order(problem, "auto"), _JOINED * room.cells)
+    return None if ibound is None else IJGP(ibound=ibound)
 
 
 def cells_valued(method: Method, problem: Problem) -> float:
@@ -154,6 +170,7 @@ STAGES: dict[Task, tuple[Stage, ...]] = {
         Stage(weighted_mini_buckets("lower", _LARGE), begins=0.1),
         Stage(BP(damping=0.5), begins=0.15, least=0.1, fallback=True),
         Stage(heaviest_of_a_cutset, begins=0.2, wider=_WIDE),
+        Stage(join_graph, begins=0.5, least=0.2, wider=_WIDE, last=True, most=0.1),
     ),
     Task.MAXIMIZE: (
         Stage(TRW()),
@@ -181,6 +198,8 @@ class ActiveMethod:
     ----------
     cells, value_cells : float
         Cells that a step and a value read, the unit of work without a clock.
+    most : float
+        Seconds, or cells, that it gets at most.
     spent : float
         Seconds, or cells.
     pace, valued : float
@@ -196,6 +215,7 @@ class ActiveMethod:
     state: Any
     cells: float
     value_cells: float
+    most: float = math.inf
     value: Value = field(default_factory=lambda: Value(-math.inf))
     steps: int = 0
     spent: float = 0.0
@@ -221,7 +241,8 @@ class ActiveMethod:
 
     def ready(self, clock: Clock) -> bool:
         """Whether it may still move, and one more step and value are predicted to be over in time."""
-        return not self.settled and not self.exhausted and self.pace + self.valued <= clock.left()
+        over = self.settled or self.exhausted or self.spent >= self.most
+        return not over and self.pace + self.valued <= clock.left()
 
     def advance(self, clock: Clock) -> None:
         """Run a turn: some steps, then the value. Out of time, the value of the last whole step stays."""

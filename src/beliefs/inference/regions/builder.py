@@ -15,7 +15,7 @@ import numpy as np
 
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.clusters.region_sets import holders
-from beliefs.kernels.regions.structure import Messages, RegionTables
+from beliefs.kernels.regions.structure import FactorHomes, Messages, RegionTables
 from beliefs.model.layout import frozen_ints, offsets
 from beliefs.model.scopes import Scopes, row_codes, within
 from beliefs.typing import Ints
@@ -191,20 +191,19 @@ class PlanBuilder:
         arrays = (self.table_ptr, self.cell_ptr, self.rows, map_ptr, np.concatenate([*made, np.zeros(0, np.int64)]))
         return RegionTables(*(frozen_ints(a, "tables") for a in arrays))
 
-    def factor_cells(self, tables: RegionTables) -> tuple[Ints, Ints]:
-        """Return the cells of factors' homes, and the cell of the factor that each belongs to."""
+    @property
+    def factor_homes(self) -> FactorHomes:
+        """Where factors are found."""
         factor, home, _ = self.homes
-        return self._cells(tables, home, self.maps.factor, self.layout.table_ptr[factor])
+        arrays = (np.array(home), self.maps.factor, self.layout.table_ptr[factor])
+        return FactorHomes(*(frozen_ints(a, "homes") for a in arrays))
 
     def state_cells(self, tables: RegionTables) -> tuple[Ints, Ints]:
         """Return the cells of each variable's smallest table, and the state that each belongs to."""
         variable, table = self.smallest
-        return self._cells(tables, table, self.maps.state, self.layout.state_ptr[variable])
-
-    def _cells(self, tables: RegionTables, wide: Ints, maps: Ints, begin: Ints) -> tuple[Ints, Ints]:
-        size = self.sizes[wide]
-        narrow = tables.maps[within(tables.map_ptr[maps], size)] + np.repeat(begin, size)
-        return within(self.cell_ptr[wide], size), narrow
+        size = self.sizes[table]
+        narrow = tables.maps[within(tables.map_ptr[self.maps.state], size)]
+        return within(self.cell_ptr[table], size), narrow + np.repeat(self.layout.state_ptr[variable], size)
 
     @cached_property
     def rows(self) -> Ints:
@@ -215,11 +214,12 @@ class PlanBuilder:
     @cached_property
     def n_bytes(self) -> float:
         """Memory of tables, beliefs and potentials, of maps, and of what leads from cells to factors and variables."""
-        read = float(self.sizes[self.homes[1]].sum() + self.sizes[self.smallest[1]].sum())
+        of_states, of_factors = float(self.sizes[self.smallest[1]].sum()), float(self.homes[1].size)
         of_maps = 8.0 * sum(math.prod(card) for card, _ in self.maps.keys)
         n_messages = sum(array.size for array in self.messages)
         python = _A_REGION * self.regions.n_regions + _A_MESSAGE * len(self.regions.edges)
-        return A_CELL * float(self.cell_ptr[-1]) + 16.0 * read + of_maps + 8.0 * (n_messages + self.n_room) + python
+        found = 16.0 * of_states + 24.0 * of_factors
+        return A_CELL * float(self.cell_ptr[-1]) + found + of_maps + 8.0 * (n_messages + self.n_room) + python
 
     @cached_property
     def n_room(self) -> int:

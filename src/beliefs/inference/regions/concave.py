@@ -156,7 +156,7 @@ class ConcaveState(RegionState):
         potentials = np.where(self.potentials > -np.inf, np.abs(self.potentials), 0.0)
         magnitude = float(largest.sum() + _largest(potentials, tables.cell_ptr).sum()) + shares + abs(self.constant)
         longest = float(np.diff(tables.table_ptr).max(initial=1))
-        terms = sizes.size + widest + self.plan.factor_cell.size / max(sizes.size, 1) + longest * widest
+        terms = sizes.size + widest + self.plan.n_home_cells / max(sizes.size, 1) + longest * widest
         own = float(self.weight.sum()) * UNIT * longest * (3.0 * widest + 10.0) * 4.0
         return rounding_error(magnitude, terms + float(self.pairs.region.size)) + own
 

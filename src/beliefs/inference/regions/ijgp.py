@@ -14,7 +14,8 @@ pairwise models are those of belief propagation; from the width of the order on 
 exact. Between them nothing is promised, neither convergence nor accuracy. Maxima are the same with maxima; a state is
 then read off cluster by cluster against the order, and improved by local search.
 
-Cost: cells of all clusters times their separators, twice an iteration.
+Cost: cells of all clusters times their separators, twice an iteration. A start takes as much as some twenty iterations,
+most of them where hard zeros spread from cluster to cluster.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from beliefs.deadline import check_time
 from beliefs.driver import Value
 from beliefs.inference.base import Bound, Decoding, Guarantee, Marginals, Method, Problem, Task, check_possible, claimed
-from beliefs.inference.buckets.bucket_tree import default_ibound
 from beliefs.inference.budget import over_budget
 from beliefs.inference.clusters.junction_graph import JunctionGraph
 from beliefs.inference.clusters.partition import MiniBuckets, check_ibound, partition
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.orders.chosen import check_order, chosen_order
+from beliefs.inference.orders.orders import Order
+from beliefs.inference.regions.builder import A_CELL
 from beliefs.inference.regions.plan import RegionPlan, region_plan
 from beliefs.inference.regions.state import RegionState, RegionWarmStart, impossible_beliefs
 from beliefs.inference.search.incumbent import Incumbent
@@ -41,9 +44,10 @@ from beliefs.model.layout import Layout
 from beliefs.options import check_option, is_number
 from beliefs.typing import Ints
 
-__all__ = ["IJGP", "JoinGraphState"]
+__all__ = ["IJGP", "JoinGraphState", "join_ibound"]
 
-_CELLS = 2.0**20  # of all clusters, where no i-bound is given: a hundredth of a second an iteration
+_WORK = 4e6  # cells of work an iteration, where no i-bound is given: some hundredths of a second
+_LINK, _REPLICA, _CLUSTER = 1.0, 0.6, 60.0  # such cells for a cluster's cell: a separator, a further replica; a cluster
 
 
 class JoinGraphState(RegionState):
@@ -67,7 +71,7 @@ class IJGP(Method):
     Parameters
     ----------
     ibound : int or None
-        Variables in a message, at least 1; None takes the largest with about a million cells in all clusters.
+        Variables in a message, at least 1; None takes the largest whose iterations are short, and that fits.
     order : str or sequence of variables
         A heuristic as in :class:`JunctionTree`, or all unobserved variables in a list.
     damping : float in [0, 1)
@@ -108,13 +112,22 @@ class IJGP(Method):
         check_possible(problem.graph)
         layout = problem.graph.layout
         order = chosen_order(problem, self.order)
-        ibound = default_ibound(problem, order, _CELLS) if self.ibound is None else self.ibound
-        buckets = partition(layout, order, ibound)
+        ibound = (join_ibound(problem, order, _WORK) or 1) if self.ibound is None else self.ibound
+        check_time()
+        buckets = layout.plan(partition, order, ibound)
         if buckets.n_cells > 2.0**40:
             advice = "Lower ibound, raise max_bytes or observe more variables"
             raise over_budget(f"ijgp with ibound={ibound} needs", 48 * buckets.n_cells, problem.max_bytes, advice)
+        check_time()
         regions = join_regions(layout, buckets)
+        check_time()
         return JoinGraphState(problem, buckets, region_plan(problem, regions, f"ijgp with ibound={ibound}"), warm)
+
+    def step_cells(self, problem: Problem) -> float:
+        """Count what messages read, where the i-bound is given."""
+        if self.ibound is None:
+            return super().step_cells(problem)
+        return problem.graph.layout.plan(_size, chosen_order(problem, self.order), self.ibound)[0]
 
     def step(self, state: JoinGraphState) -> float:
         """Send all messages along the order and back; the residual is how far clusters and separators are apart."""
@@ -158,6 +171,35 @@ class IJGP(Method):
     def calmer(self) -> IJGP | None:
         """Keep half of the old message, where none is kept yet: damping moves no fixed point."""
         return IJGP(ibound=self.ibound, order=self.order, damping=0.5) if self.damping == 0 else None
+
+
+def join_ibound(problem: Problem, order: Order, work: float) -> int | None:
+    """Return the largest i-bound up to the width whose iterations take at most ``work`` cells; None if there is none.
+
+    Only those count whose tables fit the memory.
+    """
+    layout, best = problem.graph.layout, None
+    for ibound in range(1, max(1, order.width) + 1):
+        check_time()
+        needed, n_cells, split = layout.plan(_size, order, ibound)
+        if n_cells > work or A_CELL * n_cells > problem.max_bytes:
+            break
+        if needed <= work:
+            best = ibound
+        if not split:
+            break
+    return best
+
+
+def _size(layout: Layout, order: Order, ibound: int) -> tuple[float, float, bool]:
+    """Return the work of an iteration, the cells of all clusters, and whether any variable has replicas."""
+    buckets = layout.plan(partition, order, ibound)
+    sends, replicas = buckets.parent >= 0, buckets.replicas[buckets.variable]
+    links = 1 + sends + np.bincount(buckets.parent[sends], minlength=buckets.n_clusters)
+    with np.errstate(over="ignore"):
+        cells = np.exp2(buckets.log2_cells)
+    each = cells * (_LINK * links + _REPLICA * (replicas - 1)) + _CLUSTER
+    return float(each.sum()), float(cells.sum()), buckets.split
 
 
 def join_regions(layout: Layout, buckets: MiniBuckets) -> RegionGraph:

@@ -14,12 +14,13 @@ from functools import cached_property
 
 import numpy as np
 
+from beliefs.deadline import check_time
 from beliefs.inference.base import Problem
 from beliefs.inference.budget import over_budget
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.clusters.region_sets import Region
 from beliefs.inference.regions.builder import A_CELL, PlanBuilder, narrow_cells
-from beliefs.kernels.regions.structure import Messages, RegionTables
+from beliefs.kernels.regions.structure import FactorHomes, Messages, RegionTables
 from beliefs.typing import Floats, Ints
 
 __all__ = ["RegionPlan", "check_plan", "region_plan"]
@@ -38,8 +39,8 @@ class RegionPlan:
         What is laid out.
     tables, edges : RegionTables, Messages
         As kernels take them.
-    factor_cell, factor_to : ndarray
-        Cells of home tables, and the cell of the factor (side by side) that each belongs to.
+    homes : FactorHomes
+        The table of each factor.
     state_cell, state_to : ndarray
         Cells of the smallest table of each variable, and the state in ``mu_var`` that each belongs to.
     n_room : int
@@ -51,8 +52,7 @@ class RegionPlan:
     regions: RegionGraph
     tables: RegionTables
     edges: Messages
-    factor_cell: Ints
-    factor_to: Ints
+    homes: FactorHomes
     state_cell: Ints
     state_to: Ints
     n_room: int
@@ -62,6 +62,11 @@ class RegionPlan:
     def n_cells(self) -> int:
         """Cells of all tables."""
         return int(self.tables.cell_ptr[-1])
+
+    @property
+    def n_home_cells(self) -> int:
+        """Cells of the tables of all factors, those with several factors counted for each."""
+        return int(np.diff(self.tables.cell_ptr)[self.homes.table].sum())
 
     @cached_property
     def region_of_cell(self) -> Ints:
@@ -109,13 +114,18 @@ def region_plan(problem: Problem, regions: RegionGraph, method: str) -> RegionPl
     ------
     BudgetError
         Where tables, maps and what belongs to them do not fit ``max_bytes``, before any of them is allocated.
+    OutOfTime
+        If the time is over before the plan is made.
     """
     builder = PlanBuilder(regions)
+    check_time()
     _check(problem, regions, method, A_CELL * builder.predicted if builder.predicted < _MOST_CELLS else math.inf)
     _check(problem, regions, method, builder.n_bytes)
+    check_time()
     tables = builder.tables()
-    cells = (*builder.factor_cells(tables), *builder.state_cells(tables))
-    return RegionPlan(regions, tables, builder.messages, *cells, builder.n_room, builder.n_bytes)
+    check_time()
+    found = builder.messages, builder.factor_homes, *builder.state_cells(tables)
+    return RegionPlan(regions, tables, *found, builder.n_room, builder.n_bytes)
 
 
 def check_plan(problem: Problem, plan: RegionPlan, method: str) -> None:

@@ -8,13 +8,14 @@ from functools import partial
 
 import numpy as np
 
-from beliefs.deadline import check_time
+from beliefs.deadline import check_time, stop_flag
 from beliefs.inference.base import Problem, observed_point_masses, zero_probability
 from beliefs.inference.clusters.region_sets import Region
 from beliefs.inference.regions.joints import region_joint
 from beliefs.inference.regions.plan import RegionPlan
 from beliefs.inference.rounding import magnitude
 from beliefs.kernels.regions.beliefs import refresh_all
+from beliefs.kernels.regions.factors import add_factors, sum_factors
 from beliefs.kernels.regions.parent_to_child import propagate, remove_impossible
 from beliefs.kernels.regions.plain import LEAST, propagate_plain
 from beliefs.kernels.regions.structure import PlainTables
@@ -48,7 +49,7 @@ class RegionState:
         graph, layout = problem.graph, problem.graph.layout
         self.constant = float(graph.theta[layout.cell_ptr[layout.factor_size == 1]].sum())
         self.logs = np.zeros(plan.n_cells)
-        np.add.at(self.logs, plan.factor_cell, in_tables(graph)[plan.factor_to])
+        add_factors(plan.tables, plan.homes, in_tables(graph), self.logs)
         self.potentials = self.logs.copy()
         self.most = _OVERGROWN * (1.0 + magnitude(graph))
         if moved is not None:
@@ -66,9 +67,11 @@ class RegionState:
         if self.constant == -np.inf:
             raise zero_probability(graph)
         if (self.logs == -np.inf).any():
-            arrays = (self.changed, self.room, self.logs, self.beliefs, self.log_norm)
+            check_time()
+            arrays = (self.changed, self.room, self.logs, self.beliefs, self.log_norm, stop_flag())
             if not remove_impossible(plan.tables, plan.edges, *arrays):
                 raise zero_probability(graph)
+            check_time()
             self.potentials[self.logs == -np.inf] = -np.inf
             self.changed[:] = 1
 
@@ -233,8 +236,8 @@ def in_tables(graph: FactorGraph) -> Floats:
 
 def _factor_tables(graph: FactorGraph, plan: RegionPlan, beliefs: Floats) -> Floats:
     layout = graph.layout
-    cells = np.exp(beliefs[plan.factor_cell])
-    found = np.bincount(plan.factor_to, cells, int(layout.table_ptr[-1])).astype(np.float64)
+    found = np.zeros(int(layout.table_ptr[-1]))
+    sum_factors(plan.tables, plan.homes, np.exp(beliefs), found)
     found[layout.table_ptr[:-1][layout.factor_size == 1]] = 1.0
     if found.size:
         found /= np.repeat(np.add.reduceat(found, layout.table_ptr[:-1]), layout.factor_size)

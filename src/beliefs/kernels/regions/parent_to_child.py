@@ -88,17 +88,20 @@ def propagate(
 
 @kernel
 def remove_impossible(
-    tables: RegionTables, edges: Messages, changed: Ints, room: Floats, logs: Floats, beliefs: Floats, log_norm: Floats
-) -> bool:
+    tables: RegionTables, edges: Messages, changed: Ints, room: Floats, logs: Floats, beliefs: Floats, log_norm: Floats,
+    stop: Ints,
+) -> bool:  # fmt: skip
     """Make every state impossible that is so in a region around, until none is left; False: a region has no state.
 
     Equivalent to arc consistency between regions. All states that are zero then are proved to be so, and parents and
-    children have the same ones, so that messages never divide by zero.
+    children have the same ones, so that messages never divide by zero. ``stop`` ends it, unfinished.
     """
     again = True
     while again:
         again = False
         for e in range(edges.parent.size):
+            if stop[0] != 0:
+                return True
             for r in (edges.parent[e], edges.child[e]):
                 if changed[r] == 1:
                     log_norm[r] = refresh(tables, r, False, room, logs, beliefs)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Messages", "PlainTables", "RegionTables"]
+__all__ = ["FactorHomes", "Messages", "PlainTables", "RegionTables"]
 
 
 class RegionTables(NamedTuple):
@@ -41,6 +41,18 @@ class Messages(NamedTuple):
     around_map: Ints
     target_ptr: Ints
     target: Ints
+
+
+class FactorHomes(NamedTuple):
+    """Where factors of more than one cell are found.
+
+    That number ``i`` lies in the table ``table[i]``, through the map ``map[i]``; among the tables of all factors side
+    by side its own begins at ``cell[i]``.
+    """
+
+    table: Ints
+    map: Ints
+    cell: Ints
 
 
 class PlainTables(NamedTuple):
