@@ -30,12 +30,34 @@ class Collected(np.ndarray):
 
 def test_memory_may_come_back_while_some_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the garbage collector does where beliefs hang in a cycle of references: in the same thread, under the lock."""
-    monkeypatch.setattr(buffer_pool, "_kept", [np.empty(5000).view(Collected)])
+    monkeypatch.setattr(buffer_pool, "_kept", buffer_pool._Kept())
+    buffer_pool._returned.append(np.empty(5000).view(Collected))
     worker = threading.Thread(target=buffer_pool.take, args=(6000,), daemon=True)
     worker.start()
     worker.join(10)
     assert not worker.is_alive()
     assert buffer_pool.take(5000).size == 5000
+
+
+def test_what_is_kept_is_what_a_plain_list_would_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smallest that fits and is not four times too large, of equals the youngest; the oldest go first."""
+    kept, plain, rng = buffer_pool._Kept(), list[np.ndarray](), np.random.default_rng(0)
+    monkeypatch.setattr(buffer_pool, "_MANY", 12)
+    for _ in range(3000):
+        size = int(rng.choice([5000, 6000, 7000, 20_000, 40_000]))
+        if rng.random() < 0.5:
+            plain.append(np.empty(size))
+            kept.add(plain[-1])
+            limit = float(rng.choice([1e5, 5e5, 1e9]))
+            kept.shrink(limit)
+            while len(plain) > 12 or sum(array.nbytes for array in plain) > limit:
+                plain.pop(0)
+        else:
+            fitting = [k for k in range(len(plain)) if size <= plain[k].size <= 4 * size]
+            found = plain.pop(min(fitting, key=lambda k: (plain[k].size, -k))) if fitting else None
+            assert kept.take(size) is found
+        assert [id(array) for array in kept.arrays.values()] == [id(array) for array in plain]
+        assert kept.n_bytes == sum(array.nbytes for array in plain) and len(kept.sizes) == len(plain)
 
 
 def test_beliefs_that_live_at_once_do_not_share_memory() -> None:
@@ -52,7 +74,7 @@ def test_beliefs_that_live_at_once_do_not_share_memory() -> None:
 
 
 def test_scaled_tables_are_one_questions_own_and_then_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffer_pool, "_kept", [])
+    monkeypatch.setattr(buffer_pool, "_kept", buffer_pool._Kept())
     first, second = (bl.datasets.make_ising_grid(40, seed=seed) for seed in (0, 1))
     state: Any = bl.BP().init(Problem(first))
     psi, answer = state.tier.pairs.psi.copy(), bl.infer(first, "bp")
@@ -60,7 +82,7 @@ def test_scaled_tables_are_one_questions_own_and_then_the_next_ones(monkeypatch:
     assert np.array_equal(state.tier.pairs.psi, psi)
     assert np.array_equal(answer.mu, bl.infer(first, "bp").mu)  # tables that are made after the question
     used = state.tier.pairs.psi.ctypes.data
-    buffer_pool._kept.clear()
+    buffer_pool._kept.shrink(0)
     del state
     again: Any = bl.BP().init(Problem(second))
     assert again.tier.pairs.psi.ctypes.data == used

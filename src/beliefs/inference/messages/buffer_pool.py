@@ -9,6 +9,7 @@ here, up to a limit, for whoever comes next.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, insort
 from collections import deque
 
 import numpy as np
@@ -25,8 +26,46 @@ _LARGE = 2**24  # doubles, 128 MB: what is not kept when it is over
 _WASTE = 4  # an array is not given to somebody who needs less than this part of it
 
 _lock = threading.Lock()
-_kept: list[Floats] = []
-_returned: deque[Floats] = deque()  # not yet among them
+_returned: deque[Floats] = deque()  # not yet among those that are kept
+
+
+class _Kept:
+    """Arrays by size and by age: each is found, added or let go in a few steps, however many there are."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[int, Floats] = {}  # by age, the oldest first
+        self.sizes: list[tuple[int, int]] = []  # sorted, with the age of each
+        self.n_bytes = 0
+        self.age = 0
+
+    def add(self, array: Floats) -> None:
+        """Keep an array as the youngest."""
+        self.age += 1
+        self.arrays[self.age] = array
+        insort(self.sizes, (array.size, self.age))
+        self.n_bytes += 8 * array.size
+
+    def take(self, size: int) -> Floats | None:
+        """Let go of the youngest, whose memory is warm, among the smallest that are large enough."""
+        at = bisect_left(self.sizes, (size, 0))
+        if at == len(self.sizes) or self.sizes[at][0] > _WASTE * size:
+            return None
+        at = bisect_left(self.sizes, (self.sizes[at][0] + 1, 0)) - 1
+        return self._out(*self.sizes.pop(at))
+
+    def shrink(self, limit: float) -> None:
+        """Let go of the oldest, as long as there are too many, or more bytes than ``limit``."""
+        while len(self.arrays) > _MANY or self.n_bytes > limit:
+            age, array = next(iter(self.arrays.items()))
+            self.sizes.pop(bisect_left(self.sizes, (array.size, age)))
+            self._out(array.size, age)
+
+    def _out(self, size: int, age: int) -> Floats:
+        self.n_bytes -= 8 * size
+        return self.arrays.pop(age)
+
+
+_kept = _Kept()
 
 
 def take(size: int) -> Floats:
@@ -35,11 +74,8 @@ def take(size: int) -> Floats:
         return np.empty(size)
     with _lock:
         _sort_in()
-        fitting = [k for k, array in enumerate(_kept) if size <= array.size <= _WASTE * size]
-        if fitting:
-            array = _kept.pop(min(fitting, key=lambda k: _kept[k].size))
-            return array[:size]
-    return np.empty(size)
+        array = _kept.take(size)
+    return np.empty(size) if array is None else array[:size]
 
 
 def put_back(array: Floats) -> None:
@@ -55,8 +91,7 @@ def put_back(array: Floats) -> None:
     if _lock.acquire(blocking=False):
         try:
             _sort_in()
-            while len(_kept) > _MANY or sum(kept.nbytes for kept in _kept) > limit:
-                _kept.pop(0)
+            _kept.shrink(limit)
         finally:
             _lock.release()
 
@@ -64,4 +99,4 @@ def put_back(array: Floats) -> None:
 def _sort_in() -> None:
     """Add what was returned to what is kept; under the lock."""
     while _returned:
-        _kept.append(_returned.popleft())
+        _kept.add(_returned.popleft())
