@@ -22,11 +22,12 @@ from beliefs.errors import ModelError
 from beliefs.inference.base import Bound
 from beliefs.inference.engine import engine_around
 from beliefs.learning.parallel import Executor, Threads, executor_of
-from beliefs.options import MANY, Suggesting, check_integer, check_number
+from beliefs.options import MANY, Suggesting, check_integer, check_number, check_option
 from beliefs.typing import Floats
 
 __all__ = ["Batch", "BatchLoss", "Evaluation", "RecentBatches", "Share", "Total"]
 
+_LARGEST_RIDGE = 1e15  # beside more, rounding hides the losses, and its gradients soon leave the range of numbers
 _RECENT = 4  # lists: those of training, of validation, and room for others
 
 
@@ -215,6 +216,7 @@ class BatchLoss(metaclass=Suggesting):
 
     def __post_init__(self) -> None:
         check_number("l2", self.l2)
+        check_option(self.l2 <= _LARGEST_RIDGE, "l2", f"at most {_LARGEST_RIDGE:g}", self.l2)
         check_integer("threads", self.threads, 1, MANY, none=True)
 
     @property

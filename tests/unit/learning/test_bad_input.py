@@ -104,6 +104,7 @@ GOOD = [(U, EDGES)], [Y]
         ({"gradient": "truncate"}, "did you mean 'truncated'"),
         ({"optimizer": "lbgfs"}, "did you mean 'lbfgs'"),
         ({"l2": -1.0}, "l2 must be a number of at least 0, found -1.0"),
+        ({"l2": 1e300}, r"l2 must be at most 1e\+15, found 1e\+300"),
         ({"l1": float("nan")}, "l1 must be a number of at least 0"),
         ({"max_iters": 1.5}, "max_iters must be None or an integer of at least 0, found 1.5"),
         ({"decode": "best"}, "decode must be one of mpm, map, mean, found 'best'"),
