@@ -108,7 +108,11 @@ class Study:
 
     def __init__(self, labels: list[np.ndarray], setting: Setting, folder: Path, name: str, only: list[str] | None):
         self.labels, self.setting, self.folder, self.name, self.only = labels, setting, folder, name, only
-        self.kept = Kept(folder / f"{name}.trials.json")
+        self.kept = Kept(
+            folder / f"{name}.trials.json",
+            None if name.endswith("_quick") else HERE / f"results/{name}.json",
+            asdict(setting),
+        )
 
     def noisy(self, exponent: float) -> list[np.ndarray]:
         """Return all photographs, each seen through its own noise."""
@@ -176,8 +180,12 @@ def judged(found: dict[str, dict[float, dict[str, Any] | None]]) -> list[Claim]:
     return claims
 
 
-def draw(study: Study, found: dict[str, dict[float, dict[str, Any] | None]]) -> Figure:
-    """Draw a photograph, its noisy version and marginals, a row of pictures for each noise."""
+def draw(study: Study, found: dict[str, dict[float, dict[str, Any] | None]]) -> dict[str, Figure]:
+    """Draw a photograph, its noisy version and marginals, a row for each noise; nothing where a model is elsewhere."""
+    shown = [cell for name in SHOWN for cell in found[name].values() if cell is not None]
+    if not all((study.folder / cell["path"]).is_file() for cell in shown):
+        print("No picture: some models were fitted elsewhere.")
+        return {}
     figure = Figure(figsize=(2.1 * (2 + len(SHOWN)), 1.65 * len(EXPONENTS)), layout="constrained")
     n = study.setting.n_train
     for exponent, axes in zip(EXPONENTS, figure.subplots(len(EXPONENTS), 2 + len(SHOWN)), strict=True):
@@ -191,7 +199,7 @@ def draw(study: Study, found: dict[str, dict[float, dict[str, Any] | None]]) -> 
         for ax, (title, values) in zip(axes, panels.items(), strict=False):
             ax.imshow(values, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
             ax.set_title(title, size=8)
-    return figure
+    return {study.name: figure}
 
 
 def main() -> int:
@@ -212,8 +220,8 @@ def main() -> int:
         print(f"{row:22s}" + "   ".join(shown))
     claims = judged(found)
     report("Table 1: binary denoising", claims, DIFFERENCES)
-    numbers = {"setting": asdict(setting), "errors": found}
-    save(options.output, f"denoising{size}", {f"denoising{size}": draw(study, found)}, numbers, claims)
+    numbers = {"setting": asdict(setting), "trials": study.kept.found}
+    save(options.output, study.name, draw(study, found), numbers, claims)
     return 0
 
 

@@ -129,7 +129,7 @@ def main() -> int:
     shown = [cell for cell in table if cell.column in ("trw 40", "alone") and not cell.row.startswith("sm.")]
     figure = draw_pictures(study, shown, found)
     figures = {} if figure is None else {f"horses{size}": figure}
-    save(options.output, f"horses{size}", figures, {"setting": asdict(setting), "cells": found}, claims)
+    save(options.output, f"horses{size}", figures, {"setting": asdict(setting), "trials": study.kept.found}, claims)
     return 0
 
 

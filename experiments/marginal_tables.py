@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from paper import HERE
 from PIL import Image
 from trials import Kept
 
@@ -87,7 +88,8 @@ class Study:
                  folder: Path, name: str, only: list[str] | None) -> None:  # fmt: skip
         self.pictures = pictures[: setting.n_train + setting.n_test]
         self.setting, self.folder, self.name, self.only = setting, folder, name, only
-        self.kept = Kept(folder / f"{name}.trials.json")
+        stored = None if name.endswith("_quick") else HERE / "results" / f"{name}.json"
+        self.kept = Kept(folder / f"{name}.trials.json", stored, asdict(setting))
         shapes = [p.small_shape(setting.longer) for p in self.pictures]
         small = [resized(p.image, s, Image.Resampling.BOX) for p, s in zip(self.pictures, shapes, strict=True)]
         directions = ("horizontal", "vertical")
@@ -146,9 +148,9 @@ def print_table(title: str, cells: Sequence[Cell], found: dict[str, Any]) -> Non
 
 
 def draw_pictures(study: Study, cells: Sequence[Cell], found: dict[str, Any], n_rows: int = 3) -> Figure | None:
-    """Draw some pictures that were not used, their truth, and what each model makes of them."""
+    """Draw some pictures that were not used, their truth, and what each model makes of them; None without models."""
     shown = [cell for cell in cells if found.get(cell.name) is not None]
-    if not shown:
+    if not shown or not all((study.folder / found[cell.name]["path"]).is_file() for cell in shown):
         return None
     n = study.setting.n_train
     part = slice(n, n + n_rows)

@@ -103,7 +103,13 @@ def main() -> int:
     report("Table 3: street scenes", claims, DIFFERENCES)
     figure = draw_pictures(study, [cell for cell in table if cell.column in ("trw 20", "alone")], found)
     figures = {} if figure is None else {f"street_scenes{size}": figure}
-    save(options.output, f"street_scenes{size}", figures, {"setting": asdict(setting), "cells": found}, claims)
+    save(
+        options.output,
+        f"street_scenes{size}",
+        figures,
+        {"setting": asdict(setting), "trials": study.kept.found},
+        claims,
+    )
     return 0
 
 

@@ -191,7 +191,7 @@ def main() -> int:
     claims = judged(found)
     report("Figure 7: risk against time", claims, DIFFERENCES)
     figures = {name: draw(found, setting)} if found else {}
-    save(options.output, name, figures, {"setting": asdict(setting), "curves": found}, claims)
+    save(options.output, name, figures, {"setting": asdict(setting), "trials": study.kept.found}, claims)
     return 0
 
 
