@@ -257,6 +257,14 @@ def test_continuous_columns_are_refused_or_binned():
         ({"structure": ARCS, "fixed": ["a"]}, "given network"),
         ({"structure": ARCS, "start": "model"}, "given network"),
         ({"structure": ARCS, "n_restarts": 0}, "n_restarts"),
+        ({"structure": ARCS, "tied": 3}, "tied must be a list of groups of variables, found 3"),
+        ({"structure": ARCS, "fixed": "ab"}, "fixed must be a list of variables, found 'ab'"),
+        ({"structure": ARCS, "states": "ab"}, "states must be a mapping of columns to states, found 'ab'"),
+        ({"structure": ARCS, "max_bytes": "1 GB"}, "max_bytes must be None or a number of at least 0, found '1 GB'"),
+        ({"structure": ARCS, "max_iters": 1.5}, "max_iters must be None or an integer"),
+        ({"structure": ARCS, "tol": np.nan}, "tol must be None or a number of at least 0, found nan"),
+        ({"structure": ARCS, "callback": 3}, "callback must be a function, found 3"),
+        ({"structure": ARCS, "progress": "yes"}, "progress must be True or False, found 'yes'"),
         ({"structure": [*ARCS, ("h", "a")]}, "no variable 'h'"),
     ],
 )
@@ -265,6 +273,14 @@ def test_bad_options_are_refused_and_nothing_is_fitted(options, message):
     with pytest.raises(ModelError, match=message):
         learner.fit(frame(20))
     assert not hasattr(learner, "model_")
+
+
+def test_what_is_no_table_is_refused():
+    for learner in (bl.BNLearner("chow_liu"), bl.MRFLearner("chow_liu")):
+        with pytest.raises(ModelError, match=r"rows must form a table .*, found NoneType"):
+            learner.fit(None)
+    with pytest.raises(ModelError, match=r"holds words, not states 0, 1, .*data frame"):
+        bl.BNClassifier().fit(np.array([["a", "b"], ["b", "a"]]), [0, 1])
 
 
 def test_a_family_over_the_budget_is_predicted():

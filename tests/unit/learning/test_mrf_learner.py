@@ -212,6 +212,8 @@ def test_decomposable_fields_are_recognised():
     [
         ({"structure": LOOPY, "method": "magic"}, "method must be one of auto"),
         ({"structure": LOOPY, "l2": -1.0}, "l2"),
+        ({"structure": LOOPY, "states": 3}, "states must be a mapping of columns to states, found 3"),
+        ({"structure": LOOPY, "max_bytes": float("nan")}, "max_bytes must be None or a number of at least 0"),
         ({"structure": LOOPY, "method": "ipf", "l2": 0.1}, "ipf has no penalties"),
         ({"structure": ["x0"]}, "a scope is a sequence"),
         ({"structure": [("x0", "nobody")]}, "no variable 'nobody'"),

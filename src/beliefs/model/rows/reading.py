@@ -286,6 +286,8 @@ def _column(values: Any) -> Any:
 
 def _array(values: Any) -> np.ndarray:
     """Return lists as an array: numbers stay numbers only if all are."""
+    if not hasattr(values, "__array__") and not isinstance(values, Iterable):
+        raise ModelError(f"rows must form a table of two axes, (rows, columns), found {type(values).__name__}")
     rows = list(values) if not hasattr(values, "__array__") else values
     if hasattr(rows, "__array__"):
         return np.asarray(rows)

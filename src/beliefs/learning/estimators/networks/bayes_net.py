@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -49,7 +49,7 @@ from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.naming import Naming
 from beliefs.model.rows.reading import are_chunks, chunk_tables, read_rows
 from beliefs.model.rows.table import RowTable
-from beliefs.options import MANY, check_integer, check_option, is_number
+from beliefs.options import MANY, check_integer, check_number, check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["BNLearner", "threads_of"]
@@ -327,8 +327,10 @@ class BNLearner(DescribedEstimator, NetworkAnswers, BaseEstimator):  # type: ign
         return None if network is None else np.array(network.probabilities)
 
     def _check_options(self) -> None:
-        threads_of(self.n_jobs)
-        check_integer("seed", self.seed, 0, none=True)
+        check_shared_options(self)
+        for name, what in (("tied", "a list of groups of variables"), ("fixed", "a list of variables")):
+            value = getattr(self, name)
+            check_option(isinstance(value, Iterable) and not isinstance(value, str), name, what, value)
         power = self.step_power
         check_option(is_number(power) and 0.5 < power <= 1, "step_power", "above 0.5 and up to 1", power)
 
@@ -368,6 +370,20 @@ def threads_of(n_jobs: int | None) -> int:
     check_integer("n_jobs", n_jobs, -MANY, MANY, none=True)
     check_option(n_jobs != 0, "n_jobs", "None or an integer other than 0", n_jobs)
     return int(effective_n_jobs(n_jobs))
+
+
+def check_shared_options(learner: Any) -> None:
+    """Raise for options that all learners of tables of rows have, whether the fit at hand uses them or not."""
+    threads_of(learner.n_jobs)
+    check_integer("seed", learner.seed, 0, none=True)
+    check_integer("n_restarts", learner.n_restarts, 1, MANY)
+    check_integer("max_iters", learner.max_iters, 0, none=True)
+    check_number("tol", learner.tol, none=True)
+    check_number("max_bytes", learner.max_bytes, none=True)
+    states, callback = learner.states, learner.callback
+    check_option(states is None or isinstance(states, Mapping), "states", "a mapping of columns to states", states)
+    check_option(callback is None or callable(callback), "callback", "a function", callback)
+    check_option(isinstance(learner.progress, bool | np.bool_), "progress", "True or False", learner.progress)
 
 
 def _check_hidden(hidden: Iterable[str], naming: Naming) -> None:

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, column_or_1d, validate_data
 
+from beliefs.errors import ModelError
 from beliefs.learning.estimators.describing import DescribedEstimator
 from beliefs.learning.estimators.networks.bayes_net import BNLearner
 from beliefs.learning.networks.structure import given_network
@@ -113,8 +114,11 @@ class BNClassifier(DescribedEstimator, ClassifierMixin, BaseEstimator):  # type:
         return read_rows(columns, states=self.labels_)
 
     def _columns(self, values: np.ndarray) -> dict[str, Any]:
-        if values.dtype.kind == "O":
-            values = values.astype(np.float64)
+        if values.dtype.kind in "OUS":
+            try:
+                values = values.astype(np.float64)
+            except ValueError:
+                raise ModelError("an array holds words, not states 0, 1, ...; give a data frame of words") from None
         if values.dtype.kind in "if" and values.size and values.min() < 0:
             raise ValueError(f"Negative values in data passed to {type(self).__name__}; states are 0, 1, ...")
         if values.dtype.kind not in "iu":

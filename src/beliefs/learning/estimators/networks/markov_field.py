@@ -25,7 +25,7 @@ from beliefs.inference.rows.posteriors import filled_rows
 from beliefs.inference.rows.sweep import RowSweep
 from beliefs.io.files import StrPath
 from beliefs.learning.estimators.describing import DescribedEstimator
-from beliefs.learning.estimators.networks.bayes_net import threads_of
+from beliefs.learning.estimators.networks.bayes_net import check_shared_options, threads_of
 from beliefs.learning.fields.closed_form import closed_form
 from beliefs.learning.fields.forms import identifiable, identified, weight_cells
 from beliefs.learning.fields.methods import METHODS, ROWS, FieldOptions, chosen, fitted
@@ -247,11 +247,9 @@ class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
         check_option(is_word(self.form, ("tables", "identifiable")), "form", "tables or identifiable", self.form)
         check_integer("chains", self.chains, 1, MANY)
         check_integer("sweeps", self.sweeps, 1, MANY, none=True)
-        check_integer("n_restarts", self.n_restarts, 1, MANY)
         for name in ("l2", "l1", "ess"):
             check_number(name, getattr(self, name))
-        check_integer("seed", self.seed, 0, none=True)
-        threads_of(self.n_jobs)
+        check_shared_options(self)
 
     def _rows(self, data: Any) -> RowTable:
         check_is_fitted(self, "model_")
