@@ -300,6 +300,9 @@ class Method(metaclass=Suggesting):
     general: ClassVar[bool] = True
     """Whether it takes every factor graph; False: restricted Boltzmann machines alone."""
 
+    any_temperatures: ClassVar[bool] = False
+    """Whether a field ``tau`` sets the temperatures of variables, and marginals are the gradient of the bound."""
+
     takes_turns: ClassVar[bool] = False
     """Whether it is several methods that share the work; the driver then asks :meth:`ended` and :meth:`at_work`."""
 

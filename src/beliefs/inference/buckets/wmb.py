@@ -162,6 +162,7 @@ class WMB(Method):
     tasks: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP)
     guarantee: ClassVar[Guarantee] = Guarantee(Bound.UPPER, "(or lower, for sums)", also=(Bound.LOWER,))
     warm_startable: ClassVar[bool] = True
+    any_temperatures: ClassVar[bool] = True
     variants: ClassVar[Mapping[Task, tuple[str, ...]]] = {
         Task.INFER: (
             "ibound=1",

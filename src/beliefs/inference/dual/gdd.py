@@ -141,6 +141,7 @@ class GDD(Method):
     guarantee: ClassVar[Guarantee] = Guarantee(Bound.UPPER)
     price: ClassVar[float] = 40.0
     warm_startable: ClassVar[bool] = True
+    any_temperatures: ClassVar[bool] = True
     variants: ClassVar[Mapping[Task, tuple[str, ...]]] = {
         Task.INFER: (
             "",

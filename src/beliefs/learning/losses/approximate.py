@@ -23,8 +23,6 @@ import numpy as np
 
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Bound, Method, Problem, Task
-from beliefs.inference.buckets.wmb import WMB
-from beliefs.inference.dual.gdd import GDD
 from beliefs.inference.orders.planned import planned_order
 from beliefs.inference.run import Answer, answer, decoding, settled
 from beliefs.inference.text import known_methods
@@ -33,8 +31,6 @@ from beliefs.model.graph import FactorGraph
 from beliefs.typing import Bools
 
 __all__ = ["Approximation", "certified_lower", "check_answers"]
-
-_TEMPERATURES = (WMB, GDD)  # methods whose bounds hold for any temperatures
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ class Approximation:
             scaled = graph if eps == 1 else graph.with_theta(graph.theta / eps)
             found = settled(scaled, self.method, tol=self.tol)
             return rescaled(self._upper(found) if self.certified else found, eps)
-        if eps_y > 0 or (self.certified and isinstance(self.method, _TEMPERATURES)):
+        if eps_y > 0 or (self.certified and self.method.any_temperatures):
             return self._bounded(graph, inner, eps_y, eps_h)
         decoded = self._decoded(graph, inner, eps_h if eps is None else 0.0, given)
         return self._upper(decoded) if self.certified else decoded
@@ -113,7 +109,7 @@ def certified_lower(found: Answer, method: Method) -> Answer:
 def check_answers(method: Method, eps_y: float, eps_h: float, *, hidden: bool, certified: bool = False) -> None:
     """Refuse a method that cannot answer, and name those that can; ``hidden``: whether there are hidden variables."""
     what = _question(eps_y, eps_h, hidden)
-    lower = isinstance(method, WMB) and method.lower and (certified or what[0] is not Task.INFER or what[1])
+    lower = getattr(method, "lower", False) and (certified or what[0] is not Task.INFER or what[1])
     if lower or not _can(type(method), *what, certified):
         able = [cls.name for cls in known_methods() if _can(cls, *what, certified)]
         aim = "an upper bound on " if certified else ""
@@ -137,5 +133,5 @@ def _can(method: type[Method], task: Task, mixed: bool, words: str, certified: b
     if task not in method.tasks or (certified and not method.guarantee.gives(Bound.UPPER)):
         return False
     if mixed:
-        return issubclass(method, _TEMPERATURES)
+        return method.any_temperatures
     return task is not Task.INFER or (method.has_marginals and method.deterministic)
