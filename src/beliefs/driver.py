@@ -98,8 +98,9 @@ class Limits:
         check_integer("max_iters", self.max_iters, 0)
         check_integer("trace_every", self.trace_every, 1, none=True)
         check_number("tol", self.tol)
-        seconds = self.time_limit == math.inf or is_number(self.time_limit) and self.time_limit >= 0
-        check_option(bool(seconds), "time_limit", "a number of at least 0", self.time_limit)
+        endless = isinstance(self.time_limit, float | np.floating) and self.time_limit == math.inf
+        seconds = endless or is_number(self.time_limit) and self.time_limit >= 0
+        check_option(seconds, "time_limit", "a number of at least 0", self.time_limit)
         if math.isnan(self.end):
             unlimited = self.time_limit == math.inf
             end = math.inf if unlimited else clock() + self.started + self.time_limit - time.perf_counter()

@@ -156,6 +156,7 @@ def test_unknown_bounds_are_infinite() -> None:
         ({"max_iters": -1}, "max_iters must be an integer of at least 0, found -1"),
         ({"max_iters": 1.0}, "max_iters must be an integer of at least 0, found 1.0"),
         ({"time_limit": -1}, "time_limit must be a number of at least 0, found -1"),
+        ({"time_limit": np.zeros(2)}, "time_limit must be a number of at least 0, found array"),
         ({"trace_every": 0}, "trace_every must be an integer of at least 1, found 0"),
         ({"trace_every": True}, "trace_every must be None or an integer of at least 1, found True"),
     ],

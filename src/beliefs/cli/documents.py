@@ -64,7 +64,8 @@ def _numbers(result: Answer) -> dict[str, Any]:
         bound = result.value_bound
     else:
         bound = result.bound
-    return {name: _plain(getattr(result, name)) for name in names} | {"bound": bound.name}
+    told = {name: _plain(getattr(result, name)) for name in names} | {"bound": bound.name}
+    return told | {"exact_marginals": result.exact_marginals} if isinstance(result, InferenceResult) else told
 
 
 def _states(result: Answer, shown: Sequence[int]) -> dict[str, Any]:

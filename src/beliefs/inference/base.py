@@ -198,8 +198,9 @@ class Marginals:
 
     ``tables`` are every factor's own marginals, one after the other, or a function that makes them: they may take more
     memory and time than all else, and many questions end with variables. ``joint`` answers for sets of variables inside
-    what a method keeps besides (regions), None for others. Methods that have more to say name the class
-    of their result in ``kind``, and its further fields in ``extras``.
+    what a method keeps besides (regions), None for others. ``estimated``: marginals are estimates even where the value
+    is exact, for two bounds that meet say nothing of them. Methods that have more to say name the class of their result
+    in ``kind``, and its further fields in ``extras``.
     """
 
     log_z: float
@@ -209,6 +210,7 @@ class Marginals:
     lower: float = -math.inf
     upper: float = math.inf
     joint: Callable[[tuple[int, ...]], Floats | None] | None = None
+    estimated: bool = False
     kind: type | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
 

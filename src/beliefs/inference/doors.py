@@ -104,7 +104,8 @@ def infer(
     assert isinstance(answer, Marginals)
     tables = answer.tables if kept_cells is None else partial(_spread, as_factor_graph(known), kept_cells, answer)
     answer.mu_var.setflags(write=False)
-    exact = answer.bound is Bound.EXACT and not done.method.iterative
+    exact = answer.bound is Bound.EXACT and not answer.estimated
+    whole = exact and not done.method.iterative
     kind: type[InferenceResult] = answer.kind or InferenceResult
     return kind(
         **done.common(known),
@@ -115,7 +116,8 @@ def infer(
         mu_var=answer.mu_var,
         tables=tables,
         pruned=pruned,
-        _joint=JointMarginals(known, done.method, options.get("max_bytes"), pruned) if exact else answer.joint,
+        exact_marginals=exact,
+        _joint=JointMarginals(known, done.method, options.get("max_bytes"), pruned) if whole else answer.joint,
         **answer.extras,
     )
 
@@ -394,7 +396,7 @@ class JointMarginals:
         extended = asked.with_factors([(scope, np.zeros(shape))])
         method = self.method if graph is self.model else "junction_tree"  # of a machine a layer is enumerated, not all
         answer = infer(extended, method, max_bytes=self.max_bytes)
-        if answer.bound is not Bound.EXACT:
+        if not answer.exact_marginals:
             names = ", ".join(graph.naming.name(v) for v in scope)
             raise UnsupportedError(f"{self.method} is not exact on a joint of ({names}); use junction_tree")
         return answer.factor_marginal(-1)

@@ -118,6 +118,8 @@ class InferenceResult(_Result):
         Factor marginals, one after the other, each normalised; message passing makes them when they are asked for.
     pruned : ndarray of bool (n_vars,)
         Variables left out because they were not among the targets; their marginals are not available.
+    exact_marginals : bool
+        Whether the marginals are exact. Where bounds met, ``log_z`` is and they are estimates all the same.
     """
 
     log_z: float
@@ -127,6 +129,7 @@ class InferenceResult(_Result):
     mu_var: Floats
     tables: Tables
     pruned: Any
+    exact_marginals: bool
     _joint: Callable[[tuple[int, ...]], Floats | None] | None
 
     @cached_property
@@ -311,7 +314,7 @@ class InferenceResult(_Result):
             n_rows = len(free)
             for v in free[:MOST_ROWS].tolist():
                 rows.append([naming.name(v), Chances(naming.states(v), self._single(v).tolist())])
-        worth = "exact" if self.bound is Bound.EXACT else f"estimates of {self.method.name}, without a guarantee"
+        worth = "exact" if self.exact_marginals else f"estimates of {self.method.name}, without a guarantee"
         return f"marginals: {worth}", [], rows, n_rows
 
     def _worth(self) -> list[tuple[str, str]]:

@@ -6,8 +6,9 @@ as in UAI files. Every other convention is turned at the border of its file form
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,6 +60,18 @@ def check_logs(logs: Floats, what: str) -> None:
 def numbers_key(values: np.ndarray) -> bytes:
     """Return what equal arrays of numbers have in common, to be hashed: both zeros are one number."""
     return (values + 0.0).tobytes()
+
+
+def scopes_and_tables(given: Iterable[Any], what: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield pairs of a scope and a table; ModelError names the first that is none."""
+    if not isinstance(given, Iterable) or isinstance(given, str):
+        raise ModelError(f"factors are a list of pairs (scope, table), found {type(given).__name__}")
+    for f, pair in enumerate(given):
+        try:
+            scope, table = pair
+            yield tuple(scope), table
+        except (TypeError, ValueError):
+            raise ModelError(f"{what} {f} must be a pair (scope, table), the scope a list of variables") from None
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False)

@@ -21,7 +21,7 @@ from beliefs.display.description import Described, Description
 from beliefs.errors import ModelError
 from beliefs.kernels.layout import condition_cells, log_scores
 from beliefs.model.describing import describe_graph
-from beliefs.model.factor import Factor, check_axes, check_logs, log_table, numbers_key, numeric
+from beliefs.model.factor import Factor, check_axes, check_logs, log_table, numbers_key, numeric, scopes_and_tables
 from beliefs.model.layout import Layout, frozen, frozen_ints, offsets, sums_to_one
 from beliefs.model.naming import Naming
 from beliefs.model.variable import Variable
@@ -115,6 +115,11 @@ class FactorGraph(Described):
     def from_factors(cls, factors: Iterable[Factor], variables: Sequence[Variable] | None = None) -> FactorGraph:
         """Build from :class:`Factor` objects; variables are numbered by first appearance unless listed."""
         factor_list = list(factors)
+        for f, factor in enumerate(factor_list):
+            if not isinstance(factor, Factor):
+                raise ModelError(
+                    f"factor {f} must be a Factor, found {type(factor).__name__}; from_tables takes tables"
+                )
         known: dict[str, Variable] = {v.name: v for v in variables or ()}
         if variables is not None and len(known) < len(variables):
             raise ModelError("two variables have the same name")
@@ -140,8 +145,8 @@ class FactorGraph(Described):
         states: Sequence[Sequence[str] | None] | None = None,
     ) -> FactorGraph:
         """Build from cardinalities and ``(scope, table)`` pairs; tables are potentials, or logs with ``log=True``."""
-        pairs = list(tables)
-        layout = Layout.of_scopes(cards, [tuple(scope) for scope, _ in pairs])
+        pairs = list(scopes_and_tables(tables, "factor"))
+        layout = Layout.of_scopes(cards, [scope for scope, _ in pairs])
         theta = np.empty(layout.n_cells)
         for f, (_, values) in enumerate(pairs):
             what = f"table of factor {f} over {tuple(int(v) for v in layout.scope(f))}"
@@ -260,6 +265,8 @@ class FactorGraph(Described):
 
     def with_likelihood(self, likelihoods: Mapping[Any, ArrayLike]) -> FactorGraph:
         """Return the graph with soft evidence: one more unary factor per entry, ``{"A": [.7, .3]}``."""
+        if not hasattr(likelihoods, "items"):
+            raise ModelError(f"soft evidence maps variables to numbers, found {type(likelihoods).__name__}")
         extra: list[tuple[tuple[int], Floats]] = []
         for ref, values in likelihoods.items():
             v = self.index(ref)
@@ -280,7 +287,7 @@ class FactorGraph(Described):
         old = self.layout
         scopes: list[Ints] = []
         tables: list[Floats] = []
-        for variables, values in factors:
+        for variables, values in scopes_and_tables(factors, "new factor"):
             scope, table = self._sliced([self.index(v) for v in variables], values)
             scopes.append(np.array(scope, np.int64))
             tables.append(table)

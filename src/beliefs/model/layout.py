@@ -146,7 +146,13 @@ class Layout:
         ends = np.cumsum([len(scope) for scope in scopes], dtype=np.int64)
         flat = [v for scope in scopes for v in scope]
         ptr = np.concatenate([[0], ends])
-        return cls.build(np.asarray(cards).ravel(), ptr, np.array(flat) if flat else np.zeros(0, int))
+        try:
+            variables = np.array(flat) if flat else np.zeros(0, int)
+        except ValueError:  # lists of several lengths
+            variables = np.zeros((0, 0))
+        if variables.ndim != 1:
+            raise ModelError("a scope is a list of variables by index, found a list within it")
+        return cls.build(np.asarray(cards).ravel(), ptr, variables)
 
     # -- counts -------------------------------------------------------------------------------------------------
     @property

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import Bound
 from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult
 from beliefs.plot.canvas import ACCENT, FAINT, INK, LINE, STRONG, axes_or_new, plain
 from beliefs.typing import VariableRef
@@ -137,7 +136,7 @@ def plot_scatter(result: InferenceResult, reference: InferenceResult, *, ax: Axe
 
 
 def _named(result: InferenceResult) -> str:
-    return f"{result.method}, exact" if result.bound is Bound.EXACT else str(result.method)
+    return f"{result.method}, exact" if result.exact_marginals else str(result.method)
 
 
 def plot_grid(

@@ -243,3 +243,18 @@ def test_evidence_of_a_door_means_condition_and_adds_up() -> None:
         bl.infer(bn.condition(first), evidence={"Grass": "dry"})
     with pytest.raises(UnsupportedError, match="takes no evidence"):
         bl.log_likelihood(bn, [[0, 0, 0, 0, 0]], evidence=first)
+
+
+@pytest.mark.parametrize("rows", [[], (), np.zeros((0, 2), np.int64)])
+def test_no_rows_are_refused_as_such(rows: Any) -> None:
+    graph = bl.FactorGraph.from_tables([2, 2], [((0, 1), np.ones((2, 2)))])
+    for door in (bl.infer_many, bl.maximize_many):
+        with pytest.raises(bl.ModelError, match="no rows"):
+            door(graph, rows)
+
+
+@pytest.mark.parametrize("rows", [None, 0, 1.5])
+def test_what_is_no_table_is_refused_in_one_line(rows: Any) -> None:
+    graph = bl.FactorGraph.from_tables([2, 2], [((0, 1), np.ones((2, 2)))])
+    with pytest.raises(bl.ModelError, match="must be a table"):
+        bl.infer_many(graph, rows)

@@ -384,3 +384,23 @@ def test_what_is_refused(call: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_messages_of_more_than_the_range_of_numbers_go_on_in_logs() -> None:
+    """A centre with 2,000 leaves: their product leaves the range half-way through the only sweep there is."""
+    rng = np.random.default_rng(0)
+    tables = 3.0 * rng.normal(size=(2000, 5, 5))
+    star = bl.FactorGraph.from_tables([5] * 2001, [((0, v + 1), table) for v, table in enumerate(tables)], log=True)
+    centre = np.logaddexp.reduce(tables, axis=2).sum(axis=0)
+    found = bl.infer(star, "ijgp")
+    assert found.bound is bl.Bound.EXACT
+    assert found.log_z == pytest.approx(np.logaddexp.reduce(centre), rel=1e-12)
+    np.testing.assert_allclose(found.marginal(0), np.exp(centre - np.logaddexp.reduce(centre)), atol=1e-9)
+    best = bl.maximize(star, "ijgp")
+    assert best.gap == 0.0 and best.log_score == pytest.approx(tables.max(axis=2).sum(axis=0).max(), rel=1e-12)
+
+
+def test_tables_that_grow_in_an_exact_sweep_are_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beliefs.inference.regions.state._OVERGROWN", 0.0)  # whatever messages do is too much
+    graph = family("chain")
+    assert bl.infer(graph, "ijgp").log_z == pytest.approx(bl.infer(graph, "enumeration").log_z, rel=1e-12)

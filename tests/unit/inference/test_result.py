@@ -149,3 +149,20 @@ def test_a_gap_without_an_upper_bound_is_infinite() -> None:
     query = bl.marginal_map(family("grid"), [0])
     assert dataclasses.replace(query, log_lower=-math.inf).gap == math.inf
     assert dataclasses.replace(query, log_upper=query.log_lower + 2).gap == pytest.approx(2)
+
+
+def test_bounds_that_meet_prove_log_z_and_nothing_about_marginals() -> None:
+    """All tables are equal, so nothing is lost by mini-buckets; their marginals are those of a bound with a kink."""
+    pairs = [(u, v) for u in range(5) for v in range(u)]
+    graph = bl.FactorGraph.from_tables([2] * 5, [(pair, np.full((2, 2), -1.0)) for pair in pairs], log=True)
+    split = bl.infer(graph, "mini_bucket(ibound=1)")
+    assert split.log_lower == split.log_z == split.log_upper and split.bound is bl.Bound.EXACT
+    assert not split.exact_marginals and "marginals: estimates of mini_bucket" in str(split)
+    with pytest.raises(bl.UnsupportedError, match="use junction_tree"):
+        split.marginal([0, 1, 2])
+    for method in ("auto", "mini_bucket", "wmb", "ijgp", "junction_tree", "elimination", "enumeration"):
+        whole = bl.infer(graph, method)
+        assert whole.exact_marginals and "marginals: exact" in str(whole)
+        np.testing.assert_allclose(whole.mu_var, 0.5, atol=1e-12)
+    bounded = bl.infer(graph, max_bytes=1500)
+    assert not bounded.exact_marginals and "marginals: estimates" in str(bounded)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -173,3 +174,26 @@ def test_only_the_exact_default_names_exist(name: str) -> None:
 def test_a_variable_is_a_name_or_an_index(ref: Any) -> None:
     with pytest.raises(bl.ModelError, match=r"no variable -?\d: the model has variables 0\.\.1|addressed by name"):
         random_model([2, 2], [], seed=0).index(ref)
+
+
+GRAPHS: Any = bl.FactorGraph  # to be called as no type checker would allow
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: GRAPHS.from_tables([2, 2], None),
+        lambda: GRAPHS.from_tables([2, 2], "x0"),
+        lambda: GRAPHS.from_tables([2, 2], [(0, [1, 1])]),
+        lambda: GRAPHS.from_tables([2, 2], [[1, 2, 3]]),
+        lambda: GRAPHS.from_tables([2, 2], [([[0, 1]], [1, 1, 1, 1])]),
+        lambda: GRAPHS.from_tables([2, 2], [([0, [1]], [1, 1, 1, 1])]),
+        lambda: GRAPHS.from_factors([3]),
+        lambda: GRAPHS.from_tables([2], []).with_factors([(0, [1, 1])]),
+        lambda: GRAPHS.from_tables([2], []).with_likelihood([0.5, 0.5]),
+    ],
+)
+def test_what_is_no_pair_of_a_scope_and_a_table_is_refused_in_one_line(build: Callable[[], bl.FactorGraph]) -> None:
+    with pytest.raises(bl.ModelError) as refused:
+        build()
+    assert "\n" not in str(refused.value)

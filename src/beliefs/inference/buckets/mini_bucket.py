@@ -155,4 +155,5 @@ class MiniBucket(Method):
                 return state.incumbent.proved(state.upper)
             return state.incumbent.decoding(value)
         mu_var, mu_factor = state.run.beliefs()
-        return Marginals(value.log_z, claimed(value), mu_var, mu_factor, value.lower, value.upper)
+        split = state.run.plan.buckets.split
+        return Marginals(value.log_z, claimed(value), mu_var, mu_factor, value.lower, value.upper, estimated=split)

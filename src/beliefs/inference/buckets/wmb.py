@@ -260,7 +260,8 @@ class WMB(Method):
             split = state.run.plan.buckets.split
             return state.incumbent.decoding(value) if split else state.incumbent.proved(state.best)
         mu_var, mu_factor = self._beliefs(state)
-        return Marginals(value.log_z, claimed(value), mu_var, mu_factor, value.lower, value.upper)
+        split = state.run.plan.buckets.split
+        return Marginals(value.log_z, claimed(value), mu_var, mu_factor, value.lower, value.upper, estimated=split)
 
     def step_cells(self, problem: Problem) -> float:
         """Count the cells and clusters of the mini-buckets, where the i-bound is given."""

@@ -228,7 +228,14 @@ class Portfolio(Method):
         marginals = _marginals_of(state)
         beliefs = marginals.method.finish(marginals.state)
         assert isinstance(beliefs, Marginals)
-        return replace(beliefs, log_z=value.log_z, bound=_bound(state), lower=value.lower, upper=value.upper)
+        return replace(
+            beliefs,
+            log_z=value.log_z,
+            bound=_bound(state),
+            lower=value.lower,
+            upper=value.upper,
+            estimated=beliefs.estimated or beliefs.bound is not Bound.EXACT,
+        )
 
     def warm_state(self, state: PortfolioState) -> WarmStages:
         """Return what each stage keeps."""

@@ -59,6 +59,8 @@ class JoinGraphState(RegionState):
         super().__init__(problem, plan, warm.moved if warm is not None and alike else None, maximise)
         self.buckets = buckets
         self.exact = not buckets.split
+        if self.exact:
+            self.most = math.inf  # one sweep on a tree is the answer: nothing overgrows, and nothing may be forgotten
         by_child = np.argsort(plan.edges.child, kind="stable")
         self.order = np.concatenate([by_child, by_child[::-1]])
         self.incumbent = Incumbent(problem) if maximise else None

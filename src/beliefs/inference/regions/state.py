@@ -113,8 +113,6 @@ class RegionState:
                 return float(apart)
             self.to_logs()
             self.needs_logs = True
-            if apart == np.inf:
-                return np.inf
         arrays = (self.logs, self.beliefs, self.log_norm)
         found = propagate(self.plan.tables, self.plan.edges, order[sent:], *setting, *arrays)
         return np.inf if found < 0 else float(max(apart, found))

@@ -244,10 +244,10 @@ class QuerySearch:
         return int(np.exp(self.random.uniform(np.log(_SMALLEST), np.log(max(_SMALLEST, most) + 1.0))))
 
     def _keep(self, value: QueryValue) -> bool:
-        """Take the value of the present states; return whether they are the best so far."""
-        self.latest = value.value
-        better = not self._started or self.latest > self.value.value + _room(self.value.value)
-        if better:
+        """Take the value of the present states; return whether they are the best so far, by more than rounding."""
+        self.latest, best = value.value, self.value.value
+        better = not self._started or self.latest > best + _room(best)
+        if better or self.latest > best:  # however little: what is proved to be the best must be it
             self.states, self.value = self._row[self.query].copy(), value
         self._started = True
         return better

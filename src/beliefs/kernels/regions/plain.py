@@ -200,8 +200,7 @@ def propagate_plain(
     Equivalent to ``propagate`` of the logs, as long as nothing is too small.
     Shapes: as there, with ``plain`` in the place of logs, beliefs and normalisers.
     Cost: cells of parents, and of all regions that a message goes to.
-    Numerics: as the module says. Fewer messages than asked for were sent where the next one needs logs; the difference
-    is then inf if that one was half sent.
+    Numerics: as the module says. Fewer messages than asked for were sent where the next one needs logs.
     """
     worst = 0.0
     for step in range(order.size):
@@ -234,13 +233,15 @@ def propagate_plain(
         for y in range(size):
             top, low = max(top, message[y]), min(low, message[y])
         most = max(top, 1.0 / low)
+        for t in range(edges.target_ptr[e], edges.target_ptr[e + 1]):  # all have room, or nothing is sent
+            r = edges.around_region[edges.target[t]]
+            if plain.spread[r] * most * LEAST > 1.0 and not refresh_plain(tables, r, maximise, room, plain):
+                return worst, step
         for t in range(edges.target_ptr[e], edges.target_ptr[e + 1]):
             entry = edges.target[t]
             to = edges.around_table[entry]
             start, cells = tables.cell_ptr[to], tables.cell_ptr[to + 1] - tables.cell_ptr[to]
             at, r = tables.map_ptr[edges.around_map[entry]], edges.around_region[entry]
-            if plain.spread[r] * most * LEAST > 1.0 and not refresh_plain(tables, r, maximise, room, plain):
-                return math.inf, step
             plain.spread[r] *= most
             multiply_by(message, tables.maps[at : at + cells], plain.lin[start : start + cells])
             changed[r] = 1

@@ -22,6 +22,7 @@ from beliefs.typing import Floats
 __all__ = ["CodedColumn", "are_chunks", "chunk_tables", "named_columns", "read_rows", "row_weights"]
 
 _PIECE = 2**13  # rows of an array that are coded at a time: they stay in cache while all columns are read
+_NO_ROWS = "there are no rows; at least one is needed"
 
 States = Mapping[str, Sequence[str]]
 
@@ -110,7 +111,11 @@ def named_columns(chunk: Any, names: Sequence[str] | None, hidden: Collection[st
             if isinstance(values, str | int | float):
                 raise ModelError(f"column {name!r} must be a list, found {values!r}; a single row is passed as [row]")
         return {name: _column(values) for name, values in found.items()}
+    if not isinstance(chunk, Iterable):
+        raise ModelError(f"rows must be a table, a list of rows or columns by name, found {type(chunk).__name__}")
     array = chunk if isinstance(chunk, np.ndarray) else _array(chunk)
+    if array.shape == (0,):
+        raise ModelError(_NO_ROWS)
     if array.ndim != 2:
         raise ModelError(f"rows must form a table of two axes, (rows, columns), found {array.ndim}")
     visible = [name for name in names or () if name not in hidden]
@@ -220,7 +225,7 @@ class _Reader:
     def finish(self) -> RowTable:
         """Return all chunks as one table."""
         if self.columns is None or self.n_rows == 0:
-            raise ModelError("there are no rows; at least one is needed")
+            raise ModelError(_NO_ROWS)
         closed = [column.close() for column in self.columns]
         kind = code_type(max((len(labels) for labels, _ in closed), default=1))
         codes = self._joined(kind)
