@@ -79,7 +79,7 @@ COMMON = [
 @pytest.mark.parametrize(
     ("arguments", "more"),
     [
-        (["infer"], ["log_z", "log_lower", "log_upper", "marginals"]),
+        (["infer"], ["log_z", "log_lower", "log_upper", "exact_marginals", "marginals"]),
         (["maximize"], ["log_score", "log_upper", "gap", "assignment"]),
         (["marginal-map", "--query", "x0"], ["log_value", "log_lower", "log_upper", "gap", "assignment", "query"]),
         (["sample"], ["variables", "samples"]),
