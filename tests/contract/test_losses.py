@@ -110,6 +110,7 @@ def test_a_chain_and_its_mirror_image_cost_the_same(cls):
 # -- gradients belong to their values, or say that they do not ---------------------------------------------------
 THROUGH = [
     ("wmb(ibound=2)", "auto", 1e-3),
+    ("gdd(ibound=2)", "auto", 1e-2),
     ("trw", "auto", 1e-6),
     ("trw", "implicit", 1e-6),
     ("trw", "perturbation", 1e-6),

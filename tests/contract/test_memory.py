@@ -26,6 +26,12 @@ CASES = {
     "gdd with an i-bound": ("infer", "gdd(ibound=13)", "grid(15, 2)", "grid(40, 2)", {"max_iters": 2}),
     "gdd by quasi-Newton steps": ("infer", "gdd(solver=lbfgs)", "grid(12, 2)", "grid(150, 2)", {"max_iters": 15}),
     "gibbs": ("infer", "gibbs", "grid(12, 2)", "grid(300, 2)", {"max_iters": 3}),
+    "gdd of maxima": ("maximize", "gdd", "grid(12, 2)", "grid(300, 2)", {"max_iters": 3}),
+    "bp of maxima": ("maximize", "bp", "grid(12, 2)", "grid(400, 2)", {"max_iters": 2}),
+    "trw of maxima": ("maximize", "trw", "grid(12, 2)", "grid(300, 2)", {"max_iters": 2}),
+    "structured mean field": ("infer", "mean_field(structure=tree)", "grid(12, 2)", "grid(400, 2)", {"max_iters": 2}),
+    "local_search": ("maximize", "local_search", "grid(12, 2)", "grid(250, 2)", {"max_iters": 2}),
+    "local_search of many states": ("maximize", "local_search", "grid(12, 8)", "grid(100, 8)", {"max_iters": 2}),
     "gibbs of many states": ("infer", "gibbs", "grid(12, 8)", "grid(200, 8)", {"max_iters": 3}),
 }
 QUICK = ("mini_bucket",)

@@ -3,8 +3,8 @@
 Every door meets every method that answers it on small models (with and without loops, hard zeros and values that only
 the log domain can hold), every reader meets a file of its format, and every loss an instance. The jobs are shared among
 as many processes as there are cores. Compiled kernels are kept on disk. A part is a method, or one of `auto`, `files`,
-`machines` and `learning`. What is usual: files, all doors by `auto`, the methods and fits of ``_USUAL`` and
-:data:`beliefs.cli.warmup_learning.USUAL` with the options they have by default.
+`many` (rows of evidence), `machines` and `learning`. What is usual: files, all doors by `auto`, the methods and fits of
+``_USUAL`` and :data:`beliefs.cli.warmup_learning.USUAL` with the options they have by default.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 import beliefs.kernels
 from beliefs.cli.first_use import no_explanation
 from beliefs.cli.warmup_learning import learning_jobs, usual_learning_jobs
-from beliefs.cli.warmup_workers import done_in_turn, n_cores
+from beliefs.cli.warmup_workers import Job, done_in_turn, n_cores
 from beliefs.cycles import partially_tree_robust
 from beliefs.datasets import load_bn, make_ising_grid
 from beliefs.errors import ConvergenceWarning, ModelError
@@ -45,8 +45,6 @@ from beliefs.options import suggestion
 
 __all__ = ["jobs", "warmup_command"]
 
-Job = tuple[str, Callable[[], object]]
-
 _GRIDS = (10, 91)  # orders of small and of large graphs are searched by different kernels
 
 _STATES = (2, 3, 4, 6, 9)  # the kernels of their own: two, three, four, up to eight and more states
@@ -60,7 +58,8 @@ _DOORS: dict[Task, Callable[[Model, str], object]] = {
 }
 
 
-_USUAL = ("junction_tree", "bp", "trw", "mean_field")
+_USUAL = {"junction_tree": True, "bp": True, "trw": True, "mean_field": False}
+"""Methods that are asked most, and whether for more than pairwise models."""
 
 _TIGHT = 4000  # bytes: too few for exact inference on a grid of 36
 
@@ -77,11 +76,12 @@ _SMALL_DOORS: dict[Task, Callable[[Model, str], object]] = {
 def warmup_command(names: tuple[str, ...], n_jobs: int | None) -> None:
     """Compile kernels, so that questions start at once.
 
-    Without a PART, what is usually asked: files, `auto`, junction_tree, bp, trw and mean_field, and fits of chains,
-    grids, graphs and networks, all with default options. `all` compiles everything, which takes several times as long.
-    A PART is a method (`beliefs methods`), `auto` (what it does where exact inference does not fit), `files`,
-    `machines` (questions about Boltzmann machines) or `learning`. Kernels are kept on disk, so this is needed once
-    after an installation. Stopped by Ctrl-C, it goes on where it was the next time.
+    Without a PART, what is usually asked: files, `auto`, junction_tree, bp, trw and, on pairwise models, mean_field,
+    and fits of chains, grids, graphs and networks, all with default options. `all` compiles everything, which takes
+    several times as long. A PART is a method (`beliefs methods`), `auto` (what it does where exact inference does not
+    fit), `files`, `many` (rows of evidence), `machines` (questions about Boltzmann machines) or `learning`. Kernels are
+    kept on disk, so this is needed once after an installation. Stopped by Ctrl-C, it goes on where it was the next
+    time.
     """
     no_explanation()
     names = () if "all" in names else names or ("usual",)
@@ -95,12 +95,12 @@ def warmup_command(names: tuple[str, ...], n_jobs: int | None) -> None:
 
 
 def _done(todo: list[Job], names: tuple[str, ...], n_jobs: int) -> Iterator[int]:
-    if n_jobs > 1:
-        yield from done_in_turn(names, len(todo), n_jobs)
-        return
     Twofold.always_compiled = True
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        if n_jobs > 1:
+            yield from done_in_turn(names, todo, n_jobs)
+            return
         for number, (_, job) in enumerate(todo):
             job()
             yield number
@@ -135,6 +135,7 @@ def _parts() -> dict[str, Callable[[], Iterator[Job]]]:
         "files": partial(_file_jobs, network),
         **{method.name: partial(_method_jobs, method, network) for method in methods()},
         "auto": _auto_jobs,
+        "many": _rows,
         "machines": _machine_jobs,
         "learning": partial(learning_jobs, _STATES),
     }
@@ -146,16 +147,16 @@ def _usual_jobs(network: BayesianNetwork) -> Iterator[Job]:
     yield from _auto_jobs(usual=True)
     for method in methods():
         if method.name in _USUAL:
-            yield from _method_jobs(method, network, usual=True)
+            yield from _method_jobs(method, network if _USUAL[method.name] else None, usual=True)
     yield from usual_learning_jobs()
 
 
-def _method_jobs(method: type[Method], network: BayesianNetwork, *, usual: bool = False) -> Iterator[Job]:
+def _method_jobs(method: type[Method], network: BayesianNetwork | None, *, usual: bool = False) -> Iterator[Job]:
     """Yield questions to a method: of every kind, and with the options that have kernels of their own.
 
-    ``usual``: with those that it has by default.
+    ``network`` None: on pairwise models alone. ``usual``: with the options that it has by default.
     """
-    if method.general:
+    if method.general and network is not None:
         for name, graph in _models(network).items():
             for task in method.tasks:
                 yield f"{task.value} with {method.name}, {name}", _asked(_DOORS[task], graph, method.name)
@@ -232,9 +233,12 @@ def _resistances() -> Iterator[Job]:
     yield "effective resistances", _asked(_DOORS[Task.INFER], large, "trw(rho=uniform)")
 
 
-def _orders_and_rows() -> Iterator[Job]:
+def _orders() -> Iterator[Job]:
     for size in _GRIDS:
         yield f"an order of {size * size} variables", _planned(make_ising_grid(size, seed=0))
+
+
+def _rows() -> Iterator[Job]:
     rows = [{"x0": 0}, {"x0": 1}, {}]
     yield "rows of evidence", lambda: infer_many(_loop(2), rows)
     yield "the best states of rows", lambda: maximize_many(_loop(2), rows)
@@ -301,7 +305,7 @@ def _read(loads: Callable[[Any], object], text: str | bytes) -> Callable[[], obj
 _FURTHER: dict[str, Callable[[], Iterable[Job]]] = {
     "bp": _warm_starts,
     "trw": _resistances,
-    "junction_tree": _orders_and_rows,
+    "junction_tree": _orders,
     "gbp": _ears,
 }
 """Questions beside those that every method is asked."""

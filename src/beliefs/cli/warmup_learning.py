@@ -50,8 +50,9 @@ def learning_jobs(states: tuple[int, ...]) -> Iterator[Job]:
 
 
 def usual_learning_jobs() -> Iterator[Job]:
-    """Yield the fits that are asked for most."""
-    yield from _estimators(USUAL)
+    """Yield the fits that are asked for most; in one job, as they share most of what they compile."""
+    fits = [run for _, run in _estimators(USUAL)]
+    yield "fits of grids, chains and graphs", lambda: [run() for run in fits]
     yield "networks from rows", partial(_rows, (2,))
 
 

@@ -1,5 +1,6 @@
 """The processes that share the jobs of ``warmup``; threads would wait for one another, as compiling holds a lock.
 
+The first job is done before they start: where processes can be forked, they inherit the compiler that it has loaded.
 Each begins in a part of the list of its own, so that two of them seldom compile the same kernel, and helps where most
 is left when its part is done. Kernels are written to disk whole: into a file of another name, which is then renamed.
 Ctrl-C goes to the first process alone, which asks the others to end.
@@ -10,9 +11,10 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -24,6 +26,7 @@ from beliefs.kernels._jit import Twofold
 __all__ = ["done_in_turn", "n_cores"]
 
 Line: TypeAlias = "Connection[Any, Any]"
+Job: TypeAlias = tuple[str, Callable[[], object]]
 
 _PATIENCE = 10.0  # seconds in which a process that was asked to end does so
 
@@ -37,10 +40,13 @@ def n_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def done_in_turn(names: tuple[str, ...], n_todo: int, n_workers: int) -> Iterator[int]:
-    """Run ``beliefs.cli.warmup.jobs(*names)`` in ``n_workers`` processes; yield each one's number when done."""
-    parts = [deque(range(n_todo * w // n_workers, n_todo * (w + 1) // n_workers)) for w in range(n_workers)]
-    workers = _started(names, n_workers)
+def done_in_turn(names: tuple[str, ...], todo: list[Job], n_workers: int) -> Iterator[int]:
+    """Run ``beliefs.cli.warmup.jobs(*names)``, which are ``todo``, in processes; yield each one's number when done."""
+    n_left = len(todo) - 1
+    parts = [deque(range(1 + n_left * w // n_workers, 1 + n_left * (w + 1) // n_workers)) for w in range(n_workers)]
+    todo[0][1]()
+    yield 0
+    workers = _started(names, todo, n_workers)
     busy: list[Line] = []
     try:
         idle = list(workers)
@@ -63,15 +69,19 @@ def done_in_turn(names: tuple[str, ...], n_todo: int, n_workers: int) -> Iterato
         _ended([process for _, process in workers.values()])
 
 
-def _started(names: tuple[str, ...], n_workers: int) -> dict[Line, tuple[int, BaseProcess]]:
-    context = get_context("spawn")
+def _started(names: tuple[str, ...], todo: list[Job], n_workers: int) -> dict[Line, tuple[int, BaseProcess]]:
+    forked = sys.platform == "linux"  # elsewhere system libraries do not survive it
+    context: Any = get_context("fork" if forked else "spawn")
     workers: dict[Line, tuple[int, BaseProcess]] = {}
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the others inherit
     try:
         for number in range(n_workers):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, names))  # no daemon: joblib would warn of it
-            process.start()
+            inherited = ([*workers, ours], todo) if forked else ([], None)
+            process = context.Process(target=_work, args=(theirs, names, *inherited))  # no daemon: joblib would warn
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which NumPy has and ends itself
+                process.start()
             theirs.close()
             workers[ours] = (number, process)
     finally:
@@ -101,15 +111,20 @@ def _ended(processes: list[BaseProcess]) -> None:
             process.join()
 
 
-def _work(line: Line, names: tuple[str, ...]) -> None:
-    """Run the jobs whose numbers come, until no more do."""
+def _work(line: Line, names: tuple[str, ...], others: list[Line], todo: list[Job] | None) -> None:
+    """Run the jobs whose numbers come, until no more do.
+
+    ``others``: lines of the first process to be let go; ``todo``: the jobs, where they could be inherited.
+    """
     from beliefs.cli.warmup import jobs
 
     signal.signal(signal.SIGTERM, _stop)
+    for other in others:  # else nobody would see the end of the first process
+        other.close()
     logging.getLogger("beliefs").setLevel(logging.ERROR)
     warnings.simplefilter("ignore", ConvergenceWarning)
     try:
-        todo = list(jobs(*names))
+        todo = list(jobs(*names)) if todo is None else todo
         Twofold.always_compiled = True
         while True:
             number = line.recv()

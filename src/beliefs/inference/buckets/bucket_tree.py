@@ -178,6 +178,6 @@ def default_ibound(problem: Problem, order: Order, cells: float = _CELLS) -> int
 
 
 def _size(layout: Layout, order: Order, ibound: int) -> tuple[float, float, bool]:
-    """Return the cells of a partition, the memory of a run, and whether any variable has replicas."""
-    buckets = layout.plan(partition, order, ibound)
+    """Return the cells of a partition, which is not kept, memory of a run, and whether a variable has replicas."""
+    buckets = partition(layout, order, ibound)
     return buckets.n_cells, predicted_bytes(buckets, layout), buckets.split

@@ -59,6 +59,7 @@ from beliefs.inference.dual.state import SplitTables, Start, answer_bytes, bucke
 from beliefs.inference.orders.chosen import check_order, chosen_order
 from beliefs.inference.orders.planned import planned_order
 from beliefs.inference.rounding import widened
+from beliefs.inference.search.forest_moves import moving_bytes
 from beliefs.inference.search.incumbent import Incumbent
 from beliefs.inference.temperatures import chosen_temperatures, power_sum_bound
 from beliefs.kernels.dual.order import fewest_factors_order
@@ -295,7 +296,8 @@ class GDD(Method):
         pairs = self.solver == "blocks" and PairTables.fits(graph)
         held = split_bytes(graph, pairs=pairs, joint=self.solver == "lbfgs")
         answer = answer_bytes(graph, problem.graph.layout, marginals=problem.task is Task.INFER)
-        return n_orders * graph.n_bytes + min(n_orders, 2) * held + answer
+        moves = 0.0 if problem.task is Task.INFER else moving_bytes(problem.graph.layout)
+        return n_orders * graph.n_bytes + min(n_orders, 2) * held + answer + moves
 
     def _offer(self, state: GddState) -> None:
         """Offer the variables' own maximisers and, now and then on large models, states chosen one given the others."""

@@ -225,7 +225,7 @@ class MessagePassing(Method):
 
     def _check_budget(self, problem: Problem) -> None:
         """Raise if scaled tables, messages, their sums and the order do not fit."""
-        needed = needed_bytes(problem.graph.layout, self.certifies)
+        needed = needed_bytes(problem.graph.layout, self.certifies, problem.task)
         if needed > max(problem.max_bytes, _TRIFLE):
             demand, purpose = f"{self.name} needs", " for messages and tables"
             raise over_budget(demand, needed, problem.max_bytes, "Raise max_bytes", purpose)

@@ -19,7 +19,7 @@ from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout, offsets
 from beliefs.typing import Ints
 
-__all__ = ["MOST_MOVES", "affordable_moves", "forest_moves", "locally_best"]
+__all__ = ["MOST_MOVES", "affordable_moves", "forest_moves", "locally_best", "moving_bytes"]
 
 MOST_MOVES = 20
 """Random forests tried after coordinate ascent, on small models."""
@@ -105,6 +105,11 @@ def forest_moves(
         if is_best:
             break
     return states, float(graph.log_score(states))
+
+
+def moving_bytes(layout: Layout) -> float:
+    """Predict the memory of coordinate ascent and forest moves: who touches whom, in order, and what sorting takes."""
+    return 8.0 * 11.5 * layout.n_edges
 
 
 def affordable_moves(layout: Layout) -> int:

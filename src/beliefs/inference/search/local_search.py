@@ -24,12 +24,15 @@ from beliefs.inference.base import (
     Task,
     check_possible,
 )
+from beliefs.inference.budget import over_budget
+from beliefs.inference.messages.memory import needed_bytes
 from beliefs.inference.search.query_search import MOVE_CELLS, QuerySearch
 from beliefs.options import check_integer
 
 __all__ = ["LocalSearch"]
 
 _MOST_MOVES = 10**6  # of one step, between two looks at the clock
+_TRIFLE = 1_000_000  # bytes that are always there
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -69,6 +72,10 @@ class LocalSearch(Method):
     def init(self, problem: Problem, warm: Any = None) -> QuerySearch:
         """Plan the values; go on from the states of an earlier result where there is one."""
         check_possible(problem.graph)
+        needed = _needed_bytes(problem)
+        if needed > max(problem.max_bytes, _TRIFLE):
+            advice = "Raise max_bytes or observe more variables"
+            raise over_budget(f"{self.name} needs", needed, problem.max_bytes, advice, " for its starts and sums")
         search = QuerySearch(problem)
         if warm is not None and np.array_equal(warm[0], search.query):
             search.start(warm[1])
@@ -95,3 +102,17 @@ class LocalSearch(Method):
     def warm_state(self, state: QuerySearch) -> Any:
         """Return the query and its best states."""
         return state.query, state.states
+
+
+def _needed_bytes(problem: Problem) -> float:
+    """Predict the memory of what every search has: messages of a start, who touches whom, and the plan of the sums.
+
+    Moves take what the budget leaves, and are made smaller where that is little.
+    """
+    layout, needed = problem.graph.layout, needed_bytes(problem.graph.layout, certified=False)
+    needed += 16.0 * layout.n_cells + 105.0 * layout.n_edges
+    if problem.task is Task.MARGINAL_MAP:
+        summed = ~layout.observed
+        summed[problem.query] = False
+        needed += 300.0 * float(layout.degree[summed].sum()) + (8.0 * layout.n_cells if summed.any() else 0.0)
+    return needed

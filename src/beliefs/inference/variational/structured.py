@@ -231,7 +231,7 @@ class ForestField(Field):
         joining = layout.arity > 1
         cells, axes = float(layout.factor_size[joining].sum()), float((layout.arity[joining] - 1).sum())
         inside = cells * min(1.0, layout.n_vars / max(axes, 1.0))  # a forest has as many links as variables, at most
-        structure = 4 * layout.n_edges + 6 * layout.n_vars + 14 * layout.n_factors
+        structure = 2.5 * layout.n_edges + 4 * layout.n_vars + 8 * layout.n_factors
         return super().n_bytes(layout, hard, runs) + 8.0 * (inside * (runs + 2.5) + structure)
 
 

@@ -250,18 +250,21 @@ def messages_out(
         done = scaled_outgoing(
             scaled.psi, scaled.ptr[f], scaled.log_least, sizes, incoming, restricted, work.table, work.spread, out
         )
-    if not done:
+    turn = 2 if done else 0
+    while turn < 2:  # one place for a call that is much code
         load_table(cells, card, scope, axes, model.rho[f], digit, work.table)
-        outgoing(work.table, sizes, n_max, incoming, restricted, work.spread, out)
-    if 0 < n_max < arity and any_zero(out, sizes, n_max):
-        # a zero that only holds at the present maximisers is no proof: what all their states allow stays possible
-        for a in range(n_max, arity):
-            for x in range(sizes[a]):
-                work.room[3, a, x] = out[a, x]
-        load_table(cells, card, scope, axes, model.rho[f], digit, work.table)
-        outgoing(work.table, sizes, n_max, incoming, incoming, work.spread, out)
-        for a in range(n_max, arity):
-            allow_unlikely(work.room[3, a, : sizes[a]], out[a, : sizes[a]])
+        outgoing(work.table, sizes, n_max, incoming, incoming if turn == 1 else restricted, work.spread, out)
+        if turn == 1:
+            for a in range(n_max, arity):
+                allow_unlikely(work.room[3, a, : sizes[a]], out[a, : sizes[a]])
+        elif 0 < n_max < arity and any_zero(out, sizes, n_max):
+            # a zero that only holds at the present maximisers is no proof: what all their states allow stays possible
+            for a in range(n_max, arity):
+                for x in range(sizes[a]):
+                    work.room[3, a, x] = out[a, x]
+        else:
+            break
+        turn += 1
     reached = True
     for a in range(arity):
         if axes[a] != skip:
