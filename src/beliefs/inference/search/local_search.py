@@ -25,7 +25,6 @@ from beliefs.inference.base import (
     check_possible,
 )
 from beliefs.inference.budget import over_budget
-from beliefs.inference.messages.memory import needed_bytes
 from beliefs.inference.search.query_search import MOVE_CELLS, QuerySearch
 from beliefs.options import check_integer
 
@@ -109,8 +108,8 @@ def _needed_bytes(problem: Problem) -> float:
 
     Moves take what the budget leaves, and are made smaller where that is little.
     """
-    layout, needed = problem.graph.layout, needed_bytes(problem.graph.layout, certified=False)
-    needed += 16.0 * layout.n_cells + 105.0 * layout.n_edges
+    layout = problem.graph.layout
+    needed = 24.0 * layout.n_cells + 8.0 * float(layout.message_ptr[-1]) + 140.0 * layout.n_edges
     if problem.task is Task.MARGINAL_MAP:
         summed = ~layout.observed
         summed[problem.query] = False
