@@ -47,8 +47,8 @@ class ConcaveState(RegionState):
         self.parts = pieces(np.diff(work[self.pairs.ptr]))
         """Inner regions between two looks at the clock."""
         self.multipliers = np.zeros(self.cell_of.size)
-        widest = int(np.diff(plan.tables.cell_ptr).max(initial=1))
-        self.room = np.zeros(plan.n_room + 4 * widest)
+        inner = np.diff(plan.tables.cell_ptr)[plan.tables.table_ptr[self.pairs.inner]]
+        self.room = np.zeros(plan.n_room + int((inner * (np.diff(self.pairs.ptr) + 3)).max(initial=0)))
         self.outer = plan.region_of_cell < plan.regions.n_outer
         self.target = np.zeros(plan.n_cells)
         """What stands for the potentials of inner regions."""

@@ -138,14 +138,19 @@ def loop_beliefs(logs: Floats, rows: Ints, starts: Ints, room: Floats, out: Floa
         )
         if step == -math.inf:
             return step
-        begin = starts[k]
+        begin, total = starts[k], 0.0
         for a in range(rows[k]):
             for b in range(after):
                 around = room[rest + b * rows[k] + a]
                 if plain:
+                    total += room[here + k * cells + a * after + b] * around
                     around = math.log(around) if around > 0.0 else -math.inf
                 out[begin + a * after + b] = logs[begin + a * after + b] + around
-        norm = log_sum(out[begin : starts[k + 1]])
+        if plain:  # the table's entries are plain numbers already
+            top, _ = ranges(logs[begin : starts[k + 1]])
+            norm = top + math.log(total) if total > 0.0 else -math.inf
+        else:
+            norm = log_sum(out[begin : starts[k + 1]])
         if norm == -math.inf:
             return norm
         for i in range(begin, starts[k + 1]):

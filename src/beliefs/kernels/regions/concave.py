@@ -71,8 +71,8 @@ def descend(
 
     Equivalent to the formulas of the module.
     Shapes: ``weight``, ``changed`` and ``log_norm (n_regions,)``, the weights of inner regions their :math:`c_\beta`;
-    ``target (n_cells,)`` has :math:`\theta_\beta` in the cells of inner regions; ``room`` has four more of the largest
-    inner table than a loop's products take.
+    ``target (n_cells,)`` has :math:`\theta_\beta` in the cells of inner regions; ``room`` has three more of the largest
+    inner table than a loop's products take, and one more for each outer region around it.
     Cost: the tables of all outer regions around each inner one.
     Numerics: in logs; states that are impossible stay so, and have multipliers 0. Returns -1 where no state is left.
     """
@@ -82,6 +82,7 @@ def descend(
         begin, size = tables.cell_ptr[q], tables.cell_ptr[q + 1] - tables.cell_ptr[q]
         first = room.size - 3 * size
         top, total, part = room[first : first + size], room[first + size : first + 2 * size], room[first + 2 * size :]
+        kept = first - size * (pairs.ptr[i + 1] - pairs.ptr[i])  # the marginals of outer regions, one after the other
         share = weight[pairs.inner[i]]
         for y in range(size):
             total[y] = target[begin + y]
@@ -94,7 +95,9 @@ def descend(
                 changed[r] = 0
             project(tables, pairs.table[entry], pairs.map[entry], False, beliefs, top, part)
             share += weight[r]
+            own = kept + size * (entry - pairs.ptr[i])
             for y in range(size):  # the multipliers stand for nu until the belief is known
+                room[own + y] = part[y]
                 multipliers[lam + y] = weight[r] * (part[y] + log_norm[r]) - multipliers[lam + y]
                 total[y] += multipliers[lam + y]
         for y in range(size):
@@ -108,7 +111,7 @@ def descend(
             beliefs[begin + y] = total[y]
         for entry in range(pairs.ptr[i], pairs.ptr[i + 1]):
             r, lam = pairs.region[entry], pairs.start[entry]
-            project(tables, pairs.table[entry], pairs.map[entry], False, beliefs, top, part)
+            own = kept + size * (entry - pairs.ptr[i])
             for y in range(size):
                 if total[y] == -math.inf:
                     multipliers[lam + y] = 0.0
@@ -117,7 +120,7 @@ def descend(
                     nu = multipliers[lam + y]
                     multipliers[lam + y] = weight[r] * total[y] - nu
                     # X changes by (new - old) / w, and old = w (marginal + norm) - nu
-                    part[y] = total[y] - part[y] - log_norm[r]
+                    part[y] = total[y] - room[own + y] - log_norm[r]
             to = pairs.table[entry]
             at, start = tables.map_ptr[pairs.map[entry]], tables.cell_ptr[to]
             for k in range(tables.cell_ptr[to + 1] - start):
