@@ -389,15 +389,17 @@ def test_what_is_refused(call: Any, error: Any, message: str) -> None:
 def test_messages_of_more_than_the_range_of_numbers_go_on_in_logs() -> None:
     """A centre with 2,000 leaves: their product leaves the range half-way through the only sweep there is."""
     rng = np.random.default_rng(0)
-    tables = 3.0 * rng.normal(size=(2000, 5, 5))
-    star = bl.FactorGraph.from_tables([5] * 2001, [((0, v + 1), table) for v, table in enumerate(tables)], log=True)
-    centre = np.logaddexp.reduce(tables, axis=2).sum(axis=0)
+    _ = rng.choice([2, 5]), rng.choice([0.1, 3.0, 300.0])  # drawn, so that the tables are those that once failed
+    pairs = [((0, v) if rng.random() < 0.5 else (v, 0), 3.0 * rng.normal(size=(5, 5))) for v in range(1, 2001)]
+    star = bl.FactorGraph.from_tables([5] * 2001, pairs, log=True)
+    tables = np.array([table if scope[0] else table.T for scope, table in pairs])  # the centre last
+    centre = np.logaddexp.reduce(tables, axis=1).sum(axis=0)
     found = bl.infer(star, "ijgp")
     assert found.bound is bl.Bound.EXACT
     assert found.log_z == pytest.approx(np.logaddexp.reduce(centre), rel=1e-12)
     np.testing.assert_allclose(found.marginal(0), np.exp(centre - np.logaddexp.reduce(centre)), atol=1e-9)
     best = bl.maximize(star, "ijgp")
-    assert best.gap == 0.0 and best.log_score == pytest.approx(tables.max(axis=2).sum(axis=0).max(), rel=1e-12)
+    assert best.gap == 0.0 and best.log_score == pytest.approx(tables.max(axis=1).sum(axis=0).max(), rel=1e-12)
 
 
 def test_tables_that_grow_in_an_exact_sweep_are_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
