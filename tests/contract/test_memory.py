@@ -16,7 +16,7 @@ import pytest
 CASES = {
     "enumeration": ("infer", "enumeration", "complete(8)", "complete(20)", {}),
     "elimination": ("infer", "elimination", "complete(12)", "complete(23)", {}),
-    "elimination of maxima": ("maximize", "elimination", "complete(12)", "complete(23)", {}),
+    "elimination of maxima": ("maximize", "elimination", "complete(16)", "complete(23)", {}),
     "junction_tree": ("infer", "junction_tree", "grid(8, 2)", "grid(20, 2)", {}),
     "mini_bucket": ("infer", "mini_bucket(ibound=15)", "grid(18, 2)", "grid(40, 2)", {}),
     "wmb": ("infer", "wmb(ibound=15)", "grid(18, 2)", "grid(40, 2)", {"max_iters": 2}),

@@ -196,11 +196,10 @@ class Problem:
 class Marginals:
     """Raw answer to ``infer``.
 
-    ``tables`` are every factor's own marginals, one after the other, or a function that makes them: they may take more
-    memory and time than all else, and many questions end with variables. ``joint`` answers for sets of variables inside
-    what a method keeps besides (regions), None for others. ``estimated``: marginals are estimates even where the value
-    is exact, for two bounds that meet say nothing of them. Methods that have more to say name the class of their result
-    in ``kind``, and its further fields in ``extras``.
+    ``tables`` are every factor's own marginals, one after the other, or a function that makes them, since many questions
+    end with variables. ``joint`` answers for sets of variables inside what a method keeps besides (regions), None for
+    others. ``estimated``: marginals are estimates even where the value is exact, for two bounds that meet say nothing
+    of them. Methods that have more to say name the class of their result in ``kind``, and its fields in ``extras``.
     """
 
     log_z: float
