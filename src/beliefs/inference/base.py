@@ -196,7 +196,7 @@ class Problem:
 class Marginals:
     """Raw answer to ``infer``.
 
-    ``tables`` are every factor's own marginals, one after the other, or a function that makes them, since many questions
+    ``tables`` are all factors' own marginals, one after the other, or a function that makes them, since many questions
     end with variables. ``joint`` answers for sets of variables inside what a method keeps besides (regions), None for
     others. ``estimated``: marginals are estimates even where the value is exact, for two bounds that meet say nothing
     of them. Methods that have more to say name the class of their result in ``kind``, and its fields in ``extras``.
