@@ -258,9 +258,37 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"beliefs.{name}")
     if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_meant(name)}")
     globals()[name] = found = getattr(import_module(_HOME[name]), name)
     return found
+
+
+_ELSEWHERE = {  # what other libraries call it
+    "BayesNet": "BayesianNetwork",
+    "BeliefPropagation": "infer(model, 'bp')",
+    "DiscreteBayesianNetwork": "BayesianNetwork",
+    "DiscreteFactor": "Factor",
+    "LazyPropagation": "infer",
+    "MarkovNetwork": "FactorGraph",
+    "TabularCPD": "BayesianNetwork.from_cpts",
+    "VariableElimination": "infer",
+    "load": "read",
+    "map": "maximize",
+    "map_query": "maximize",
+    "query": "infer",
+    "save": "write",
+}
+
+
+def _meant(name: str) -> str:
+    """Return a hint at the name that was meant, if there is one."""
+    if name.startswith("_"):
+        return ""
+    if name in _ELSEWHERE:
+        return f"; here it is {_ELSEWHERE[name]}"
+    from beliefs.options import suggestion
+
+    return suggestion(name, __all__)
 
 
 def __dir__() -> list[str]:

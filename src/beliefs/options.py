@@ -52,7 +52,10 @@ def shown(value: object) -> str:
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return a hint ``; did you mean 'Rain'?`` for a misspelt name, or the empty string."""
-    close = difflib.get_close_matches(word, list(known), n=1)
+    names = list(known)
+    small = {name.lower(): name for name in reversed(names)}
+    close = difflib.get_close_matches(word, names, n=1)
+    close = close or [small[name] for name in difflib.get_close_matches(word.lower(), small, n=1)]
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
@@ -65,6 +68,11 @@ class Suggesting(ABCMeta):
         made = inspect.signature(cls.__init__)  # type: ignore[misc]
         return made.replace(parameters=list(made.parameters.values())[1:], return_annotation=inspect.Signature.empty)
 
+    @property
+    def _positional(cls) -> bool:
+        """Whether an option may come without its name."""
+        return any(p.kind is not p.KEYWORD_ONLY for p in cls.__signature__.parameters.values())
+
     def __call__(cls, *args: Any, **options: Any) -> Any:
         """Make an object, or raise a TypeError that names the option."""
         try:
@@ -72,6 +80,9 @@ class Suggesting(ABCMeta):
         except TypeError:
             known = list(cls.__signature__.parameters)
             unknown = [name for name in options if name not in known]
+            if args and not cls._positional:
+                listed = ", ".join(known) or "none"
+                raise TypeError(f"{cls.__name__} takes its options by name, option=value; it has {listed}") from None
             if not unknown:
                 raise
             hint = suggestion(unknown[0], known) or f"; it has {', '.join(known) or 'none'}"

@@ -159,6 +159,8 @@ class Problem:
         Variables whose marginals are wanted; None means all.
     values_states : bool
         Whether the value of a query's states is asked for; who knows it better asks for the states alone.
+    plans : dict
+        What a method has planned for this question, which is asked for to choose and again to run.
     """
 
     model: FactorGraph | BoltzmannMachine
@@ -171,6 +173,7 @@ class Problem:
     threads: int = 1
     time_limit: float = math.inf
     values_states: bool = True
+    plans: dict[Any, Any] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.model, FactorGraph):

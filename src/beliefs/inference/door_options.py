@@ -42,16 +42,21 @@ class Options(TypedDict, total=False):
     trace_every: int | None
 
 
-def check_options(options: Options, *, batch: bool = False) -> None:
-    """Refuse unknown keywords and values that make no sense; machines of a batch have no evidence."""
+def check_options(options: Options, *, batch: bool = False, also: tuple[str, ...] = ()) -> None:
+    """Refuse unknown keywords and values that make no sense; machines of a batch have no evidence.
+
+    ``also``: keywords of the door's own, which may have been meant.
+    """
     if batch and options.get("evidence") is not None:
         raise UnsupportedError("evidence is for single models; a batch of machines is given its inputs")
     for name, value in options.items():
         check = _CHECKS.get(name)
         if check is None:
-            known = list(_CHECKS)
+            known = [*also, *_CHECKS]
             hint = suggestion(name, known) or f"; known: {', '.join(known)}"
-            raise TypeError(f"no keyword {name!r}{hint}; options of a method are in its text, 'bp(damping=0.3)'")
+            raise TypeError(
+                f"no keyword {name!r}{hint.removesuffix('?')}; options of a method are in its text, 'bp(damping=0.3)'"
+            )
         if value is not None:
             check(value)
 

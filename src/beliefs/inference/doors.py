@@ -249,7 +249,7 @@ def _decoded_batch(
 # -- behind the doors ---------------------------------------------------------------------------------------------
 def _posed(model: FactorGraph | BoltzmannMachine, task: Task, options: Options, **more: Any) -> Problem:
     """Check the options and return the problem within them."""
-    check_options(options)
+    check_options(options, also=("targets",) if task is Task.INFER else ())
     return Problem(
         model,
         task,
@@ -275,7 +275,7 @@ def _ask(
         raise over_budget(f"{problem.n_samples} samples need", needed, problem.max_bytes, "Draw them in parts")
 
     def warm(chosen: Method) -> Any:
-        return _warm(model or problem.model, chosen, options.get("init"), pruned)
+        return _warm(problem.model if model is None else model, chosen, options.get("init"), pruned)
 
     with limited(problem.time_limit) as deadline:
         question = Question(problem, options, warm, started, deadline)

@@ -111,7 +111,7 @@ class Question(NamedTuple):
 
 def _form(method: Method, problem: Problem) -> tuple[Method, Problem]:
     """Return the form of a method for machines, which are loaded where there is one, and the problem that it takes."""
-    if not (method.needs_machine or isinstance(problem.model, BoltzmannMachine)):
+    if isinstance(problem.model, FactorGraph) and not method.needs_machine:
         return method, problem
     from beliefs.inference.boltzmann.native import native
 

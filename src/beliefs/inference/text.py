@@ -77,7 +77,8 @@ def parse_named(
         return _class_of(node.id, known, what, also), {}
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
         article = "an" if what[0] in "aeiou" else "a"
-        raise ModelError(f"{article} {what} is written name(field=value, ...), found {_short(text)}")
+        hint = suggestion(word, [cls.name for cls in known])
+        raise ModelError(f"{article} {what} is written name(field=value, ...), found {_short(text)}{hint}")
     cls: Any = _class_of(node.func.id, known, what, also)
     options = [f.name for f in fields(cls) if f.name not in given]
     if node.args:
@@ -96,6 +97,8 @@ def parse_named(
 def _kind(value: object) -> str:
     """Return the name of a value's type, and what its author may have meant."""
     meant = {"dict": "; write evidence={...}", "list": "; best states of some variables: marginal_map"}
+    if isinstance(value, type):
+        return f"the class {value.__name__}; write {value.__name__}()"
     kind = type(value).__name__
     return f"{kind}{meant.get(kind, '')}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -122,11 +123,17 @@ def suffixes(*, written: bool = False) -> tuple[str, ...]:
 
 def format_of(path: StrPath, *, written: bool = False) -> Format:
     """Return the format of a file by its suffix: of several that fit, that of the longest."""
+    if not isinstance(path, str | os.PathLike):
+        raise FormatError(f"a file is given by its path (str or Path), found {type(path).__name__}")
     name, known = plain_name(path), suffixes(written=written)
     fitting = [suffix for suffix in known if name.endswith(suffix)]
     if not fitting:
         listed = ", ".join(known)
-        raise FormatError(f"unknown suffix; known are {listed}, plain or followed by .gz, .xz or .bz2", str(path))
+        word = not written and name == os.fspath(path) and name.isidentifier()
+        bundled = f"; a bundled network is loaded by datasets.load_bn({name!r})" if word else ""
+        raise FormatError(
+            f"unknown suffix; known are {listed}, plain or followed by .gz, .xz or .bz2{bundled}", str(path)
+        )
     longest = max(fitting, key=len)
     return next(form for form in FORMATS if longest in (suffix.lower() for suffix in form.suffixes))
 

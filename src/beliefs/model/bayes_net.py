@@ -8,7 +8,7 @@ run along the last axis, sums to one within 1e-4. Numbers are kept as given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,7 @@ from beliefs.model.describing import describe_network
 from beliefs.model.factor import log_table, numeric
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.layout import Layout, frozen
+from beliefs.model.named import Built, Named
 from beliefs.model.naming import Naming
 from beliefs.model.variable import Variable
 from beliefs.model.views import Variables
@@ -35,7 +36,7 @@ COLUMN_TOLERANCE = 1e-4  # published networks are rounded to about four digits
 
 
 @dataclass(frozen=True, eq=False)
-class BayesianNetwork(Described):
+class BayesianNetwork(Named, Described, metaclass=Built):
     """A Bayesian network; build with :meth:`from_cpts` or :meth:`from_factor_graph`.
 
     Factor ``v`` of ``graph`` is the conditional table of variable ``v``. ``probabilities (n_cells,)`` holds the
@@ -142,6 +143,10 @@ class BayesianNetwork(Described):
         return self.graph.n_vars
 
     @property
+    def _names(self) -> Naming:
+        return self.graph.naming
+
+    @property
     def variables(self) -> Variables:
         """Sequence of :class:`Variable`."""
         return self.graph.variables
@@ -158,6 +163,11 @@ class BayesianNetwork(Described):
         """Names of the parents, in the order of the table's axes."""
         scope = self.graph.layout.scope(self.index(variable))
         return tuple(self.graph.naming.name(int(u)) for u in scope[:-1])
+
+    def children(self, variable: VariableRef) -> tuple[str, ...]:
+        """Names of the children, in the order of the variables."""
+        name = self.graph.naming.name(self.index(variable))
+        return tuple(child for parent, child in self.edges if parent == name)
 
     def cpt(self, variable: VariableRef) -> Floats:
         """Conditional table with axes ``(parents..., child)``, as given."""
@@ -246,9 +256,10 @@ class BayesianNetwork(Described):
 
 
 def _parents_and_table(cpt: Any, name: str) -> tuple[Sequence[str], ArrayLike]:
-    if not isinstance(cpt, (tuple, list)) or len(cpt) != 2 or isinstance(cpt[0], str):
+    parents, table = cpt if isinstance(cpt, (tuple, list)) and len(cpt) == 2 else (None, None)
+    if isinstance(parents, str) or not isinstance(parents, Iterable):
         raise ModelError(f"the conditional table of {name!r} is given as (list of parents, table), found {cpt!r}")
-    return cpt[0], cpt[1]
+    return parents, table  # type: ignore[return-value]
 
 
 def _check_columns(table: Floats, layout: Layout, v: int, naming: Naming) -> None:

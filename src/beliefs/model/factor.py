@@ -37,6 +37,8 @@ def log_table(values: ArrayLike, *, what: str = "table") -> Floats:
 
 def numeric(values: ArrayLike, what: str) -> Floats:
     """Return a new C-ordered float64 array or raise."""
+    if values is None:  # NumPy takes it for nan
+        raise ModelError(f"{what} must be an array of numbers, found None")
     try:
         return np.array(values, dtype=np.float64, order="C")
     except (TypeError, ValueError, OverflowError) as error:

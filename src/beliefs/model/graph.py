@@ -9,6 +9,7 @@ A graph is a :class:`Layout` (integers, shared) and ``theta`` (one flat float64 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,7 +24,8 @@ from beliefs.kernels.layout import condition_cells, log_scores
 from beliefs.model.describing import describe_graph
 from beliefs.model.factor import Factor, check_axes, check_logs, log_table, numbers_key, numeric, scopes_and_tables
 from beliefs.model.layout import Layout, frozen, frozen_ints, offsets, sums_to_one
-from beliefs.model.naming import Naming
+from beliefs.model.named import Built, Named
+from beliefs.model.naming import Naming, checked_pairs
 from beliefs.model.variable import Variable
 from beliefs.model.views import Factors, Variables
 from beliefs.typing import Bools, Evidence, Floats, Ints, StateRef, VariableRef
@@ -50,11 +52,16 @@ def as_factor_graph(model: Model) -> FactorGraph:
         if isinstance(graph, FactorGraph):
             return graph
     hint = "; ask the machine given(x), or a fitted estimator" if hasattr(model, "given") else ""
+    if isinstance(model, str | os.PathLike):
+        hint = "; a file is read by read(path), a bundled network by datasets.load_bn(name)"
+    library = type(model).__module__.partition(".")[0]
+    if library in ("pgmpy", "pyagrum"):
+        hint = f"; BayesianNetwork.from_{library} makes one of it"
     raise ModelError(f"expected a model (FactorGraph, BayesianNetwork, ...), found {type(model).__name__}{hint}")
 
 
 @dataclass(frozen=True, eq=False)
-class FactorGraph(Described):
+class FactorGraph(Named, Described, metaclass=Built):
     """A product of non-negative tables over discrete variables.
 
     Build with :meth:`from_factors`, :meth:`from_tables` or :meth:`pairwise`. Immutable: every change is a new graph,
@@ -145,7 +152,8 @@ class FactorGraph(Described):
         states: Sequence[Sequence[str] | None] | None = None,
     ) -> FactorGraph:
         """Build from cardinalities and ``(scope, table)`` pairs; tables are potentials, or logs with ``log=True``."""
-        pairs = list(scopes_and_tables(tables, "factor"))
+        listed = tables.items() if isinstance(tables, Mapping) else tables
+        pairs = checked_pairs(scopes_and_tables(listed, "factor"), names)
         layout = Layout.of_scopes(cards, [scope for scope, _ in pairs])
         theta = np.empty(layout.n_cells)
         for f, (_, values) in enumerate(pairs):
@@ -192,6 +200,10 @@ class FactorGraph(Described):
     def n_vars(self) -> int:
         """Number of variables."""
         return self.layout.n_vars
+
+    @property
+    def _names(self) -> Naming:
+        return self.naming
 
     @property
     def n_factors(self) -> int:

@@ -5,10 +5,12 @@ Unnamed variables are ``x0, x1, ...`` and unlabelled states ``"0", "1", ...``; n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.model.layout import frozen
@@ -130,7 +132,12 @@ class Naming:
             raise ModelError(f"no variable {v}: the model has variables 0..{len(self.card) - 1}")
         return v
 
-    def _by_name(self, name: str) -> int:
+    def has(self, name: str) -> bool:
+        """Whether a variable has this name."""
+        return self._found(name) >= 0
+
+    def _found(self, name: str) -> int:
+        """Return the index of a name, -1 if there is none."""
         if self.names is not None:
             found = self._position.get(name, -1)
         else:
@@ -139,6 +146,10 @@ class Naming:
             found = int(digits) if name[:1] == "x" and short else -1
             if found >= len(self.card) or (found >= 0 and name != f"x{found}"):
                 found = -1
+        return found
+
+    def _by_name(self, name: str) -> int:
+        found = self._found(name)
         if found < 0:
             plain = f" (variables have no names: x0 to x{len(self.card) - 1})" if self.names is None else ""
             raise ModelError(f"no variable {name!r}{suggestion(name, self.names or ())}{plain}")
@@ -151,8 +162,11 @@ class Naming:
 
     def evidence(self, evidence: Any) -> dict[int, int]:
         """Resolve ``{variable: state}`` (or a pandas row); missing values are skipped, contradictions raise."""
-        if not hasattr(evidence, "items"):
-            raise ModelError(f"evidence must map variables to states, found {type(evidence).__name__}")
+        rows = hasattr(evidence, "columns")
+        if rows or not hasattr(evidence, "items"):
+            rows = rows or isinstance(evidence, list | tuple | np.ndarray)
+            hint = "infer_many takes rows of evidence" if rows else 'write {"variable": "state"}'
+            raise ModelError(f"evidence must map variables to states, found {type(evidence).__name__}; {hint}")
         found: dict[int, int] = {}
         for ref, value in evidence.items():
             if _missing(value):
@@ -186,3 +200,16 @@ def _check_names(names: tuple[str, ...], n_vars: int) -> None:
         seen: set[str] = set()
         twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         raise ModelError(f"two variables have the name {twice!r}")
+
+
+def checked_pairs(given: Iterable[tuple[Any, Any]], names: Sequence[str] | None) -> list[tuple[Any, Any]]:
+    """Return ``(scope, table)`` pairs as a list; names in a scope become indices."""
+    pairs: list[tuple[Any, Any]] = []
+    position = {name: v for v, name in enumerate(names or ())}
+    for f, (scope, table) in enumerate(given):
+        for v in scope:
+            if isinstance(v, str) and v not in position:
+                hint = suggestion(v, position) or "; give names=[...]" * (not position)
+                raise ModelError(f"the scope of factor {f} names {v!r}, which is no variable{hint}")
+        pairs.append((tuple(position[v] if isinstance(v, str) else v for v in scope), table))
+    return pairs

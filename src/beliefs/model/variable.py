@@ -12,8 +12,9 @@ from beliefs.errors import ModelError
 from beliefs.options import shown, suggestion
 from beliefs.typing import StateRef
 
-__all__ = ["Variable", "suggestion"]
+__all__ = ["Variable", "suggestion", "truths"]
 
+_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}  # words for booleans, in small letters
 _MOST_LABELS = 10**7  # each is a string; states of a graph without labels are only counted
 
 
@@ -85,15 +86,27 @@ def state_index(name: str, labels: Sequence[str] | None, card: int, state: objec
     if isinstance(state, str):
         known = labels if labels is not None else [str(k) for k in range(card)]
         if state not in known:
-            shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
-            raise ModelError(f"variable {name!r} has no state {state!r} (its states are {shown})")
+            listed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+            hint = suggestion(state, known)
+            raise ModelError(f"variable {name!r} has no state {state!r}{hint} (its states are {listed})")
         return known.index(state)
+    if labels is not None and isinstance(state, bool | np.bool_):
+        said = truths(labels)
+        if said:
+            return said[bool(state)]
     index = as_index(state)
     if index is None:
-        raise ModelError(f"a state of {name!r} must be an index (int) or a label (str), found {state!r}")
+        hint = "; with_likelihood takes one number a state" if isinstance(state, list | tuple | np.ndarray) else ""
+        raise ModelError(f"a state of {name!r} must be an index (int) or a label (str), found {shown(state)}{hint}")
     if not 0 <= index < card:
         raise ModelError(f"variable {name!r} has states 0..{card - 1}, found state {index}")
     return index
+
+
+def truths(labels: Sequence[str]) -> dict[bool, int]:
+    """Return the states that say True and False, ``TRUE`` or ``yes`` in any case; nothing unless there is one each."""
+    found = {k: _TRUTHS[label.lower()] for k, label in enumerate(labels) if label.lower() in _TRUTHS}
+    return {value: k for k, value in found.items()} if sorted(found.values()) == [False, True] else {}
 
 
 def as_index(value: object) -> int | None:

@@ -100,8 +100,11 @@ class JunctionTree(Method):
 
     def _tree(self, problem: Problem, order: Order) -> ClusterTree:
         """Return the tree of an order, kept on the layout; BudgetError before it is laid out for work of days."""
-        check_work(order, self.name, problem.task)
-        return problem.graph.layout.plan(ClusterTree.build, order, problem.tau, True)
+        if order not in problem.plans:
+            check_work(order, self.name, problem.task)
+            problem.plans[order] = problem.graph.layout.plan(ClusterTree.build, order, problem.tau, True)
+        tree: ClusterTree = problem.plans[order]
+        return tree
 
     def step(self, state: TreeRun) -> float:
         """Collect to the roots."""

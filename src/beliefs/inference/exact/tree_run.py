@@ -132,7 +132,7 @@ def constant_part(graph: FactorGraph, tau: Floats) -> float:
     layout = graph.layout
     isolated, total = layout.isolated, 0.0
     if layout.constants.size:
-        total = float(graph.theta[layout.constants].sum())
+        total = float(np.add.reduce(graph.theta[layout.constants]))
     if isolated.size:
         total += float((tau[isolated] * np.log(layout.card[isolated])).sum())
     return total

@@ -9,8 +9,8 @@ from beliefs.inference.base import Method, Problem, Task
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.clusters.cluster_tree import MOST_SECONDS
 from beliefs.inference.exact.junction_tree import JunctionTree
+from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
-from beliefs.model.machine import BoltzmannMachine
 
 __all__ = ["EXACT_SHARE", "INSTEAD", "choose", "exact_method", "instead_of_exact"]
 
@@ -27,7 +27,7 @@ def choose(problem: Problem) -> tuple[Method, str]:
     minutes if none was given; a day at most). Otherwise a portfolio of bounds takes the time there is, or a fixed
     effort; samples come from a Markov chain.
     """
-    if isinstance(problem.model, BoltzmannMachine):
+    if not isinstance(problem.model, FactorGraph):
         from beliefs.inference.boltzmann.auto import choose_for_machine
 
         return choose_for_machine(problem)
@@ -65,7 +65,7 @@ def instead_of_exact(problem: Problem, began: float | None = None) -> Method:
 
     Its methods are loaded here: where exact inference fits, nobody waits for them.
     """
-    if isinstance(problem.model, BoltzmannMachine):
+    if not isinstance(problem.model, FactorGraph):
         from beliefs.inference.boltzmann.auto import at_any_time
 
         return at_any_time(problem)

@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from beliefs.errors import ModelError
+from beliefs.model.variable import truths
 from beliefs.options import shown
 from beliefs.typing import Ints
 
 __all__ = ["MOST_STATES", "Column"]
 
 MOST_STATES = 2**16 - 1  # a code has at most two bytes, and one of them stands for missing
-_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}  # words for booleans, in small letters
 _SPAN = 2**20  # integers within such a range are looked up, others are sorted
 
 
@@ -52,8 +52,7 @@ class Column:
         known = self.labels or ()
         self._integers = bool(known) and all(_is_integer_text(label) for label in known)
         self._position = {label: k for k, label in enumerate(known)}
-        truths = {k: _TRUTHS[label.lower()] for k, label in enumerate(known) if label.lower() in _TRUTHS}
-        self._truths = {value: k for k, value in truths.items()} if sorted(truths.values()) == [False, True] else {}
+        self._truths = truths(known)
 
     def adopt(self, labels: Sequence[str]) -> None:
         """Take these states, if none are known yet."""

@@ -109,7 +109,9 @@ def named_columns(chunk: Any, names: Sequence[str] | None, hidden: Collection[st
             raise ModelError("two columns have the same name")
         for name, values in found.items():
             if isinstance(values, str | int | float):
-                raise ModelError(f"column {name!r} must be a list, found {values!r}; a single row is passed as [row]")
+                raise ModelError(
+                    f"column {name!r} must be a list, found {values!r}; a single row is passed as [row], rows as a list"
+                )
         return {name: _column(values) for name, values in found.items()}
     if not isinstance(chunk, Iterable):
         raise ModelError(f"rows must be a table, a list of rows or columns by name, found {type(chunk).__name__}")
