@@ -77,7 +77,8 @@ def parse_named(
         return _class_of(node.id, known, what, also), {}
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
         article = "an" if what[0] in "aeiou" else "a"
-        hint = suggestion(word, [cls.name for cls in known])
+        names: list[Any] = list(known)
+        hint = suggestion(word, [cls.name for cls in names])
         raise ModelError(f"{article} {what} is written name(field=value, ...), found {_short(text)}{hint}")
     cls: Any = _class_of(node.func.id, known, what, also)
     options = [f.name for f in fields(cls) if f.name not in given]
