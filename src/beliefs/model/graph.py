@@ -145,13 +145,16 @@ class FactorGraph(Named, Described, metaclass=Built):
     def from_tables(
         cls,
         cards: ArrayLike,
-        tables: Iterable[tuple[Sequence[int], ArrayLike]],
+        tables: Iterable[tuple[Sequence[VariableRef], ArrayLike]] | Mapping[Any, ArrayLike],
         *,
         log: bool = False,
         names: Sequence[str] | None = None,
         states: Sequence[Sequence[str] | None] | None = None,
     ) -> FactorGraph:
-        """Build from cardinalities and ``(scope, table)`` pairs; tables are potentials, or logs with ``log=True``."""
+        """Build from cardinalities and ``(scope, table)`` pairs or ``{scope: table}``; scopes hold indices or names.
+
+        Tables are potentials, or logs with ``log=True``.
+        """
         listed = tables.items() if isinstance(tables, Mapping) else tables
         pairs = checked_pairs(scopes_and_tables(listed, "factor"), names)
         layout = Layout.of_scopes(cards, [scope for scope, _ in pairs])
