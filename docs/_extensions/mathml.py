@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -17,11 +18,27 @@ SAME = {
     r"\Big(": r"\left(",
     r"\Big)": r"\right)",
 }
+ARGUMENT = r"\s*(\{[^{}]*\}|\\[a-zA-Z]+|[^\s{}\\])"
+FRACTION = re.compile(rf"(\\[td]?frac){ARGUMENT}{ARGUMENT}")
+
+
+def braced(formula: str) -> str:
+    r"""Return the formula with braces that the reader needs: it takes ``\tfrac12`` for a fraction of 12.
+
+    Examples
+    --------
+    >>> print(braced(r"\tfrac12 x + \tfrac\lambda2 y + \tfrac1{4n} z"))
+    \tfrac{1}{2} x + \tfrac{\lambda}{2} y + \tfrac{1}{4n} z
+    """
+    return FRACTION.sub(
+        lambda m: m[1] + "".join(f"{{{part.strip('{}')}}}" for part in m.groups()[1:]),
+        formula,
+    )
 
 
 def mathml(node: nodes.Element, block: bool) -> str:
     """Return the element for one formula; what cannot be read is shown as it was written, with a warning."""
-    text = node.astext().strip()
+    text = braced(node.astext().strip())
     for command, known in SAME.items():
         text = text.replace(command, known)
     if block and (r"\\" in text or "&" in text):

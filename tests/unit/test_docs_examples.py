@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import importlib.util
 import io
 import os
 import re
@@ -41,3 +42,25 @@ def test_python_of_a_page_runs(page: str) -> None:
         pytest.skip("BELIEFS_DATA names no directory of published problems")
     with contextlib.redirect_stdout(io.StringIO()):
         exec(program, {})
+
+
+@pytest.mark.parametrize(
+    ("written", "parts"),
+    [
+        (r"\tfrac12 x", ("1", "2")),
+        (r"\frac1n \sum_i", ("1", "n")),
+        (r"\tfrac\lambda2 y", ("λ", "2")),
+        (r"\frac{1}{n}", ("1", "n")),
+    ],
+)
+def test_short_fractions_of_formulas_have_both_their_parts(written: str, parts: tuple[str, str]) -> None:
+    """The reader of formulas takes what follows as one number: a half would be shown as twelve over something."""
+    pytest.importorskip("sphinx")
+    nodes = pytest.importorskip("docutils.nodes")
+    spec = importlib.util.spec_from_file_location("mathml", DOCS / "_extensions" / "mathml.py")
+    assert spec is not None and spec.loader is not None
+    extension = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(extension)
+    made = extension.mathml(nodes.math(written, written), block=False)
+    fraction = re.sub(r"\s", "", made.partition("<mfrac")[2].partition("</mfrac>")[0])
+    assert re.findall(r"<m[in]>(.*?)</m[in]>", fraction) == list(parts)
