@@ -159,8 +159,6 @@ class Problem:
         Variables whose marginals are wanted; None means all.
     values_states : bool
         Whether the value of a query's states is asked for; who knows it better asks for the states alone.
-    plans : dict
-        What a method has planned for this question, which is asked for to choose and again to run.
     """
 
     model: FactorGraph | BoltzmannMachine
@@ -173,7 +171,7 @@ class Problem:
     threads: int = 1
     time_limit: float = math.inf
     values_states: bool = True
-    plans: dict[Any, Any] = field(default_factory=dict, init=False)
+    plans: dict[Any, Any] = field(default_factory=dict, init=False)  # a method's own, for choosing and for running
 
     def __post_init__(self) -> None:
         if isinstance(self.model, FactorGraph):
@@ -187,11 +185,8 @@ class Problem:
     @cached_property
     def tau(self) -> Floats:
         """Temperature of each variable, ``(n_vars,)``: 1 sums, 0 maximises."""
-        if self.task is Task.MAXIMIZE:
-            return np.zeros(self.graph.n_vars)
-        tau = np.ones(self.graph.n_vars)
-        if self.query.size:
-            tau[self.query] = 0.0
+        tau = np.full(self.graph.n_vars, 0.0 if self.task is Task.MAXIMIZE else 1.0)
+        tau[self.query] = 0.0
         return tau
 
 

@@ -9,7 +9,6 @@ A graph is a :class:`Layout` (integers, shared) and ``theta`` (one flat float64 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,7 +23,7 @@ from beliefs.kernels.layout import condition_cells, log_scores
 from beliefs.model.describing import describe_graph
 from beliefs.model.factor import Factor, check_axes, check_logs, log_table, numbers_key, numeric, scopes_and_tables
 from beliefs.model.layout import Layout, frozen, frozen_ints, offsets, sums_to_one
-from beliefs.model.named import Built, Named
+from beliefs.model.named import Built, Named, way_in
 from beliefs.model.naming import Naming, checked_pairs
 from beliefs.model.variable import Variable
 from beliefs.model.views import Factors, Variables
@@ -52,12 +51,8 @@ def as_factor_graph(model: Model) -> FactorGraph:
         if isinstance(graph, FactorGraph):
             return graph
     hint = "; ask the machine given(x), or a fitted estimator" if hasattr(model, "given") else ""
-    if isinstance(model, str | os.PathLike):
-        hint = "; a file is read by read(path), a bundled network by datasets.load_bn(name)"
-    library = type(model).__module__.partition(".")[0]
-    if library in ("pgmpy", "pyagrum"):
-        hint = f"; BayesianNetwork.from_{library} makes one of it"
-    raise ModelError(f"expected a model (FactorGraph, BayesianNetwork, ...), found {type(model).__name__}{hint}")
+    found = f"{type(model).__name__}{hint or way_in(model)}"
+    raise ModelError(f"expected a model (FactorGraph, BayesianNetwork, ...), found {found}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,10 +146,7 @@ class FactorGraph(Named, Described, metaclass=Built):
         names: Sequence[str] | None = None,
         states: Sequence[Sequence[str] | None] | None = None,
     ) -> FactorGraph:
-        """Build from cardinalities and ``(scope, table)`` pairs or ``{scope: table}``; scopes hold indices or names.
-
-        Tables are potentials, or logs with ``log=True``.
-        """
+        """Build from cardinalities and ``(scope, table)`` pairs; tables are potentials, or logs with ``log=True``."""
         listed = tables.items() if isinstance(tables, Mapping) else tables
         pairs = checked_pairs(scopes_and_tables(listed, "factor"), names)
         layout = Layout.of_scopes(cards, [scope for scope, _ in pairs])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,7 @@ from beliefs.model.naming import Naming
 from beliefs.model.variable import Variable
 from beliefs.typing import VariableRef
 
-__all__ = ["Built", "Named"]
+__all__ = ["Built", "Named", "way_in"]
 
 
 class Built(ABCMeta):
@@ -59,3 +60,11 @@ class Named:
     def __contains__(self, variable: object) -> bool:
         name = variable.name if isinstance(variable, Variable) else variable
         return isinstance(name, str) and self._names.has(name)
+
+
+def way_in(value: object) -> str:
+    """Return a hint how something that is no model becomes one: a file's name, a network of another library."""
+    if isinstance(value, str | os.PathLike):
+        return "; a file is read by read(path), a bundled network by datasets.load_bn(name)"
+    library = type(value).__module__.partition(".")[0]
+    return f"; BayesianNetwork.from_{library} makes one of it" if library in ("pgmpy", "pyagrum") else ""
