@@ -137,4 +137,4 @@ def test_an_exact_answer_that_would_come_late_is_replaced(folder: Path) -> None:
     bl.write(bl.datasets.make_ising_grid(30, 30, seed=0), "grid.uai")  # width 30 or more: over a minute, and 8 GB
     result = run("grid.uai", "", "", "PR", env={"INF_TIME": "3", "INF_MEMORY": "1000000"})
     assert result.exit_code == 0, result.output
-    assert "method     bp (exact inference would take" in result.stdout and "certified" in result.stdout
+    assert "(exact inference would take" in result.stdout and "certified" in result.stdout

@@ -374,7 +374,7 @@ def test_continuous_integration_is_executable() -> None:
 def test_no_filter_of_warnings_is_changed_where_threads_may_run() -> None:
     """``warnings.catch_warnings`` is process-wide; the command's own thread is the only one that may."""
     users = [module_name(path) for path in SOURCES if "catch_warnings()" in path.read_text()]
-    assert set(users) <= {"beliefs.cli.program", "beliefs.cli.warmup"}
+    assert set(users) <= {"beliefs.cli.program", "beliefs.cli.warmup", "beliefs.cli.warmup_workers"}
 
 
 WIDE = {"beliefs.learning.fit.fit"}  # keywords of a public function, each with a default

@@ -90,7 +90,7 @@ def warmup_command(names: tuple[str, ...], n_jobs: int | None) -> None:
     with click.progressbar(length=len(todo), label="compiling", item_show_func=_shown) as bar:
         for number in _done(todo, names, n_jobs or n_cores()):
             bar.update(1, todo[number][0])
-    ready = sum(kernel.is_on_disk for kernel in kernels())
+    ready = sum(kernel.kept() for kernel in kernels())
     click.echo(f"{ready} kernels are compiled ({time.perf_counter() - started:.1f} s)")
 
 

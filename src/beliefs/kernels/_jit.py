@@ -143,10 +143,14 @@ class Kernel:
         """The words that say what it returns."""
         return set(re.findall(r"\w+", str(self.py_func.__annotations__.get("return", "unsaid"))))
 
+    def kept(self) -> bool:
+        """Look whether compiled code of these sources is on disk, for whatever types of arguments."""
+        return bool(self.dispatcher._cache._cache_file._load_index())
+
     @cached_property
     def is_on_disk(self) -> bool:
-        """Whether compiled code of these sources is kept, for whatever types of arguments."""
-        return bool(self.dispatcher._cache._cache_file._load_index())
+        """Whether code was kept when this process first asked."""
+        return self.kept()
 
     @cached_property
     def compile_seconds(self) -> float:

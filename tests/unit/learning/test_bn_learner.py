@@ -277,7 +277,9 @@ def test_bad_options_are_refused_and_nothing_is_fitted(options, message):
 
 def test_what_is_no_table_is_refused():
     for learner in (bl.BNLearner("chow_liu"), bl.MRFLearner("chow_liu")):
-        with pytest.raises(ModelError, match=r"rows must form a table .*, found NoneType"):
+        with pytest.raises(
+            ModelError, match=r"rows must be a table, a list of rows or columns by name, found NoneType"
+        ):
             learner.fit(None)
     with pytest.raises(ModelError, match=r"holds words, not states 0, 1, .*data frame"):
         bl.BNClassifier().fit(np.array([["a", "b"], ["b", "a"]]), [0, 1])

@@ -373,7 +373,9 @@ def _source(state: PortfolioState) -> ActiveMethod:
     estimates = [p for p in state.running if p.estimates]
     if estimates and not state.closed:
         settled = [p for p in estimates if p.settled]
-        return next((p for p in settled if p.stage.last), (settled or estimates)[0])
+        if not settled:  # none is to be believed, the one in the middle is the furthest from nowhere
+            return sorted(estimates, key=lambda p: p.value.log_z)[(len(estimates) - 1) // 2]
+        return next((p for p in settled if p.stage.last), settled[0])
     return state.upper_by or _with_marginals(state.lower_by) or state.running[0]
 
 
