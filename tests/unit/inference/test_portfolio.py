@@ -344,7 +344,6 @@ class Boastful(bl.MeanField):
 
 
 @pytest.mark.usefixtures("no_exact")
-@pytest.mark.usefixtures("no_exact")
 def test_of_estimates_that_still_move_the_one_in_the_middle_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     wild = FRUSTRATED.with_theta(np.where(FRUSTRATED.theta < -1.0, -10.0, FRUSTRATED.theta))
     messages = [bl.BP(damping=damping) for damping in (0.0, 0.05, 0.1)]
@@ -357,6 +356,7 @@ def test_of_estimates_that_still_move_the_one_in_the_middle_is_taken(monkeypatch
         assert result.bound is Bound.ESTIMATE and result.log_z == sorted(values[:count])[(count - 1) // 2]
 
 
+@pytest.mark.usefixtures("no_exact")
 def test_bounds_that_contradict_each_other_are_an_error_and_not_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(STAGES, Task.INFER, (Stage(bl.TRW()), Stage(Boastful())))
     with pytest.raises(bl.BeliefsError, match="contradicts an upper bound"):

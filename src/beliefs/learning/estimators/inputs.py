@@ -142,11 +142,18 @@ def checked_features(values: Any, n_rows: int | None, name: str, what: str) -> A
     numbers: Any = rows.data if hasattr(values, "tocsr") else rows
     if numbers.dtype.kind not in "fiub":
         raise ModelError(f"{name}: {what} must be real numbers, found {numbers.dtype}; encode them first")
-    if numbers.size and not (float(numbers.min()) > -HUGE and float(numbers.max()) < HUGE):  # also false for nan
+    if numbers.size and not _moderate(numbers):
         bad = ~(np.abs(numbers) < HUGE)
         advice = "fill in or drop such values" if not np.isfinite(numbers[bad][0]) else "scale them, to about 1"
         raise ModelError(f"{name}: {what} hold {numbers[bad][0]}{_place(rows, bad)}; {advice}")
     return rows
+
+
+def _moderate(numbers: np.ndarray) -> bool:
+    """Whether all numbers are below HUGE in size, and none is nan; a sum of squares says so of most in one step."""
+    if numbers.dtype == np.float64 and np.vdot(numbers, numbers) < HUGE:
+        return True
+    return float(numbers.min()) > -HUGE and float(numbers.max()) < HUGE
 
 
 def _place(rows: Any, bad: Bools) -> str:
@@ -229,9 +236,8 @@ def checked_scopes(
         raise ModelError(f"{name}: {what} must have shape (m, {arity or 'arity'}), found {array.shape}")
     if array.dtype.kind not in "iu":
         raise ModelError(f"{name}: {what} must be integers, found {array.dtype}")
-    outside = (array < 0) | (array >= n_vars)
-    if outside.any():
-        e = int(np.argmax(outside.any(axis=1)))
+    if array.size and not (array.min() >= 0 and array.max() < n_vars):
+        e = int(np.argmax(((array < 0) | (array >= n_vars)).any(axis=1)))
         raise ModelError(
             f"{name}: {what}[{e}] is {_shown(array[e])}, but the variables are 0..{n_vars - 1}; count from 0"
         )
@@ -243,13 +249,17 @@ def checked_scopes(
 
 def _check_sets(scopes: Ints, n_vars: int, name: str, what: str) -> None:
     """Raise for a scope that names a variable twice, and for two scopes over the same variables."""
+    if scopes.shape[1] == 2:  # by far the most frequent, and rows are slow to compare
+        u, v = scopes.T
+        pairs = np.minimum(u, v) * n_vars + np.maximum(u, v)
+        pairs.sort()
+        if not ((u == v).any() or (pairs[1:] == pairs[:-1]).any()):
+            return
     sets = np.sort(scopes, axis=1)
     loops = (sets[:, 1:] == sets[:, :-1]).any(axis=1)
     if loops.any():
         e = int(np.argmax(loops))
         raise ModelError(f"{name}: {what}[{e}] is {_shown(scopes[e])}, which names a variable twice; leave it out")
-    if sets.shape[1] == 2 and np.unique(sets[:, 0] * n_vars + sets[:, 1]).size == len(sets):
-        return  # by far the most frequent, and rows are slow to compare
     _, first, inverse = np.unique(sets, axis=0, return_index=True, return_inverse=True)
     again = first[inverse.ravel()] != np.arange(len(scopes))
     if again.any():
