@@ -61,7 +61,7 @@ FLOORS = {
         ("__init__",),
     ),
     "learning.estimators": (
-        ("describing", "fitting", "inputs", "parts", "per_instance"),
+        ("describing", "fitting", "inputs", "parts", "per_instance", "unchanged"),
         ("examples", "labels", "storage"),
         ("base",),
         ("boltzmann", "networks", "structured"),

@@ -25,6 +25,7 @@ from beliefs.learning.estimators.examples import Examples
 from beliefs.learning.estimators.fitting import FitOptions, Start, divided, fitted
 from beliefs.learning.estimators.labels import Classes, label_array
 from beliefs.learning.estimators.storage import Learned, StoredEstimator
+from beliefs.learning.estimators.unchanged import unchanged_by_errors
 from beliefs.learning.instances import HIDDEN
 from beliefs.learning.parallel import Executor, executor_of, threads_of
 from beliefs.options import check_integer, check_option, is_number
@@ -193,13 +194,8 @@ class Estimator(StoredEstimator, Generic[L]):
         Without ``Y``, ``X`` holds (input, labels) pairs, which are loaded when needed if it is not a list. An error
         or Ctrl-C leaves the estimator as it was.
         """
-        before = dict(self.__dict__)
-        try:
+        with unchanged_by_errors(self):
             return self._fitted(X, Y, sample_weight)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def _fitted(self, X: Any, Y: Any, sample_weight: ArrayLike | None) -> Self:
         before: Floats | None = getattr(self, "weights_", None) if self.warm_start else None

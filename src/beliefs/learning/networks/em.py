@@ -34,7 +34,8 @@ from beliefs.learning.batches import Evaluation
 from beliefs.learning.data import Data
 from beliefs.learning.networks.distributed import ExpectedCounts, SweepJob, row_pieces
 from beliefs.learning.networks.estimates import Estimate
-from beliefs.learning.networks.leaves import LeafRows, Leaves
+from beliefs.learning.networks.leaf_rows import LeafRows
+from beliefs.learning.networks.leaves import Leaves
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Watched
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.learning.optimizers.rounds import Rounds

@@ -16,7 +16,8 @@ from beliefs.inference.rows.sweep import RowSweep
 from beliefs.learning.fit import fit
 from beliefs.learning.networks.counts import FamilyCounts, count
 from beliefs.learning.networks.em import EM, MissingRows, NetworkLikelihood, random_tables
-from beliefs.learning.networks.leaves import LeafRows, Leaves
+from beliefs.learning.networks.leaf_rows import LeafRows
+from beliefs.learning.networks.leaves import Leaves
 from beliefs.learning.networks.result import JointFit
 from beliefs.learning.networks.structure import Structure
 from beliefs.learning.parallel import Executor

@@ -25,6 +25,7 @@ from beliefs.learning.boltzmann.registry import ROW_LOSSES, make_row_loss
 from beliefs.learning.boltzmann.rows import BitRows, RowStream
 from beliefs.learning.boltzmann.sampled import StochasticLikelihood
 from beliefs.learning.estimators.boltzmann.machine import MachineEstimator
+from beliefs.learning.estimators.unchanged import unchanged_by_errors
 from beliefs.learning.fit import fit, optimizer_of
 from beliefs.learning.optimizers.base import Optimizer
 from beliefs.learning.optimizers.stochastic import Stochastic
@@ -127,7 +128,7 @@ class BernoulliRBM(MachineEstimator):
         X is an array or sparse matrix (N, n_features), or an iterable of rows or blocks of rows; a generator is read
         once, so ``n_iter`` must then be 1. An error or Ctrl-C leaves the estimator as it was.
         """
-        with self._unchanged_by_errors():
+        with unchanged_by_errors(self):
             self._check_options()
             seed = self._seed()
             rows = self._stream(X, seed)
@@ -144,7 +145,7 @@ class BernoulliRBM(MachineEstimator):
 
         Momentum, decay of the rate, validation and checkpoints belong to ``fit``: a call knows nothing of those before.
         """
-        with self._unchanged_by_errors():
+        with unchanged_by_errors(self):
             self._check_options()
             seed, known = self._seed(), hasattr(self, "model_")
             rows = self._rows(X, seed=seed, fitted=known)

@@ -29,6 +29,7 @@ from beliefs.learning.estimators.base import DataForm
 from beliefs.learning.estimators.boltzmann.row_base import RowEstimator
 from beliefs.learning.estimators.fitting import divided
 from beliefs.learning.estimators.storage import Learned
+from beliefs.learning.estimators.unchanged import unchanged_by_errors
 from beliefs.learning.fit import fit, optimizer_of
 from beliefs.learning.optimizers.base import Optimizer
 from beliefs.learning.optimizers.stochastic import Stochastic
@@ -138,7 +139,7 @@ class ConditionalRBM(RowEstimator):
 
         An error or Ctrl-C leaves the estimator as it was.
         """
-        with self._unchanged_by_errors():
+        with unchanged_by_errors(self):
             self._check_options()
             rows = paired_rows(X, V)
             data, held = self._held_out(rows)

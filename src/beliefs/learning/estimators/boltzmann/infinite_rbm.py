@@ -19,6 +19,7 @@ from beliefs.learning.boltzmann.infinite.objective import GrowingLikelihood
 from beliefs.learning.boltzmann.infinite.sampled import Sampling
 from beliefs.learning.boltzmann.rows import BitRows, RowStream
 from beliefs.learning.estimators.boltzmann.machine import MachineEstimator
+from beliefs.learning.estimators.unchanged import unchanged_by_errors
 from beliefs.learning.fit import fit
 from beliefs.learning.parallel import threads_of
 from beliefs.learning.result import FitResult
@@ -166,7 +167,7 @@ class InfiniteRBM(MachineEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Grow a machine on rows of bits, ``(N, n_visible)``; ``y`` is ignored. An error leaves the estimator as is."""
-        with self._unchanged_by_errors():
+        with unchanged_by_errors(self):
             self._check_options()
             seed = self._seed()
             rows = self._stream(X, seed)

@@ -4,7 +4,7 @@ A subclass is a dataclass that adds its own parameters, ``random_state`` among t
 with what is here::
 
     def fit(self, X, y=None):
-        with self._unchanged_by_errors():
+        with unchanged_by_errors(self):
             self._check_options()
             data, held = self._divided(self._rows(X))       # BitRows to learn from; BitRows or None held out
             gap = self._gap(data, held)                     # FreeEnergyGap or None: gap.of(machine), gap.better(...)

@@ -6,8 +6,7 @@ They are the machines: their losses are means over rows, and rows are never obje
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -74,17 +73,6 @@ class RowEstimator(StoredEstimator):
     @property
     def _executor(self) -> Executor:
         return executor_of(threads_of(self.n_jobs))
-
-    @contextmanager
-    def _unchanged_by_errors(self) -> Iterator[None]:
-        """Within, an error or Ctrl-C leaves the estimator as it was."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     @classmethod
     def input_of(cls, x: np.ndarray, further: Sequence[np.ndarray | None]) -> Any:

@@ -10,12 +10,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
@@ -24,6 +23,8 @@ from beliefs.io.files import StrPath
 from beliefs.learning.estimators.describing import DescribedEstimator
 from beliefs.learning.estimators.networks.bins import binned, learned_bins
 from beliefs.learning.estimators.networks.network_answers import NetworkAnswers
+from beliefs.learning.estimators.networks.options import check_shared_options
+from beliefs.learning.estimators.unchanged import unchanged_by_errors
 from beliefs.learning.networks.counts import FamilyCounts, check_budget
 from beliefs.learning.networks.em import MissingRows, NetworkLikelihood
 from beliefs.learning.networks.estimates import Estimate, estimate_of
@@ -43,16 +44,16 @@ from beliefs.learning.networks.stepwise import Stream, stepped
 from beliefs.learning.networks.storage import Kept, load_learner, save_learner
 from beliefs.learning.networks.structure import Structure, given_network, hidden_states, structure_over
 from beliefs.learning.networks.trees import check_target, search_of
-from beliefs.learning.parallel import Executor, executor_of
+from beliefs.learning.parallel import Executor, executor_of, threads_of
 from beliefs.learning.rows import opened, table_of
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.naming import Naming
 from beliefs.model.rows.reading import are_chunks, chunk_tables, read_rows
 from beliefs.model.rows.table import RowTable
-from beliefs.options import MANY, check_integer, check_number, check_option, is_number
+from beliefs.options import check_option, is_number
 from beliefs.typing import Floats
 
-__all__ = ["BNLearner", "threads_of"]
+__all__ = ["BNLearner"]
 
 
 @dataclass(eq=False, repr=False)
@@ -145,23 +146,17 @@ class BNLearner(DescribedEstimator, NetworkAnswers, BaseEstimator):  # type: ign
     # -- fitting --------------------------------------------------------------------------------------------------
     def fit(self, data: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows; an error or Ctrl-C leaves the learner as it was."""
-        return self._whole(lambda: self._fit(data, sample_weight))
+        with unchanged_by_errors(self):
+            self._fit(data, sample_weight)
+        return self
 
     def partial_fit(self, data: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Add the counts of rows to those of earlier calls; states must be known beforehand.
 
         Missing cells are one step of stepwise EM: see :mod:`beliefs.learning.networks.stepwise`.
         """
-        return self._whole(lambda: self._partial_fit(data, sample_weight))
-
-    def _whole(self, work: Any) -> Self:
-        before = dict(self.__dict__)
-        try:
-            work()
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        with unchanged_by_errors(self):
+            self._partial_fit(data, sample_weight)
         return self
 
     def _fit(self, data: Any, sample_weight: ArrayLike | None) -> None:
@@ -363,27 +358,6 @@ class BNLearner(DescribedEstimator, NetworkAnswers, BaseEstimator):  # type: ign
         parts = tuple(kept.counts[layout.cells(v)] for v in range(layout.n_vars))
         counts = FamilyCounts(structure, parts, kept.total)
         self._take(loss, counts, kept.sums, (kept.weights, kept.expected), kept.stream)
-
-
-def threads_of(n_jobs: int | None) -> int:
-    """Return the number of threads that is meant; raise for one that is not."""
-    check_integer("n_jobs", n_jobs, -MANY, MANY, none=True)
-    check_option(n_jobs != 0, "n_jobs", "None or an integer other than 0", n_jobs)
-    return int(effective_n_jobs(n_jobs))
-
-
-def check_shared_options(learner: Any) -> None:
-    """Raise for options that all learners of tables of rows have, whether the fit at hand uses them or not."""
-    threads_of(learner.n_jobs)
-    check_integer("seed", learner.seed, 0, none=True)
-    check_integer("n_restarts", learner.n_restarts, 1, MANY)
-    check_integer("max_iters", learner.max_iters, 0, none=True)
-    check_number("tol", learner.tol, none=True)
-    check_number("max_bytes", learner.max_bytes, none=True)
-    states, callback = learner.states, learner.callback
-    check_option(states is None or isinstance(states, Mapping), "states", "a mapping of columns to states", states)
-    check_option(callback is None or callable(callback), "callback", "a function", callback)
-    check_option(isinstance(learner.progress, bool | np.bool_), "progress", "True or False", learner.progress)
 
 
 def _check_hidden(hidden: Iterable[str], naming: Naming) -> None:

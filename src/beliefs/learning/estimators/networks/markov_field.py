@@ -25,7 +25,7 @@ from beliefs.inference.rows.posteriors import filled_rows
 from beliefs.inference.rows.sweep import RowSweep
 from beliefs.io.files import StrPath
 from beliefs.learning.estimators.describing import DescribedEstimator
-from beliefs.learning.estimators.networks.bayes_net import check_shared_options, threads_of
+from beliefs.learning.estimators.networks.options import check_shared_options
 from beliefs.learning.fields.closed_form import closed_form
 from beliefs.learning.fields.forms import identifiable, identified, weight_cells
 from beliefs.learning.fields.methods import METHODS, ROWS, FieldOptions, chosen, fitted
@@ -36,7 +36,7 @@ from beliefs.learning.networks.fitting import gathered
 from beliefs.learning.networks.result import JointFit
 from beliefs.learning.networks.structure import Structure, hidden_states
 from beliefs.learning.networks.trees import check_target, search_of
-from beliefs.learning.parallel import executor_of
+from beliefs.learning.parallel import executor_of, threads_of
 from beliefs.learning.rows import filled_like, joined_rows, opened, table_of
 from beliefs.model.graph import FactorGraph
 from beliefs.model.naming import Naming

@@ -14,7 +14,8 @@ from beliefs.learning.estimators.networks.bins import binned
 from beliefs.learning.estimators.networks.leaf_columns import drawn_leaves, joined_columns
 from beliefs.learning.networks.estimates import Estimate
 from beliefs.learning.networks.gaussian import FittedLeaf, GaussianLeaf
-from beliefs.learning.networks.leaves import LeafRows, Leaves, checked_leaves, leaf_values
+from beliefs.learning.networks.leaf_rows import LeafRows, leaf_values
+from beliefs.learning.networks.leaves import Leaves, checked_leaves
 from beliefs.learning.networks.posterior import credible_interval, posterior_networks
 from beliefs.learning.networks.structure import Structure, hidden_states
 from beliefs.learning.rows import filled_like, opened

@@ -1,0 +1,27 @@
+"""Options that all learners of tables of rows have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from beliefs.learning.parallel import threads_of
+from beliefs.options import MANY, check_integer, check_number, check_option
+
+__all__ = ["check_shared_options"]
+
+
+def check_shared_options(learner: Any) -> None:
+    """Raise for those out of range, whether the fit at hand uses them or not."""
+    threads_of(learner.n_jobs)
+    check_integer("seed", learner.seed, 0, none=True)
+    check_integer("n_restarts", learner.n_restarts, 1, MANY)
+    check_integer("max_iters", learner.max_iters, 0, none=True)
+    check_number("tol", learner.tol, none=True)
+    check_number("max_bytes", learner.max_bytes, none=True)
+    states, callback = learner.states, learner.callback
+    check_option(states is None or isinstance(states, Mapping), "states", "a mapping of columns to states", states)
+    check_option(callback is None or callable(callback), "callback", "a function", callback)
+    check_option(isinstance(learner.progress, bool | np.bool_), "progress", "True or False", learner.progress)
