@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.inference.base import Bound
-from beliefs.learning.batches import Evaluation
+from beliefs.learning.fit_loss import Evaluation
 
 
 class Hinge:

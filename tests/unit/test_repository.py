@@ -34,6 +34,7 @@ SIBLINGS = {0, 6}  # the ground floor and the top floor are one room each; io an
 # Likewise inside the largest rooms: each line may import those above it; names on one line are strangers.
 FLOORS = {
     "inference": (
+        ("promises",),
         ("base", "budget", "door_options", "engine", "parallel", "prune", "quiet", "units"),
         ("batch_result", "machine_gradient", "many_result", "result", "rounding", "show", "temperatures", "text"),
         ("run",),

@@ -1,7 +1,8 @@
 """What a method is: options, three verbs, and a written promise.
 
 A method is a frozen dataclass. ``init`` allocates and checks the budget, ``step`` does one iteration (exact methods
-take exactly one), ``finish`` returns raw arrays. It owns no loop, no clock, no print and no file.
+take exactly one), ``finish`` returns raw arrays. It owns no loop, no clock, no print and no file. The words of its
+promises are in :mod:`beliefs.inference.promises`.
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from enum import Enum
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
@@ -19,7 +19,9 @@ import numpy as np
 
 from beliefs.driver import Status, Value
 from beliefs.errors import ZeroProbabilityError
+from beliefs.inference.promises import Bound, Derivative, Guarantee, Task, Unions
 from beliefs.model.graph import FactorGraph, as_factor_graph
+from beliefs.model.layout import Layout
 from beliefs.model.machine import BoltzmannMachine
 from beliefs.options import Suggesting
 from beliefs.typing import Floats, Ints
@@ -35,6 +37,7 @@ __all__ = [
     "Samples",
     "Tables",
     "Task",
+    "Unions",
     "check_possible",
     "WarmStages",
     "zero_probability",
@@ -43,103 +46,6 @@ __all__ = [
 Tables: TypeAlias = Floats | Callable[[], Floats]
 
 _CALL = 3e3  # cells of work for any step, however small the model
-
-
-class Task(Enum):
-    """The four questions."""
-
-    INFER = "infer"
-    MAXIMIZE = "maximize"
-    MARGINAL_MAP = "marginal_map"
-    SAMPLE = "sample"
-
-
-class Bound(Enum):
-    """What a number is worth; ``sign`` stands between the true value and it."""
-
-    EXACT = "="
-    UPPER = "<="
-    LOWER = ">="
-    ESTIMATE = "~"
-
-    @property
-    def sign(self) -> str:
-        """The relation ``truth sign value``."""
-        return self.value
-
-    @property
-    def words(self) -> str:
-        """What a number of this kind is, in words."""
-        return _WORTH[self]
-
-    def __str__(self) -> str:
-        return self.name
-
-
-_WORDS = {Bound.EXACT: "exact", Bound.UPPER: "upper bound", Bound.LOWER: "lower bound", Bound.ESTIMATE: "estimate"}
-_WORTH = {
-    Bound.EXACT: "exact, to rounding",
-    Bound.UPPER: "an upper bound: the truth is not above it",
-    Bound.LOWER: "a lower bound: the truth is not below it",
-    Bound.ESTIMATE: "an estimate: the truth may be on either side",
-}
-
-
-class Guarantee(str):
-    """What a method promises of its value, as data that reads as a sentence.
-
-    Attributes
-    ----------
-    bound : Bound
-        What the value is, on every model.
-    note : str
-        Conditions and extras in words.
-    also : tuple of Bound
-        What else it can give; the note says when.
-    on_forests : Bound or None
-        What the value is on forests, where that is more.
-
-    Examples
-    --------
-    >>> Guarantee(Bound.UPPER, "(or lower, for sums)", also=(Bound.LOWER,))
-    'upper bound (or lower, for sums)'
-    """
-
-    bound: Bound
-    note: str
-    also: tuple[Bound, ...]
-    on_forests: Bound | None
-
-    def __new__(
-        cls, bound: Bound, note: str = "", *, also: tuple[Bound, ...] = (), on_forests: Bound | None = None
-    ) -> Guarantee:
-        """Write the sentence."""
-        words = _WORDS[bound] if on_forests is None else f"{_WORDS[on_forests]} on forests, else {_WORDS[bound]}"
-        self = super().__new__(cls, f"{words}{' ' if note.startswith('(') else '; ' if note else ''}{note}")
-        self.bound, self.note, self.also, self.on_forests = bound, note, also, on_forests
-        return self
-
-    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return (self.bound, self.note), {"also": self.also, "on_forests": self.on_forests}
-
-    def gives(self, bound: Bound) -> bool:
-        """Whether the value, or another that comes with it, can be of this kind."""
-        return bound in (self.bound, *self.also, self.on_forests)
-
-
-class Derivative(Enum):
-    """How gradients pass through a method's marginals."""
-
-    EXACT = "they are the model's own"
-    MESSAGES = "back through its messages, whose fixed points obey linear constraints"
-    MARGINALS = "back through its updates of marginals"
-    DIFFERENCES = "by differences of answers"
-    NONE = "not at all"
-
-    @property
-    def reversible(self) -> bool:
-        """Whether updates can be walked back."""
-        return self in (Derivative.MESSAGES, Derivative.MARGINALS)
 
 
 _NO_QUERY = np.zeros(0, np.int64)
@@ -352,6 +258,11 @@ class Method(metaclass=Suggesting):
         """Whether these options are for restricted Boltzmann machines alone."""
         return not self.general
 
+    @property
+    def lower(self) -> bool:
+        """Whether these options bound sums from below, and give nothing else."""
+        return False
+
     # -- what a method costs, and how it is used in learning ---------------------------------------------------------
     def step_cells(self, problem: Problem) -> float:
         """Predict the work of a step, counted in cells of plain tables."""
@@ -365,6 +276,14 @@ class Method(metaclass=Suggesting):
     def for_learning(self) -> Method:
         """Return the method that learning uses where this one is named: the options left open are chosen for it."""
         return self
+
+    @property
+    def on_unions(self) -> Unions:
+        """What the answer for a disjoint union of models says of its parts."""
+        return Unions.NOTHING
+
+    def share_plans(self, union: Layout, parts: Sequence[Layout]) -> None:
+        """Keep on the layout of a union what is chosen for its parts, where the choice for the whole may be another."""
 
     def irreversible(self) -> str:
         """Return why gradients cannot go back through updates with these options; empty where they can."""

@@ -21,38 +21,15 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound
 from beliefs.inference.engine import engine_around
+from beliefs.learning.fit_loss import Evaluation, FitLoss
 from beliefs.learning.parallel import Executor, Threads, executor_of
 from beliefs.options import MANY, Suggesting, check_integer, check_number, check_option
 from beliefs.typing import Floats
 
-__all__ = ["Batch", "BatchLoss", "Evaluation", "RecentBatches", "Share", "Total"]
+__all__ = ["Batch", "BatchLoss", "RecentBatches", "Share", "Total"]
 
 _LARGEST_RIDGE = 1e15  # beside more, rounding hides the losses, and its gradients soon leave the range of numbers
 _RECENT = 4  # lists: those of training, of validation, and room for others
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """The loss over many instances, its gradient in the weights, and how many instances raised which flag.
-
-    ``bound``: for likelihoods and margins, what the value is of the one with exact inference; else None. ``upper``: a
-    certified upper bound on that one, the ridge included; inf: none. ``minorant``: the tangent of what is not the ridge
-    is nowhere above it, so a cutting plane. ``delta``: the loss of the loss-augmented states, per labelled variable.
-    ``risk``, ``risk_grad``: value and gradient of what is not the ridge, which beside a large one would drown; None:
-    not known by themselves.
-    """
-
-    value: float
-    grad: Floats
-    n_instances: int
-    n_diverged: int = 0
-    n_not_converged: int = 0
-    bound: Bound | None = None
-    upper: float = np.inf
-    minorant: bool = False
-    delta: float = 0.0
-    risk: float = np.inf
-    risk_grad: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +158,7 @@ class RecentBatches:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchLoss(metaclass=Suggesting):
+class BatchLoss(FitLoss, metaclass=Suggesting):
     """Base of everything that is a sum over batches: what :func:`~beliefs.learning.fit.fit` minimises.
 
     Parameters
@@ -196,23 +173,8 @@ class BatchLoss(metaclass=Suggesting):
     threads: int | None = 1
     _recent: RecentBatches = field(default_factory=RecentBatches, init=False, repr=False, compare=False)
 
-    name: ClassVar[str]
-    stochastic: ClassVar[bool] = False
-    """Whether value and gradient are estimates, which line searches cannot use."""
-
-    by_row: ClassVar[bool] = False
-    """Whether the loss is a mean over rows of an array, so that a mini-batch stands for all of them as it is. Gradients
-    are then lent until the next evaluation, none are added up over a pass, and an estimate is not made once more when
-    a fit ends."""
-
-    remembers: ClassVar[bool] = False
-    """Whether evaluations go on from earlier ones, as chains do: checkpoints keep what it remembers."""
-
     starts_from: ClassVar[str] = "zeros"
     """What an estimator fits first where nothing else is asked for."""
-
-    least: ClassVar[float] = -np.inf
-    """What the loss is never below, ridge or not, whatever the weights and however good inference is."""
 
     def __post_init__(self) -> None:
         check_number("l2", self.l2)
@@ -228,41 +190,12 @@ class BatchLoss(metaclass=Suggesting):
     def batches(self, data: Any) -> Iterable[Batch]:
         """Return labelled data laid out for this loss."""
 
-    @property
-    def weight_type(self) -> Any:
-        """The type of the weights and of gradients."""
-        return np.float64
-
-    def remembered(self) -> dict[str, np.ndarray]:
-        """Return what the next evaluation goes on from; the arrays are the loss's own."""
-        return {}
-
-    def recall(self, memory: dict[str, np.ndarray]) -> None:
-        """Go on from what was remembered."""
-
-    def ridge(self, weights: Floats) -> float:
-        """Return the ridge alone."""
-        return self.l2 * float(weights @ weights)
-
     def total(self) -> Total:
         """Return a sum without any terms."""
         return Total(np.zeros(self.n_weights))
 
-    def is_smooth(self, data: Any) -> bool:
-        """Whether the loss over these data has a gradient everywhere, as quasi-Newton steps need."""
-        return True
-
-    def is_convex(self, data: Any) -> bool:
-        """Whether the loss over these data may be convex in the weights; False: it is known not to be."""
-        return True
-
-    def value_and_grad(self, weights: Floats, data: Any) -> tuple[float, Floats]:
-        """Return the regularised loss per labelled variable and its gradient ``(n_weights,)``."""
-        found = self.evaluate(weights, data)
-        return found.value, found.grad
-
     def evaluate(self, weights: Floats, data: Any) -> Evaluation:
-        """Return what :meth:`value_and_grad` returns, and the flags; ``data`` may be a batch of this loss."""
+        """Return the regularised loss per labelled variable, its gradient and flags; ``data`` may be a batch of it."""
         weights = np.asarray(weights, self.weight_type)
         total, engine = None, engine_around()
         if engine is not None and not (self.by_row or self.remembers):

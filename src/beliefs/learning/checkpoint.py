@@ -158,10 +158,10 @@ def _tidy(path: StrPath) -> None:
 
 
 # -- fingerprints ---------------------------------------------------------------------------------------------------
-def fingerprint(objective: Objective, optimizer: Optimizer, seed: int) -> dict[str, str]:
-    """Return the parts that two runs must share, each as text."""
-    parts = {"loss": _name(objective.loss), "optimizer": repr(optimizer), "seed": str(seed)}
-    parts |= {f"loss.{name}": text for name, text in _options(objective.loss).items()}
+def fingerprint(loss: Any, objective: Objective, optimizer: Optimizer, seed: int) -> dict[str, str]:
+    """Return the parts that two runs must share, each as text; ``loss`` is as it was given."""
+    parts = {"loss": objective.loss.name, "optimizer": repr(optimizer), "seed": str(seed)}
+    parts |= {f"loss.{name}": text for name, text in _options(loss).items()}
     parts["number of weights"] = str(objective.start.size)
     if objective.start.dtype != np.float64:
         parts["type of weights"] = str(objective.start.dtype)
@@ -172,10 +172,6 @@ def fingerprint(objective: Objective, optimizer: Optimizer, seed: int) -> dict[s
     held = objective.start[~objective.free]
     parts["weights that may not move"] = f"{held.size}, {_checksum(held)}"
     return parts | _shape_of(objective.data)
-
-
-def _name(thing: Any) -> str:
-    return str(getattr(thing, "name", type(thing).__name__))
 
 
 def _options(loss: Any) -> dict[str, str]:

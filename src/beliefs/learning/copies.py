@@ -17,9 +17,7 @@ import numpy as np
 
 from beliefs.errors import ZeroProbabilityError
 from beliefs.inference.base import Method
-from beliefs.inference.messages.rho import join_rho
 from beliefs.inference.messages.schedule import is_forest
-from beliefs.inference.messages.trw import TRW
 from beliefs.inference.run import settled
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.exact import Exact, ExactBeliefs, ForestBeliefs
@@ -155,8 +153,7 @@ def _run(graph: FactorGraph, theta: Floats, through: Gradient, first: int) -> Be
     n = len(theta)
     union = side_by_side(graph, n)
     for method in through.runs or () if n > 1 else ():
-        if isinstance(method, TRW) and (method.rho is None or isinstance(method.rho, str)):
-            join_rho(union.layout, [graph.layout] * n, method.rho)
+        method.share_plans(union.layout, [graph.layout] * n)
     try:
         return through.run(union.lent(theta.reshape(-1)))
     except ZeroProbabilityError as error:

@@ -29,6 +29,7 @@ from beliefs.inference.text import parse
 from beliefs.io.files import StrPath
 from beliefs.learning.checkpoint import Checkpoint, fingerprint
 from beliefs.learning.data import Data, LabelledData, hand_out, read_once
+from beliefs.learning.fit_loss import FitLoss, as_fit_loss, is_loss
 from beliefs.learning.optimizers import OPTIMIZERS
 from beliefs.learning.optimizers.base import Optimizer, Outcome
 from beliefs.learning.optimizers.objective import Objective
@@ -119,10 +120,11 @@ def fit(
         started=started,
     )
     _check(loss, method, callback, checkpoint_every, seed, patience)
-    objective = Objective(loss, instances, _start(loss, weights), l1, free, bounds)
+    own = as_fit_loss(loss)
+    objective = Objective(own, instances, _start(own, weights), l1, free, bounds)
     method.check(objective)
     hand_out(instances)
-    kept = None if checkpoint is None else Checkpoint(checkpoint, fingerprint(objective, method, seed or 0))
+    kept = None if checkpoint is None else Checkpoint(checkpoint, fingerprint(loss, objective, method, seed or 0))
     saved = None if kept is None else kept.load()
     _LOG.info("fit of %d weights by %s", objective.start.size, method)
     with reporter(progress, method, limits) as shown, one_thread_of_blas():
@@ -169,9 +171,9 @@ def _max_iters(method: Optimizer, instances: Any, asked: int | None) -> int:
 
 
 def _check(loss: Any, method: Optimizer, callback: Any, checkpoint_every: Any, seed: Any, patience: Any) -> None:
-    if not (hasattr(loss, "value_and_grad") or hasattr(loss, "evaluate")):
+    if not is_loss(loss):
         raise ModelError(f"loss must have value_and_grad(weights, instances), found {type(loss).__name__}")
-    if getattr(loss, "stochastic", False) and not method.takes_estimates:
+    if as_fit_loss(loss).stochastic and not method.takes_estimates:
         raise ModelError(
             f"{loss.name} gives estimates of its value and gradient, on which the line search of {method.name} fails; "
             'use optimizer="adam" or "sgd"'
@@ -182,9 +184,9 @@ def _check(loss: Any, method: Optimizer, callback: Any, checkpoint_every: Any, s
     check_integer("patience", patience, 1)
 
 
-def _start(loss: Any, weights: ArrayLike | None) -> Floats:
+def _start(loss: FitLoss, weights: ArrayLike | None) -> Floats:
     """Return the starting weights, a copy."""
-    n_weights, dtype = getattr(loss, "n_weights", None), getattr(loss, "weight_type", np.float64)
+    n_weights, dtype = loss.n_weights, loss.weight_type
     if weights is None:
         if n_weights is None:
             raise ModelError("the loss has no n_weights to say how many weights there are; give the weights to start")
@@ -206,7 +208,7 @@ def _validator(validation: Any, objective: Objective) -> Callable[[Floats], floa
     held_out = list(validation) if read_once(validation) else validation
 
     def without_ridge(weights: Floats) -> float:
-        return objective.of(weights, held_out).value - objective.ridge(weights)
+        return objective.of(weights, held_out).value - float(objective.loss.ridge(weights))
 
     return without_ridge
 

@@ -26,13 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from beliefs.inference.base import Method
-from beliefs.inference.exact.junction_tree import JunctionTree
-from beliefs.inference.messages.propagation import MessagePassing
-from beliefs.inference.messages.rho import join_rho
+from beliefs.inference.base import Method, Unions
 from beliefs.inference.messages.schedule import is_forest
-from beliefs.inference.messages.trw import TRW
-from beliefs.inference.variational.mean_field import MeanField
 from beliefs.learning.instances import Instance
 from beliefs.model.features import LogLinearTemplate, Rows
 from beliefs.model.layout import Layout
@@ -214,11 +209,11 @@ class Joiner:
         return self.clamps and bool(self.methods) and instance.n_labelled < instance.labels.size
 
     def _share_plans(self, union: Joined) -> None:
-        """Let the union have the counting numbers of its parts, where they are chosen by structure."""
-        for rho in {method.rho for method in self.methods if isinstance(method, TRW) and _chosen(method.rho)}:
-            join_rho(union.layout, [part.layout for part in union.parts], rho)
+        """Let the union have what its parts have, where that is chosen by structure."""
+        for method in self.methods:
+            method.share_plans(union.layout, [part.layout for part in union.parts])
             if self._clamps(union):
-                join_rho(union.clamped_layout, [part.clamped_layout for part in union.parts], rho)
+                method.share_plans(union.clamped_layout, [part.clamped_layout for part in union.parts])
 
 
 def common_tol(tol: float, n_parts: int) -> float:
@@ -233,24 +228,7 @@ def common_tol(tol: float, n_parts: int) -> float:
 
 def part_by_part(methods: Sequence[Method]) -> bool:
     """Whether these methods answer for a disjoint union as for its parts, and say what the answer is worth for each."""
-    if methods and all(isinstance(method, JunctionTree) for method in methods):
-        return True
-    return all(_by_part(method) for method in methods)
-
-
-def _by_part(method: Method) -> bool:
-    if isinstance(method, MeanField):
-        return method.structure == "none" and not method.restarts
-    if not isinstance(method, MessagePassing) or method.order is not None or method.schedule == "residual":
-        return False
-    rho = getattr(method, "rho", None)
-    return not (isinstance(method, TRW) and method.optimizes_rho) and (
-        rho is None or isinstance(rho, str | int | float)
-    )
-
-
-def _chosen(rho: Any) -> bool:
-    return rho is None or isinstance(rho, str)
+    return {method.on_unions for method in methods} in (set(), {Unions.SUM}, {Unions.PARTS})
 
 
 class _Bin:

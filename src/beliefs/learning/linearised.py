@@ -24,7 +24,8 @@ from typing import Any, ClassVar
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound, Method
-from beliefs.learning.batches import Batch, Evaluation
+from beliefs.learning.batches import Batch
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.learning.losses.difference import DifferenceLoss, scattered

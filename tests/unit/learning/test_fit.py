@@ -12,6 +12,7 @@ import pytest
 import beliefs as bl
 import reference
 from beliefs.learning.fit import fit
+from beliefs.learning.fit_loss import as_fit_loss
 from beliefs.learning.gradients.truncated import Truncated
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Evaluation, InstanceLoss
@@ -160,6 +161,22 @@ def test_estimates_are_refused_by_the_line_search() -> None:
 
     with pytest.raises(bl.ModelError, match='sampled gives estimates .* use optimizer="adam" or "sgd"'):
         fit(Sampled(template=TEMPLATE), DATA)
+
+
+def test_what_a_loss_from_elsewhere_declares_is_asked_and_the_rest_is_as_of_most_losses() -> None:
+    class Declared(Valley):
+        l2, least, stochastic = 0.5, -1.0, True
+        ridge = 0.5  # no method, so the default is asked
+
+        def is_smooth(self, data: Any) -> bool:
+            return False
+
+    own, plain = as_fit_loss(Declared()), as_fit_loss(Valley())
+    assert (own.name, own.l2, own.least, own.stochastic, own.is_smooth([])) == ("Declared", 0.5, -1.0, True, False)
+    assert (plain.name, plain.l2, plain.least, plain.stochastic) == ("Valley", 0.0, -np.inf, False)
+    assert own.ridge(np.array([1.0, 2.0])) == 2.5 and plain.n_weights is None and plain.is_smooth([])
+    assert plain.evaluate(START, []).value == Valley().value_and_grad(START, [])[0]
+    assert as_fit_loss(own) is own
 
 
 class Evaluated:

@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 import beliefs as bl
 from beliefs.errors import DataWarning, ModelError
 from beliefs.kernels.optimizers.simplex_qp import factor_row, leave, simplex_qp, support_of
-from beliefs.learning.batches import Evaluation
 from beliefs.learning.fit import fit
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.losses.likelihood import Likelihood
 from beliefs.learning.losses.max_margin import MaxMargin
 from beliefs.learning.losses.saddle_point import SaddlePoint

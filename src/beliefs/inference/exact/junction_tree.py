@@ -23,7 +23,18 @@ from typing import ClassVar, Literal
 
 from beliefs.driver import Value
 from beliefs.errors import BudgetError
-from beliefs.inference.base import Bound, Decoding, Derivative, Guarantee, Marginals, Method, Problem, Samples, Task
+from beliefs.inference.base import (
+    Bound,
+    Decoding,
+    Derivative,
+    Guarantee,
+    Marginals,
+    Method,
+    Problem,
+    Samples,
+    Task,
+    Unions,
+)  # fmt: skip
 from beliefs.inference.clusters.cluster_tree import ClusterTree, check_memory, check_work
 from beliefs.inference.exact.tree_run import TreeRun
 from beliefs.inference.orders.orders import MOST_RESTARTS, ORDERS, CostReport, Order
@@ -66,6 +77,11 @@ class JunctionTree(Method):
     derivative: ClassVar[Derivative] = Derivative.EXACT
     cost: ClassVar[str] = "exponential in the width"
     reference: ClassVar[str] = "lauritzen1988, jensen1990"
+
+    @property
+    def on_unions(self) -> Unions:
+        """A forest of trees is walked tree by tree."""
+        return Unions.SUM
 
     def __post_init__(self) -> None:
         check_option(self.order in ORDERS, "order", f"one of {', '.join(ORDERS)}", self.order)

@@ -54,6 +54,11 @@ class FractionalBP(MessagePassing):
         listed = isinstance(self.rho, (np.ndarray, list, tuple))
         check_option(named or single or listed, "rho", "'convex', a positive number or one for each factor", self.rho)
 
+    @property
+    def chooses_by_part(self) -> bool:
+        """Whether they are no list, which is of one layout."""
+        return isinstance(self.rho, str) or is_number(self.rho)
+
     def counting_numbers(self, problem: Problem, warm: MessageWarmStart | None) -> Reweighting:
         """Return the numbers as given, 1 on factors of one variable or none."""
         layout = problem.graph.layout

@@ -24,6 +24,7 @@ from beliefs.inference.base import (
     Problem,
     Tables,
     Task,
+    Unions,
     check_possible,
     observed_point_masses,
     zero_probability,
@@ -286,6 +287,17 @@ class MessagePassing(Method):
         swings where couplings are strong, so that learning through it ends elsewhere.
         """
         return replace(self, schedule="color_or_tree") if self.schedule == "auto" and self.order is None else self
+
+    @property
+    def on_unions(self) -> Unions:
+        """Messages of parts do not meet, in an order that treats each part as if it were alone."""
+        alone = self.order is None and self.schedule != "residual" and self.chooses_by_part
+        return Unions.PARTS if alone else Unions.NOTHING
+
+    @property
+    def chooses_by_part(self) -> bool:
+        """Whether the counting numbers of a union can be those of its parts."""
+        return True
 
     def irreversible(self) -> str:
         """Refuse damping, and schedules that no kernel walks back."""

@@ -19,7 +19,7 @@ gradient: :math:`\partial \Phi / \partial \rho_c = -I(\mu_c)`, towards the fores
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -28,8 +28,9 @@ import numpy as np
 from beliefs.driver import Limits, Value, run
 from beliefs.inference.base import Bound, Guarantee, Problem, Task
 from beliefs.inference.messages.propagation import MessagePassing, MessageState, MessageWarmStart
-from beliefs.inference.messages.rho import WORDS, Reweighting, choose_rho, improved
-from beliefs.options import MANY, check_integer, check_option
+from beliefs.inference.messages.rho import WORDS, Reweighting, choose_rho, improved, join_rho
+from beliefs.model.layout import Layout
+from beliefs.options import MANY, check_integer, check_option, is_number
 from beliefs.typing import Floats
 
 __all__ = ["TRW"]
@@ -89,6 +90,16 @@ class TRW(MessagePassing):
     def optimizes_rho(self) -> bool:
         """Whether the counting numbers are optimized."""
         return isinstance(self.rho, str) and self.rho == "optimized"
+
+    @property
+    def chooses_by_part(self) -> bool:
+        """Whether they are chosen by structure, and stay; a word or a number is."""
+        return not self.optimizes_rho and (self.rho is None or isinstance(self.rho, str) or is_number(self.rho))
+
+    def share_plans(self, union: Layout, parts: Sequence[Layout]) -> None:
+        """Give a union the counting numbers of its parts: two grids side by side are no grid."""
+        if self.chooses_by_part and not is_number(self.rho):
+            join_rho(union, parts, self.rho)
 
     def irreversible(self) -> str:
         """Refuse counting numbers that move, too."""

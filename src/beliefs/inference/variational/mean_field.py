@@ -42,7 +42,7 @@ import numpy as np
 
 from beliefs.driver import Value
 from beliefs.errors import ModelError, UnsupportedError
-from beliefs.inference.base import Bound, Derivative, Guarantee, Marginals, Method, Problem, Task
+from beliefs.inference.base import Bound, Derivative, Guarantee, Marginals, Method, Problem, Task, Unions
 from beliefs.inference.budget import over_budget
 from beliefs.inference.rounding import certified
 from beliefs.inference.search.feasible import EFFORT, feasible_state, hard_factors
@@ -128,6 +128,11 @@ class MeanField(Method):
     reference: ClassVar[str] = "jordan1999, saul1996"
     iterative: ClassVar[bool] = True
     value_is_free: ClassVar[bool] = False
+
+    @property
+    def on_unions(self) -> Unions:
+        """Marginals of one part know nothing of another's; trees are chosen, and restarts judged, for the whole."""
+        return Unions.PARTS if self.structure == "none" and not self.restarts else Unions.NOTHING
 
     def __post_init__(self) -> None:
         check_option(is_word(self.structure, ("none", "tree")), "structure", "none or tree", self.structure)

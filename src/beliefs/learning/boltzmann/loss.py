@@ -16,10 +16,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
-from beliefs.learning.batches import Batch, BatchLoss, Evaluation, Total
+from beliefs.learning.batches import Batch, BatchLoss, Total
 from beliefs.learning.boltzmann.layers import Buffers, Layers
 from beliefs.learning.boltzmann.parameters import MachineShape
 from beliefs.learning.boltzmann.rows import BitRows, joined
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.parallel import Executor
 from beliefs.options import check_option, is_word
 from beliefs.typing import Floats

@@ -10,8 +10,8 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.inference.rows.sweep import RowSweep
-from beliefs.learning.batches import Evaluation
 from beliefs.learning.fields.statistics import FieldRows
+from beliefs.learning.fit_loss import Evaluation, FitLoss
 from beliefs.learning.networks.structure import Structure
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
@@ -20,7 +20,7 @@ __all__ = ["FieldLoss", "clamped", "swept_logs"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FieldLoss(ABC):
+class FieldLoss(FitLoss, ABC):
     """Base of the losses on fields.
 
     Attributes

@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.inference.rows.sweep import RowSweep
-from beliefs.learning.batches import Evaluation
 from beliefs.learning.fields.base import FieldLoss, swept_logs
 from beliefs.learning.fields.statistics import FieldRows
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.losses.components import checked, choose
 from beliefs.learning.networks.counts import count
 from beliefs.learning.parallel import executor_of

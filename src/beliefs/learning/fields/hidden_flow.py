@@ -20,9 +20,9 @@ import numpy as np
 
 from beliefs.inference.rows.likelihood import row_log_weights
 from beliefs.inference.rows.sweep import RowSweep
-from beliefs.learning.batches import Evaluation
 from beliefs.learning.fields.base import FieldLoss, swept_logs
 from beliefs.learning.fields.statistics import FieldRows
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.networks.counts import count
 from beliefs.learning.parallel import executor_of
 from beliefs.model.rows.table import RowTable

@@ -25,9 +25,9 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound, Method
 from beliefs.inference.run import Answer, answer, settled
-from beliefs.learning.batches import Evaluation
 from beliefs.learning.fields.base import FieldLoss, clamped
 from beliefs.learning.fields.statistics import FieldRows
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Watched
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.learning.optimizers.rounds import Rounds

@@ -32,10 +32,10 @@ from typing import ClassVar
 import numpy as np
 
 from beliefs.kernels.rows.conditionals import cross_entropies
-from beliefs.learning.batches import Evaluation
 from beliefs.learning.fields.base import FieldLoss
 from beliefs.learning.fields.blankets import Terms
 from beliefs.learning.fields.statistics import FieldRows
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.optimizers.objective import Coordinates
 from beliefs.learning.parallel import executor_of
 from beliefs.typing import Floats

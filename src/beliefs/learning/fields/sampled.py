@@ -23,10 +23,10 @@ import numpy as np
 
 from beliefs.inference.sampling.chains import starting_states
 from beliefs.kernels.gibbs.general import States, count_cells
-from beliefs.learning.batches import Evaluation
 from beliefs.learning.fields.base import FieldLoss, clamped
 from beliefs.learning.fields.blankets import Blanket
 from beliefs.learning.fields.statistics import FieldRows
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.losses.sampled import moved_chains, possible
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout

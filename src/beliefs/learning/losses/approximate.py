@@ -109,7 +109,7 @@ def certified_lower(found: Answer, method: Method) -> Answer:
 def check_answers(method: Method, eps_y: float, eps_h: float, *, hidden: bool, certified: bool = False) -> None:
     """Refuse a method that cannot answer, and name those that can; ``hidden``: whether there are hidden variables."""
     what = _question(eps_y, eps_h, hidden)
-    lower = getattr(method, "lower", False) and (certified or what[0] is not Task.INFER or what[1])
+    lower = method.lower and (certified or what[0] is not Task.INFER or what[1])
     if lower or not _can(type(method), *what, certified):
         able = [cls.name for cls in known_methods() if _can(cls, *what, certified)]
         aim = "an upper bound on " if certified else ""

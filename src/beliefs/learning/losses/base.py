@@ -19,7 +19,8 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound, Method
-from beliefs.learning.batches import Batch, BatchLoss, Evaluation, Share
+from beliefs.learning.batches import Batch, BatchLoss, Share
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.instance_batch import InstanceBatch
 from beliefs.learning.instances import Instance
 from beliefs.learning.joined import Joiner
@@ -94,11 +95,6 @@ class Loss(BatchLoss):
 
     starts_from: ClassVar[str] = "independent"
     """What is fitted first where nothing else is asked for: the ``independent`` model, and then a ``surrogate``."""
-
-    @property
-    def alternates(self) -> bool:
-        """Whether there are convex functions above it that touch it, so that ``cccp`` serves it."""
-        return False
 
     @property
     def runs(self) -> tuple[Method, ...] | None:

@@ -63,6 +63,10 @@ class DifferenceLoss(Loss):
         """Whether nothing is hidden, as far as that can be seen without going through the data."""
         return not any_hidden(data)
 
+    def is_maximum(self, data: Any) -> bool:
+        """It is a difference of sums."""
+        return False
+
     def free_batches(self, data: Any) -> Iterable[Batch] | None:
         """Return a list of instances laid out for the free term alone, if that is quicker than one by one."""
         return None

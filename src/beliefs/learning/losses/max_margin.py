@@ -207,6 +207,10 @@ class MaxMargin(DifferenceLoss):
         """Whether nothing is maximised."""
         return self.eps_y > 0 and (self.eps_h > 0 or not any_hidden(data))
 
+    def is_maximum(self, data: Any) -> bool:
+        """Whether nothing is summed."""
+        return self.eps_y == 0 and (self.eps_h == 0 or not any_hidden(data))
+
     def is_plane(self, free: Answer) -> bool:
         """Whether the tangent is below: that of an exact term is, and that of any outputs."""
         decoded = self.eps_y == 0 and free.bound is Bound.LOWER and self.delta != "zero_one"

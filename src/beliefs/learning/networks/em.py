@@ -30,8 +30,8 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.engine import engine_around
 from beliefs.inference.rows.sweep import RowSweep, scored_rows
-from beliefs.learning.batches import Evaluation
 from beliefs.learning.data import Data
+from beliefs.learning.fit_loss import Evaluation, FitLoss
 from beliefs.learning.networks.distributed import ExpectedCounts, SweepJob, row_pieces
 from beliefs.learning.networks.estimates import Estimate
 from beliefs.learning.networks.leaf_rows import LeafRows
@@ -98,7 +98,7 @@ class MissingRows(Data):
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkLikelihood:
+class NetworkLikelihood(FitLoss):
     """The negative objective of EM per row, as a function of all tables ``(n_cells,)`` and the leaves' numbers.
 
     The gradient is minus the expected statistics per row: it is in the logs of the tables, and for leaves it stands for

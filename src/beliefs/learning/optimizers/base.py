@@ -16,7 +16,7 @@ import numpy as np
 
 from beliefs.driver import Limits, Status
 from beliefs.inference.base import written
-from beliefs.learning.batches import Evaluation
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.options import Suggesting
 from beliefs.typing import Floats

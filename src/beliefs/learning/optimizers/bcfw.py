@@ -34,6 +34,7 @@ from beliefs.errors import ModelError, UnsupportedError
 from beliefs.learning.chains.template import ChainTemplate
 from beliefs.learning.data import n_labels
 from beliefs.learning.instances import Instance
+from beliefs.learning.losses.base import Loss
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.blocks import Blocks, Dual, InstanceBlocks
 from beliefs.learning.optimizers.objective import Objective
@@ -177,8 +178,8 @@ def _residual(point: Point) -> float:
 
 def _blocks(objective: Objective) -> Blocks:
     """Return the blocks that the loss offers for its data, else one an instance."""
-    loss: Any = objective.loss
-    offered: Blocks | None = loss.blocks(objective.data) if hasattr(loss, "blocks") else None
+    loss = objective.loss
+    offered: Blocks | None = loss.blocks(objective.data)
     return InstanceBlocks(loss, objective.data, n_labels(objective.data)) if offered is None else offered  # type: ignore[arg-type]
 
 
@@ -187,15 +188,9 @@ def _check_problem(objective: Objective) -> None:
     loss, data = objective.loss, objective.data
     if not isinstance(data, list | tuple) or not all(isinstance(i, Instance) for i in data):
         raise ModelError(f"bcfw draws instances from a list, found {type(data).__name__}; give a list of instances")
-    template = getattr(loss, "template", None)
-    if not isinstance(template, LogLinearTemplate | ChainTemplate):
-        kind = "none" if template is None else type(template).__name__
+    if not isinstance(loss, Loss) or not isinstance(loss.template, LogLinearTemplate | ChainTemplate):
+        kind = type(loss.template).__name__ if isinstance(loss, Loss) else "none"
         raise UnsupportedError(f'bcfw needs a template linear in its weights, found {kind}; use optimizer="sgd"')
-    if getattr(loss, "eps_y", 0.0) > 0:
-        raise UnsupportedError(
-            f"bcfw needs a loss that is a maximum of planes, which it is not at eps_y={loss.eps_y:g}; "
-            'use optimizer="lbfgs", or eps_y=0'
-        )
     if not objective.l2 > 0:
         raise ModelError('bcfw needs a ridge, found l2=0; give l2 above 0 (a finite C), or use optimizer="sgd"')
     if objective.penalised or objective.bounded or not objective.all_free:
@@ -205,9 +200,14 @@ def _check_problem(objective: Objective) -> None:
         raise UnsupportedError(f'bcfw has no dual with {what}; use optimizer="sgd"')
     _check_labels(loss, data)
     objective.check_convex("bcfw")
+    if not loss.is_maximum(data):
+        raise UnsupportedError(
+            f"bcfw needs a loss that is a maximum of planes, which {loss.name} is not with temperatures above 0; use "
+            'optimizer="lbfgs", or max_margin with eps_y=0'
+        )
 
 
-def _check_labels(loss: Any, data: Any) -> None:
+def _check_labels(loss: Loss, data: Any) -> None:
     if not n_labels(data) > 0:
         raise ModelError("no variable of any instance has a label; a loss needs labels to compare with")
     for instance in () if loss.hidden and loss.is_convex(data) else data:

@@ -26,7 +26,7 @@ import numpy as np
 
 from beliefs.driver import Status
 from beliefs.errors import ModelError
-from beliefs.learning.batches import Evaluation
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.learning.optimizers.rounds import Rounds
@@ -130,7 +130,7 @@ class _Search(Rounds):
         self.options, self.objective, self.watch = options, objective, watch
         self.of_held = _ridge_of_held(objective)
         self.fresh = resumed is None
-        self.floor = self.of_held + float(getattr(objective.loss, "least", -math.inf))
+        self.floor = self.of_held + objective.loss.least
         self.lower, self.upper, self.residual = -math.inf, math.inf, math.inf
         self.certified, self.reach, self.stalled = 1.0, 1.0, 0.0
         if resumed is None:

@@ -45,7 +45,7 @@ from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.text import parse
 from beliefs.learning.chains.template import ChainTemplate
 from beliefs.learning.linearised import Expected, Linearised, Terms, expect
-from beliefs.learning.losses.difference import DifferenceLoss, any_hidden
+from beliefs.learning.losses.difference import DifferenceLoss
 from beliefs.learning.optimizers.adam import Adam
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.bcfw import BCFW
@@ -107,18 +107,16 @@ class CCCP(Optimizer):
     def check(self, objective: Objective) -> None:
         """Refuse losses that are no such difference, and what the inner optimiser refuses."""
         loss = objective.loss
-        if not getattr(loss, "alternates", False):
-            name, smooth = getattr(loss, "name", type(loss).__name__), getattr(loss, "is_smooth", None)
-            name += " with rescaling='slack'" if getattr(loss, "rescaling", "margin") == "slack" else ""
-            others = "lbfgs, sgd or one_slack" if smooth is not None and smooth(objective.data) else "sgd"
+        if not loss.alternates:
+            others = "lbfgs, sgd or one_slack" if loss.is_smooth(objective.data) else "sgd"
             raise ModelError(
-                f"cccp needs a loss with a free and a clamped term, such as likelihood or max_margin; {name} is not: "
-                f"use {others}"
+                "cccp needs a loss with a free and a clamped term, such as likelihood or max_margin (not with "
+                f"rescaling='slack'); {loss.name} is not: use {others}"
             )
         if not isinstance(objective.data, list | tuple):
             raise ModelError(f"cccp needs a list of instances, found {type(objective.data).__name__}")
         solver = self.solver(objective)
-        if isinstance(solver, BCFW) and not _is_maximum(loss, objective.data):
+        if isinstance(solver, BCFW) and not loss.is_maximum(objective.data):
             raise UnsupportedError(
                 "cccp(inner=bcfw) needs maxima alone: eps_y=0, and eps_h=0 where variables are hidden; use "
                 "inner=one_slack, or lbfgs where all temperatures are above 0"
@@ -265,11 +263,6 @@ class _Inside:
 
     def back_to(self, point: Point) -> None:
         """Nothing is kept."""
-
-
-def _is_maximum(loss: Any, data: Any) -> bool:
-    """Whether the free term is a maximum of planes."""
-    return getattr(loss, "eps_y", 1.0) == 0 and (getattr(loss, "eps_h", 1.0) == 0 or not any_hidden(data))
 
 
 def _inner_objective(objective: Objective, start: Floats, loss: Any) -> Objective:

@@ -16,8 +16,8 @@ import numpy as np
 
 from beliefs.driver import Status, Value, run
 from beliefs.errors import ModelError
-from beliefs.learning.batches import Evaluation
 from beliefs.learning.data import mean_labels, n_labels, read_once
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.optimizers.base import Point, Watched
 from beliefs.learning.optimizers.batches import Batches
 from beliefs.learning.optimizers.objective import Objective
@@ -80,7 +80,7 @@ class Descent:
     ) -> None:
         self.options, self.objective, self.watch = options, objective, watch
         self.norm, self.torn, self.residual = math.inf, False, _UNKNOWN
-        self.executor = executor_of(getattr(objective.loss, "threads", 1))
+        self.executor = executor_of(objective.loss.threads)
         self.rooms: list[Floats] = []  # for the step of a block, one a thread
         self.now = self._begun() if resumed is None else self._unpacked(resumed)
         self.good = _copied(self.point()) if resumed is None else _copied(resumed)
@@ -94,7 +94,7 @@ class Descent:
         best = {"weights": start, "loss": np.array(math.inf), "begin": start, "t": np.array(0.0)}
         weights = start.copy()
         averaged = start.copy() if options.average else weights
-        grads = np.zeros(0 if self.objective.by_row else n, start.dtype)
+        grads = np.zeros(0 if self.objective.loss.by_row else n, start.dtype)
         return _State(weights, averaged, grads, options.begin(n, start.dtype), best if options.best else {})
 
     def run(self) -> Status:
@@ -154,7 +154,7 @@ class Descent:
         labels, instances = now.labels + count, now.instances + b
         if not count > 0:
             return replace(now, labels=labels, instances=instances, position=now.position + b)
-        self.torn = objective.remembers  # its chains move on
+        self.torn = objective.loss.remembers  # its chains move on
         found = objective.of(now.weights, batch)
         mean = labels / instances if self.mean_labels is None else self.mean_labels
         t, scale = now.t + 1, count / (b * mean)
@@ -168,8 +168,8 @@ class Descent:
             lambda begin, end: self._move(range(begin, end), found.grad, scale, b, tau, t),
             -(-now.weights.size // _BLOCK),
         )
-        over = objective.by_row and self.batches is not None and self.batches.over
-        if (over or not objective.by_row) and not self._is_finite():
+        over = objective.loss.by_row and self.batches is not None and self.batches.over
+        if (over or not objective.loss.by_row) and not self._is_finite():
             return None
         if over:
             self.norm = objective.grad_norm(now.weights, found.grad)
@@ -188,7 +188,7 @@ class Descent:
     def _value(self, found: Evaluation, scale: float) -> float:
         """Return the value as an estimate of the whole objective; the ridge is not scaled."""
         w = self.now.weights
-        if self.objective.by_row:
+        if self.objective.loss.by_row:
             return found.value + self.objective.penalty(w)
         ridge = self.objective.l2 * float(w @ w)
         return scale * (found.value - ridge) + ridge + self.objective.penalty(w)
@@ -197,7 +197,7 @@ class Descent:
         """Whether all weights are numbers; where the loss has many it is asked once a pass, as its value tells soon."""
         w = self.now.weights
         with np.errstate(over="ignore", invalid="ignore"):
-            return math.isfinite(float(w @ w)) or (not self.objective.by_row and bool(np.isfinite(w).all()))
+            return math.isfinite(float(w @ w)) or (not self.objective.loss.by_row and bool(np.isfinite(w).all()))
 
     def _move(self, blocks: range, grad: Floats, scale: float, b: int, tau: float, t: int) -> None:
         """Update some blocks of weights in place; no block depends on another."""
@@ -211,7 +211,7 @@ class Descent:
     def _move_block(self, block: slice, grad: Floats, scale: float, b: int, tau: float, t: int, room: Floats) -> None:
         now, options, objective = self.now, self.options, self.objective
         w, g = now.weights[block], grad[block]
-        if not objective.by_row:
+        if not objective.loss.by_row:
             ridge = 2.0 * objective.l2 * w
             g = scale * (g - ridge) + ridge
         if not objective.all_free:
@@ -246,7 +246,7 @@ class Descent:
 
     def _grad_norm(self, now: _State) -> float:
         """Return the largest slope of the pass: of the mean of its gradients, or of the last of them."""
-        if self.objective.by_row:
+        if self.objective.loss.by_row:
             return self.norm
         return self.objective.grad_norm(now.weights, now.grads / now.seen) if now.seen else math.inf
 
@@ -261,7 +261,7 @@ class Descent:
     def evaluated(self) -> Point:
         """Return the present point with the objective over all instances, if they can be read again."""
         objective = self.objective
-        if read_once(objective.data) or (objective.by_row and objective.loss.stochastic):
+        if read_once(objective.data) or (objective.loss.by_row and objective.loss.stochastic):
             return self.point()
         weights = self._shown(math.inf)[0].copy()
         found = objective.evaluate(weights)
@@ -271,7 +271,7 @@ class Descent:
         """Return a state as a point that a checkpoint can hold; its arrays are those of the state."""
         memory = {"weights": state.weights, "averaged": state.averaged, "grads": state.grads}
         memory["scalars"] = np.array([float(getattr(state, name)) for name in _SCALARS])
-        kinds = {"rule": state.memory, "best": state.best, "loss": self.objective.remembered()}
+        kinds = {"rule": state.memory, "best": state.best, "loss": self.objective.loss.remembered()}
         memory |= {f"{kind}.{name}": array for kind, arrays in kinds.items() for name, array in arrays.items()}
         return Point(iteration, state.t, shown, loss, grad_norm, state.diverged, state.waiting, memory=memory)
 
@@ -283,7 +283,7 @@ class Descent:
             {name.removeprefix(kind): array.copy() for name, array in memory.items() if name.startswith(kind)}
             for kind in ("rule.", "best.", "loss.")
         )
-        self.objective.recall(loss)
+        self.objective.loss.recall(loss)
         weights = memory["weights"].copy()
         averaged = memory["averaged"].copy() if self.options.average else weights
         return _State(weights, averaged, memory["grads"].copy(), rule, best, **scalars)

@@ -29,7 +29,7 @@ import numpy as np
 
 from beliefs.driver import Status
 from beliefs.errors import ModelError
-from beliefs.learning.batches import Evaluation
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.optimizers.base import Optimizer, Outcome, Point, Stop, Watched
 from beliefs.learning.optimizers.objective import Objective
 from beliefs.options import MANY, check_integer, check_number
@@ -79,7 +79,7 @@ class LBFGS(Optimizer):
 
     def check(self, objective: Objective) -> None:
         """Refuse losses with kinks, at which line searches fail."""
-        if hasattr(objective.loss, "is_smooth") and not objective.loss.is_smooth(objective.data):
+        if not objective.loss.is_smooth(objective.data):
             raise ModelError(
                 f"lbfgs needs a smooth loss, and {objective.loss.name} has kinks with these options: use one_slack, "
                 "bcfw or sgd"

@@ -25,7 +25,8 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.budget import default_budget, over_budget
 from beliefs.kernels.optimizers.simplex_blocks import BlockPlanes, room_for, sweep_blocks
-from beliefs.learning.batches import Evaluation, Share, Total
+from beliefs.learning.batches import Share, Total
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss
 from beliefs.learning.optimizers.bundle import Bundle, Model

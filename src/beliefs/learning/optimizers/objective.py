@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
-from beliefs.learning.batches import Evaluation
 from beliefs.learning.data import LabelledData
+from beliefs.learning.fit_loss import Evaluation, as_fit_loss
 from beliefs.typing import Bools, Floats
 
 __all__ = ["Coordinates", "Objective"]
@@ -42,7 +42,7 @@ class Objective:
 
     Parameters
     ----------
-    loss : object
+    loss : FitLoss or object
         Has ``evaluate(w, data) -> Evaluation``, or ``value_and_grad(w, data)`` at least.
     data : list or iterable of Instance, or Data
         What the loss is summed over.
@@ -71,7 +71,8 @@ class Objective:
         free: ArrayLike | None = None,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> None:
-        self.loss, self.data, self.start = loss, data, start
+        self.loss: Any = as_fit_loss(loss)
+        self.data, self.start = data, start
         n = start.size
         self.l1 = _per_weight(l1, n, "l1")
         if not (np.isfinite(self.l1).all() and (self.l1 >= 0).all()):
@@ -89,45 +90,18 @@ class Objective:
     @property
     def l2(self) -> float:
         """The ridge inside the loss."""
-        return float(getattr(self.loss, "l2", 0.0))
-
-    def ridge(self, weights: Floats) -> float:
-        """Return the ridge inside the loss at some weights."""
-        if hasattr(self.loss, "ridge"):
-            return float(self.loss.ridge(weights))
-        return self.l2 * float(weights @ weights)
-
-    @property
-    def by_row(self) -> bool:
-        """Whether the loss is a mean over rows; see :class:`~beliefs.learning.batches.BatchLoss`."""
-        return bool(getattr(self.loss, "by_row", False))
-
-    @property
-    def remembers(self) -> bool:
-        """Whether the loss has a memory that evaluations change."""
-        return bool(getattr(self.loss, "remembers", False))
-
-    def remembered(self) -> dict[str, np.ndarray]:
-        """Return the loss's memory, which belongs into a checkpoint."""
-        return self.loss.remembered() if self.remembers else {}
-
-    def recall(self, memory: dict[str, np.ndarray]) -> None:
-        """Give the loss back what it remembered."""
-        if self.remembers:
-            self.loss.recall(memory)
+        return float(self.loss.l2)
 
     def coordinates(self) -> Coordinates | None:
         """Return the loss's own coordinates, where it has some; from 0, where all weights may move at no l1 penalty."""
         held = self.penalised or self.bounded or not self.all_free or bool(self.start.any())
-        if held or not hasattr(self.loss, "coordinates"):
-            return None
-        found: Coordinates | None = self.loss.coordinates(self.data)
+        found: Coordinates | None = None if held else self.loss.coordinates(self.data)
         return found
 
     def check_convex(self, name: str) -> None:
         """Raise for an optimiser of that name, which needs a convex loss, where it is known not to be."""
-        if hasattr(self.loss, "is_convex") and not self.loss.is_convex(self.data):
-            others = '"cccp", or sgd' if getattr(self.loss, "alternates", False) else '"sgd"'
+        if not self.loss.is_convex(self.data):
+            others = '"cccp", or sgd' if self.loss.alternates else '"sgd"'
             raise ModelError(
                 f"{name} needs a convex loss, and with hidden variables {self.loss.name} is not: use optimizer={others}"
             )
@@ -139,11 +113,8 @@ class Objective:
     def of(self, weights: Floats, data: LabelledData) -> Evaluation:
         """Return the loss over some instances, without the l1 term; overflow is an answer, for the optimiser to see."""
         with np.errstate(over="ignore", invalid="ignore"):
-            if hasattr(self.loss, "evaluate"):
-                found: Evaluation = self.loss.evaluate(weights, data)
-                return found
-            value, grad = self.loss.value_and_grad(weights, data)
-            return Evaluation(float(value), np.asarray(grad, np.float64), 0)
+            found: Evaluation = self.loss.evaluate(weights, data)
+            return found
 
     def evaluate(self, weights: Floats) -> Evaluation:
         """Return the loss over all instances, without the l1 term; weights that may not move have gradient 0.

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from beliefs.learning.batches import Evaluation
+from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.optimizers.base import Point
 from beliefs.learning.optimizers.bundle import Bundle, Model, restarted
 from beliefs.learning.optimizers.objective import Objective

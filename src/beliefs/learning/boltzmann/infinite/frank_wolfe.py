@@ -94,7 +94,7 @@ class FrankWolfe(Optimizer):
     def check(self, objective: Objective) -> None:
         """Refuse what is no machine that grows."""
         if not isinstance(objective.loss, GrowingLikelihood):
-            raise ModelError(f"frank_wolfe maximises growing_likelihood alone, found {type(objective.loss).__name__}")
+            raise ModelError(f"frank_wolfe maximises growing_likelihood alone, found {objective.loss.name}")
 
     def minimize(self, objective: Objective, watch: Watched, resumed: Point | None = None, seed: int = 0) -> Outcome:
         """Add units until none helps; a resumed run takes the very steps of one that was not interrupted."""
@@ -180,7 +180,7 @@ class _Growth:
         return sys.float_info.max  # no reason to stop; the driver takes inf for divergence
 
     def _position(self, measure: Measure) -> Position:
-        return Position.of(measure, self.data, self.expectations.law(measure), self.loss.ridge(measure))
+        return Position.of(measure, self.data, self.expectations.law(measure), self.loss.rho(measure))
 
     def _away(self, position: Position, gap: float) -> tuple[Measure, float] | None:
         """Return the measure after a step away from an atom, and the step, if that promises more than one towards."""

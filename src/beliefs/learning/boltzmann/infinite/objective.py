@@ -17,13 +17,14 @@ import numpy as np
 
 from beliefs.inference.likelihood import log_likelihood
 from beliefs.learning.boltzmann.infinite.measure import Measure, flat_size
+from beliefs.learning.fit_loss import FitLoss
 from beliefs.typing import Floats
 
 __all__ = ["GrowingLikelihood"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowingLikelihood:
+class GrowingLikelihood(FitLoss):
     """The penalised negative log-likelihood of a machine of at most ``max_units`` hidden units.
 
     Parameters
@@ -59,13 +60,13 @@ class GrowingLikelihood:
         """Read the vector."""
         return Measure.of_flat(weights, self.n_visible, self.max_units)
 
-    def ridge(self, measure: Measure) -> float:
-        """Return rho, what a unit of count one pays for half of its squared length."""
+    def rho(self, measure: Measure) -> float:
+        """Return what a unit of count one pays for half of its squared length."""
         return self.l2 if self.plain else self.l2 / measure.alpha
 
     def penalty(self, measure: Measure) -> float:
         """Return what the ridge adds to the loss."""
-        return 0.5 * self.ridge(measure) * float(measure.counts @ measure.squares)
+        return 0.5 * self.rho(measure) * float(measure.counts @ measure.squares)
 
     def value_and_grad(self, weights: Floats, data: Any) -> tuple[float, Floats]:
         """Return the loss and its gradient in bias, counts and columns; ``data`` are :class:`.BitRows`."""
@@ -73,7 +74,7 @@ class GrowingLikelihood:
         rows = data.into(np.empty((len(data), n)))
         machine = m.machine(np.float64, False)
         found = log_likelihood(machine, rows, gradient=True)
-        gradient, rho = found.gradient, self.ridge(m)
+        gradient, rho = found.gradient, self.rho(m)
         assert gradient is not None and gradient.counts is not None
         out = np.zeros(self.n_weights)
         out[:n] = -gradient.visible_bias
