@@ -103,7 +103,8 @@ class Marginals:
     ``tables`` are all factors' own marginals, one after the other, or a function that makes them, since many questions
     end with variables. ``joint`` answers for sets of variables inside what a method keeps besides (regions), None for
     others. ``estimated``: marginals are estimates even where the value is exact, for two bounds that meet say nothing
-    of them. Methods that have more to say name the class of their result in ``kind``, and its fields in ``extras``.
+    of them. ``rho``: counting numbers of the factors' entropies, where the value is made of such. Methods that have
+    more to say name the class of their result in ``kind``, and its fields in ``extras``.
     """
 
     log_z: float
@@ -114,6 +115,7 @@ class Marginals:
     upper: float = math.inf
     joint: Callable[[tuple[int, ...]], Floats | None] | None = None
     estimated: bool = False
+    rho: Floats | None = None
     kind: type | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
 
@@ -148,14 +150,14 @@ class Samples:
 
 @dataclass(frozen=True, eq=False)
 class WarmStages:
-    """What a warm start needs: the methods that ran, and what each keeps."""
+    """What a warm start needs: the methods that ran, and the warm state of each."""
 
-    kept: tuple[tuple[Method, Any], ...]
+    stages: tuple[tuple[Method, Any], ...]
 
     def of(self, method: Method) -> Any:
-        """Return what a method like this kept, the same options first; None if none ran."""
-        alike = [(repr(m) != repr(method), i) for i, (m, _) in enumerate(self.kept) if type(m) is type(method)]
-        return self.kept[min(alike)[1]][1] if alike else None
+        """Return the warm state of a method like this, the same options first; None if none ran."""
+        alike = [(repr(m) != repr(method), i) for i, (m, _) in enumerate(self.stages) if type(m) is type(method)]
+        return self.stages[min(alike)[1]][1] if alike else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,22 +39,22 @@ def conditional_likelihood(
     if inputs.ndim != 2 or inputs.shape[0] != len(table):
         raise ModelError(f"there are {len(table)} rows of visible units and inputs of shape {inputs.shape}")
     batch = model.given(inputs)
-    asked = infer(batch, method, **options)
-    if gradient and not asked.method.has_marginals:
-        raise UnsupportedError(f"{asked.method} has no marginals, so there is no gradient; use another method")
-    scores = -batch.free_energy(table) - asked.log_z
-    return scores, asked, _gradient(batch, table, inputs, asked) if gradient else None
+    inference = infer(batch, method, **options)
+    if gradient and not inference.method.has_marginals:
+        raise UnsupportedError(f"{inference.method} has no marginals, so there is no gradient; use another method")
+    scores = -batch.free_energy(table) - inference.log_z
+    return scores, inference, _gradient(batch, table, inputs, inference) if gradient else None
 
 
-def _gradient(batch: RBMBatch, rows: np.ndarray, inputs: Any, asked: BatchMarginals) -> ConditionalGradient:
+def _gradient(batch: RBMBatch, rows: np.ndarray, inputs: Any, inference: BatchMarginals) -> ConditionalGradient:
     """Return the rows' averages less the machine's."""
     v = rows.astype(np.float64)
     x = v @ batch.weights.astype(np.float64) + batch.hidden_bias
     mu = 1.0 / (1.0 + np.exp(-np.clip(x, -708.0, 708.0)))
-    share, visible, hidden = 1.0 / len(rows), v - asked.visible, mu - asked.hidden
+    share, visible, hidden = 1.0 / len(rows), v - inference.visible, mu - inference.hidden
     by_visible, by_hidden = (np.asarray((inputs.T @ part).T) for part in (visible, hidden))
     return ConditionalGradient(
-        weights=share * (v.T @ mu - asked.pair_sum),
+        weights=share * (v.T @ mu - inference.pair_sum),
         visible_input=share * by_visible,
         hidden_input=share * by_hidden,
         visible_bias=visible.mean(axis=0),
@@ -62,11 +62,11 @@ def _gradient(batch: RBMBatch, rows: np.ndarray, inputs: Any, asked: BatchMargin
     )
 
 
-def worth(scores: Floats, asked: BatchMarginals) -> tuple[Bound, float, float]:
+def worth(scores: Floats, inference: BatchMarginals) -> tuple[Bound, float, float]:
     """Return what likelihoods are, and a certified interval around their mean."""
     mean = float(scores.mean())
-    if asked.bound is Bound.EXACT:
+    if inference.bound is Bound.EXACT:
         return Bound.EXACT, mean, mean
-    if asked.bound is Bound.LOWER:
+    if inference.bound is Bound.LOWER:
         return Bound.UPPER, -np.inf, mean
-    return (Bound.LOWER, mean, np.inf) if asked.bound is Bound.UPPER else (Bound.ESTIMATE, -np.inf, np.inf)
+    return (Bound.LOWER, mean, np.inf) if inference.bound is Bound.UPPER else (Bound.ESTIMATE, -np.inf, np.inf)

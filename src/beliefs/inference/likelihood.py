@@ -131,29 +131,29 @@ def log_likelihood(
     if not isinstance(model, BoltzmannMachine):
         return _of_discrete(model, rows, method, gradient, options)
     table = bit_rows(rows, model.n_visible, "visible units")
-    asked = infer(model, method, **options)
+    inference = infer(model, method, **options)
     scores = -model.free_energy(table)
     mean = float(scores.mean())
-    if gradient and not asked.method.has_marginals:
-        raise UnsupportedError(f"{asked.method} has no marginals, so there is no gradient; use another method")
+    if gradient and not inference.method.has_marginals:
+        raise UnsupportedError(f"{inference.method} has no marginals, so there is no gradient; use another method")
     return LogLikelihood(
-        per_row=scores - asked.log_z,
-        mean=mean - asked.log_z,
-        bound=_TURNED.get(asked.bound, asked.bound),
-        log_lower=mean - asked.log_upper,
-        log_upper=mean - asked.log_lower,
-        inference=asked,
-        gradient=_gradient(model, table, asked) if gradient else None,
+        per_row=scores - inference.log_z,
+        mean=mean - inference.log_z,
+        bound=_TURNED.get(inference.bound, inference.bound),
+        log_lower=mean - inference.log_upper,
+        log_upper=mean - inference.log_lower,
+        inference=inference,
+        gradient=_gradient(model, table, inference) if gradient else None,
     )
 
 
 def _conditional(
     model: CRBM, rows: Any, method: Method | str, given: Any, gradient: bool, options: Options
 ) -> LogLikelihood:
-    scores, asked, slope = conditional_likelihood(model, rows, method, given, gradient, options)
-    bound, lower, upper = worth(scores, asked)
+    scores, inference, slope = conditional_likelihood(model, rows, method, given, gradient, options)
+    bound, lower, upper = worth(scores, inference)
     return LogLikelihood(
-        per_row=scores, mean=float(scores.mean()), bound=bound, log_lower=lower, log_upper=upper, inference=asked,
+        per_row=scores, mean=float(scores.mean()), bound=bound, log_lower=lower, log_upper=upper, inference=inference,
         gradient=slope,
     )  # fmt: skip
 
@@ -164,21 +164,23 @@ def _of_discrete(model: Any, rows: Any, method: Method | str, gradient: bool, op
         raise UnsupportedError("the gradient of rows is that of machines; of networks, see BNLearner")
     threads, max_bytes = options.get("threads"), options.get("max_bytes")
     weights = row_log_weights(graph, rows, threads=threads or default_threads(), max_bytes=max_bytes)
-    asked = None if is_normalised(model) else infer(model, method, **options)
-    log_z, lower, upper = (0.0, 0.0, 0.0) if asked is None else (asked.log_z, asked.log_lower, asked.log_upper)
+    inference = None if is_normalised(model) else infer(model, method, **options)
+    log_z, lower, upper = (
+        (0.0, 0.0, 0.0) if inference is None else (inference.log_z, inference.log_lower, inference.log_upper)
+    )
     mean = float(weights.mean())
-    bound = Bound.EXACT if asked is None else _TURNED.get(asked.bound, asked.bound)
+    bound = Bound.EXACT if inference is None else _TURNED.get(inference.bound, inference.bound)
     return LogLikelihood(
         per_row=weights - log_z,
         mean=mean - log_z,
         bound=bound,
         log_lower=mean - upper if mean > -np.inf else -np.inf,
         log_upper=mean - lower if mean > -np.inf else -np.inf,
-        inference=asked,
+        inference=inference,
     )
 
 
-def _gradient(machine: BoltzmannMachine, rows: np.ndarray, asked: InferenceResult) -> MachineGradient:
+def _gradient(machine: BoltzmannMachine, rows: np.ndarray, inference: InferenceResult) -> MachineGradient:
     """Return the rows' averages less the machine's."""
     n, m = machine.weights.shape
     fractional = isinstance(machine, FractionalRBM)
@@ -193,10 +195,10 @@ def _gradient(machine: BoltzmannMachine, rows: np.ndarray, asked: InferenceResul
         if fractional:
             softplus += machine.softplus(piece).sum(axis=0)
     share = 1.0 / len(rows)
-    expected = asked.units.softplus
+    expected = inference.units.softplus
     return MachineGradient(
-        weights=machine.counts * (share * pairs - asked.pairs),
-        visible_bias=share * visible - asked.visible,
-        hidden_bias=machine.counts * (share * hidden - asked.hidden),
+        weights=machine.counts * (share * pairs - inference.pairs),
+        visible_bias=share * visible - inference.visible,
+        hidden_bias=machine.counts * (share * hidden - inference.hidden),
         counts=None if expected is None else share * softplus - expected,
     )

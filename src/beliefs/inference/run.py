@@ -193,7 +193,10 @@ def ask(
 # -- log Z and marginals, as learning asks for them -----------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Log Z, what it is worth, marginals, whether they have settled, what a warm start needs, a certified interval."""
+    """Log Z, what it is worth, marginals, whether they have settled, what a warm start needs, a certified interval.
+
+    ``rho``: counting numbers of the factors' entropies, of methods that have some.
+    """
 
     layout: Layout
     log_z: float
@@ -201,15 +204,10 @@ class Answer:
     mu_var: Floats
     mu_factor: Floats
     converged: bool
-    kept: Any
+    warm_state: Any
     lower: float = -math.inf
     upper: float = math.inf
-
-    @property
-    def rho(self) -> Floats | None:
-        """Counting numbers of the factors' entropies, of methods that have some."""
-        reweighting = getattr(self.kept, "reweighting", None)
-        return None if reweighting is None else reweighting.rho
+    rho: Floats | None = None
 
     @cached_property
     def mu(self) -> Floats:
@@ -226,7 +224,7 @@ def answer(
     warm: Any = None,
     seed: int = 0,
 ) -> Answer:
-    """Ask for log Z and all marginals; ``warm`` is the ``kept`` of an earlier answer on the same layout."""
+    """Ask for log Z and all marginals; ``warm`` is the ``warm_state`` of an earlier answer on the same layout."""
     if Task.INFER not in method.tasks:
         raise UnsupportedError(
             f"{method.name} does not answer infer, so it has no log Z and no marginals to learn with"
@@ -237,7 +235,7 @@ def answer(
     converged = not method.iterative or done.run.status is Status.CONVERGED or found.bound is Bound.EXACT
     return Answer(
         graph.layout, found.log_z, found.bound, found.mu_var, found.mu_factor, converged, done.warm_state,
-        found.lower, found.upper,
+        found.lower, found.upper, found.rho,
     )  # fmt: skip
 
 
@@ -253,7 +251,7 @@ def settled(
     found = answer(graph, method, tol=tol, max_iters=limit if calmer is None else min(limit, _PATIENCE), warm=warm)
     if found.converged or calmer is None or limit <= _PATIENCE:
         return found
-    return answer(graph, calmer, tol=tol, max_iters=limit - _PATIENCE, warm=found.kept)
+    return answer(graph, calmer, tol=tol, max_iters=limit - _PATIENCE, warm=found.warm_state)
 
 
 def best_states(

@@ -71,11 +71,11 @@ class CRBM(TwoLayers):
         for (name, array), units in zip(inputs.items(), (n, m), strict=True):
             if array.shape != (units, width):
                 raise ModelError(f"{name} must have shape ({units}, n_inputs), found {array.shape}")
-        kept = {"weights": table, **inputs}
-        kept["visible_bias"] = bias_of(visible_bias, "visible_bias", n)
-        kept["hidden_bias"] = bias_of(hidden_bias, "hidden_bias", m)
-        dtype = np.result_type(*(array.dtype for array in kept.values() if array.size))
-        for name, array in kept.items():
+        arrays = {"weights": table, **inputs}
+        arrays["visible_bias"] = bias_of(visible_bias, "visible_bias", n)
+        arrays["hidden_bias"] = bias_of(hidden_bias, "hidden_bias", m)
+        dtype = np.result_type(*(array.dtype for array in arrays.values() if array.size))
+        for name, array in arrays.items():
             self._keep(name, np.array(array, dtype=dtype, order="C"))
 
     @property

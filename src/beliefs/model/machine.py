@@ -69,13 +69,13 @@ class BoltzmannMachine(TwoLayers):
         """Check the parameters and keep copies that nobody can change."""
         table = weight_table(weights)
         n_visible, n_hidden = table.shape
-        kept = {
+        arrays = {
             "weights": table,
             "visible_bias": bias_of(visible_bias, "visible_bias", n_visible),
             "hidden_bias": bias_of(hidden_bias, "hidden_bias", n_hidden),
         }
-        dtype = np.result_type(*(array.dtype for array in kept.values() if array.size))
-        for name, array in kept.items():
+        dtype = np.result_type(*(array.dtype for array in arrays.values() if array.size))
+        for name, array in arrays.items():
             self._keep(name, np.array(array, dtype=dtype, order="C"))
 
     @property

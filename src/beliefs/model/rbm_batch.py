@@ -43,7 +43,7 @@ class RBMBatch(TwoLayers):
 
     def __init__(self, weights: ArrayLike, visible_bias: ArrayLike, hidden_bias: ArrayLike) -> None:
         table = weight_table(weights)
-        kept = {"weights": table}
+        arrays = {"weights": table}
         for name, values, width in (
             ("visible_bias", visible_bias, table.shape[0]),
             ("hidden_bias", hidden_bias, table.shape[1]),
@@ -51,11 +51,11 @@ class RBMBatch(TwoLayers):
             bias = finite_numbers(values, name)
             if bias.ndim != 2 or bias.shape[1] != width:
                 raise ModelError(f"{name} must have shape (N, {width}), found {bias.shape}")
-            kept[name] = bias
-        n_visible, n_hidden = len(kept["visible_bias"]), len(kept["hidden_bias"])
+            arrays[name] = bias
+        n_visible, n_hidden = len(arrays["visible_bias"]), len(arrays["hidden_bias"])
         if n_visible != n_hidden:
             raise ModelError(f"there are {n_visible} rows of visible biases and {n_hidden} of hidden ones")
-        for name, array in kept.items():
+        for name, array in arrays.items():
             self._keep(name, np.array(array, dtype=table.dtype, order="C"))
 
     def __len__(self) -> int:

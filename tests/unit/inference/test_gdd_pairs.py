@@ -48,7 +48,9 @@ class TestPairs:
         assert PairTables.fits(junction)
         for steps, moving in ((1, False), (2, True), (1, True)):
             pair = PairTables(graph, junction, tau, 0.002, 0.2)
-            assert pair.resume(general.kept(()))  # each sweep from one point: flat directions amplify other roundings
+            assert pair.resume(
+                general.warm_start(())
+            )  # each sweep from one point: flat directions amplify other roundings
             assert pair.value() == pytest.approx(general.value(), abs=1e-10)
             decreases = [split.sweep(steps, moving, 1) for split in (general, pair)]
             assert decreases[0] == pytest.approx(decreases[1], abs=1e-10 * max(1.0, abs(decreases[0])))

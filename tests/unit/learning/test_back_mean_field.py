@@ -127,7 +127,7 @@ def test_at_convergence(name: str, schedule: str) -> None:
 def test_a_warm_start_saves_sweeps_and_changes_nothing() -> None:
     graph = family("grid")
     cold = converge_mean_field(MeanField(), graph, 1e-13, 1e-13, 5000, None)
-    warm = converge_mean_field(MeanField(), graph, 1e-13, 1e-13, 2, cold.kept)
+    warm = converge_mean_field(MeanField(), graph, 1e-13, 1e-13, 2, cold.warm_state)
     assert warm.converged
     np.testing.assert_allclose(warm.mu_var, cold.mu_var, rtol=0, atol=1e-12)
 

@@ -67,7 +67,7 @@ def test_warm_start_goes_on() -> None:
     cold = way.run(graph)
     few = AtConvergence(method=bl.TRW(), tol=1e-10, max_iters=2)
     assert not few.run(graph).converged
-    again = few.run(graph, cold.kept)
+    again = few.run(graph, cold.warm_state)
     assert again.converged
     assert np.allclose(again.mu_var, cold.mu_var, rtol=0, atol=1e-9)
 

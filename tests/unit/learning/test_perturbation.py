@@ -117,8 +117,10 @@ def test_jacobians_are_symmetric(method: Method) -> None:
 def test_warm_starts_and_runs_that_stop_short() -> None:
     graph = family("grid")
     cold = Perturbation(method=bl.TRW()).run(graph)
-    warm = Perturbation(method=bl.TRW(), max_iters=3).run(graph, cold.kept)
+    warm = Perturbation(method=bl.TRW(), max_iters=3).run(graph, cold.warm_state)
     assert cold.converged and warm.converged and cold.rho is not None
+    with pytest.warns(DeprecationWarning, match="Beliefs.kept is called warm_state"):
+        assert cold.kept is cold.warm_state
     np.testing.assert_allclose(warm.mu_factor, cold.mu_factor, rtol=0, atol=1e-13)
     short = Perturbation(method=bl.TRW(), max_iters=1).run(graph)
     assert not short.converged and np.isfinite(short.pullback(*bars(graph))).all()

@@ -86,7 +86,7 @@ _NONE = np.zeros(0)
 
 @dataclass(eq=False)
 class WmbState:
-    """A run, its best bound, and shifts and weights: those of the best (``kept``) and of the last good step.
+    """A run, its best bound, and shifts and weights: those of the best (``best_parameters``) and of the last good step.
 
     ``level`` is the bound at the temperature of the search, which is what steps are judged by. Where variables are
     split, ``best`` is moved by its rounding error; ``rounding`` is that error.
@@ -103,12 +103,12 @@ class WmbState:
     far: float = math.inf
     level: float = math.inf
     good: tuple[Floats, Floats] = (_NONE, _NONE)
-    kept: tuple[Floats, Floats] | None = None
+    best_parameters: tuple[Floats, Floats] | None = None
     model: bytes = b""
 
 
 @dataclass(frozen=True, eq=False)
-class WmbStart:
+class WMBWarmStart:
     """What a warm start needs: shifts and weights, of which split model they are, and how far the search has come."""
 
     model: bytes
@@ -193,7 +193,7 @@ class WMB(Method):
         return self.side == "lower"
 
     # -- the three verbs --------------------------------------------------------------------------------------------
-    def init(self, problem: Problem, warm: WmbStart | None = None) -> WmbState:
+    def init(self, problem: Problem, warm: WMBWarmStart | None = None) -> WmbState:
         """Partition, check the budget, allocate; the first bound is that of uniform weights."""
         tau = chosen_temperatures(problem, self.tau)
         hidden = ~problem.graph.layout.observed
@@ -270,10 +270,10 @@ class WMB(Method):
         buckets = problem.graph.layout.plan(partition, chosen_order(problem, self.order), self.ibound)
         return _BUCKET * buckets.n_cells + _CLUSTER * buckets.n_clusters
 
-    def warm_state(self, state: WmbState) -> WmbStart:
+    def warm_state(self, state: WmbState) -> WMBWarmStart:
         """Return the shifts and weights of the best bound."""
-        assert state.kept is not None
-        return WmbStart(state.model, *state.kept, state.step, state.heat)
+        assert state.best_parameters is not None
+        return WMBWarmStart(state.model, *state.best_parameters, state.step, state.heat)
 
     def _beliefs(self, state: WmbState) -> tuple[Floats, Floats]:
         """Return the beliefs of the best weights and shifts; uniform ones where a zero, or no time, leaves none."""
@@ -318,9 +318,9 @@ class WMB(Method):
         if bound == -math.inf and not (self.lower and state.run.plan.buckets.split):
             raise zero_probability(state.run.problem.graph)
         state.bound = bound
-        if state.kept is None or self._worse(state.best, bound):
+        if state.best_parameters is None or self._worse(state.best, bound):
             state.best, state.rounding = bound, error
-            state.kept = state.run.shifts.copy(), state.run.weight.copy()
+            state.best_parameters = state.run.shifts.copy(), state.run.weight.copy()
 
     def _worse(self, one: float, other: float) -> bool:
         slack = 1e-12 * max(1.0, abs(other)) if math.isfinite(other) else 0.0
@@ -351,5 +351,5 @@ class WMB(Method):
         self._refresh(state)
 
     def _restore(self, state: WmbState) -> None:
-        assert state.kept is not None
-        state.run.shifts[:], state.run.weight[:] = state.kept
+        assert state.best_parameters is not None
+        state.run.shifts[:], state.run.weight[:] = state.best_parameters

@@ -55,7 +55,7 @@ from beliefs.inference.clusters.junction_graph import JunctionGraph
 from beliefs.inference.clusters.partition import MiniBuckets, check_ibound, partition
 from beliefs.inference.dual.joint import JointDescent
 from beliefs.inference.dual.pair_tables import PairTables
-from beliefs.inference.dual.state import SplitTables, Start, answer_bytes, bucket_bytes, split_bytes
+from beliefs.inference.dual.state import DualWarmStart, SplitTables, answer_bytes, bucket_bytes, split_bytes
 from beliefs.inference.orders.chosen import check_order, chosen_order
 from beliefs.inference.orders.planned import planned_order
 from beliefs.inference.rounding import widened
@@ -168,7 +168,7 @@ class GDD(Method):
         check_integer("local_steps", self.local_steps, 1, _MOST_STEPS)
 
     # -- the verbs --------------------------------------------------------------------------------------------------
-    def init(self, problem: Problem, warm: Start | None = None) -> GddState:
+    def init(self, problem: Problem, warm: DualWarmStart | None = None) -> GddState:
         """Plan the junction graph, check the budget, split the model."""
         split, resumed = self._split(problem, warm)
         incumbent = None if problem.task is Task.INFER else Incumbent(problem)
@@ -218,9 +218,9 @@ class GDD(Method):
         bound = Bound.UPPER if value.upper < math.inf else Bound.ESTIMATE
         return Marginals(state.upper, bound, mu_var, mu_factor, -math.inf, value.upper)
 
-    def warm_state(self, state: GddState) -> Start:
+    def warm_state(self, state: GddState) -> DualWarmStart:
         """Return the shifts of all tables and the weights."""
-        return state.split.kept(tuple(state.recent))
+        return state.split.warm_start(tuple(state.recent))
 
     def _certify(self, state: GddState, error: float) -> None:
         """Keep the least of the bounds so far, each moved by its rounding error."""
@@ -229,7 +229,7 @@ class GDD(Method):
             state.upper, state.rounding = upper, error
 
     # -- parts ------------------------------------------------------------------------------------------------------
-    def _split(self, problem: Problem, warm: Start | None) -> tuple[SplitTables, bool]:
+    def _split(self, problem: Problem, warm: DualWarmStart | None) -> tuple[SplitTables, bool]:
         """Return the tables to go on from, and whether they are those of an earlier result.
 
         Where the order is left to us and changes the bound, several are tried; two sweeps tell which is best.

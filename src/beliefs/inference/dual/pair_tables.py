@@ -7,7 +7,7 @@ from queue import Empty, SimpleQueue
 import numpy as np
 
 from beliefs.inference.clusters.junction_graph import JunctionGraph
-from beliefs.inference.dual.state import Gradients, SplitTables, Start
+from beliefs.inference.dual.state import DualWarmStart, Gradients, SplitTables
 from beliefs.kernels.dual.pairs.maxima import absorb_shifts, node_values, pair_values, update_max_pairs
 from beliefs.kernels.dual.pairs.sums import update_pairs
 from beliefs.kernels.dual.structure import (
@@ -104,10 +104,10 @@ class PairTables(SplitTables):
         self.absorb()
         return super().decoded()
 
-    def kept(self, recent: tuple[float, ...]) -> Start:
+    def warm_start(self, recent: tuple[float, ...]) -> DualWarmStart:
         """Return what a warm start needs."""
         self.absorb()
-        return super().kept(recent)
+        return super().warm_start(recent)
 
     def update(self, order: Ints, begin: int, end: int, options: BlockOptions) -> int:
         """Update the variables ``order[begin:end]`` in turn."""

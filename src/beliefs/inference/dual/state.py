@@ -30,7 +30,7 @@ from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["SplitTables", "Start", "answer_bytes", "bucket_bytes", "split_bytes"]
+__all__ = ["SplitTables", "DualWarmStart", "answer_bytes", "bucket_bytes", "split_bytes"]
 
 _WORTH_THREADS = 20_000  # cells of a level: a smaller one is over before a second thread has begun
 _CHUNKS = 16
@@ -39,7 +39,7 @@ _SPARE = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class DualWarmStart:
     """What a warm start needs: the graph it belongs to, the shifts of all tables, which cells are zeros, weights."""
 
     graph: JunctionGraph
@@ -176,19 +176,19 @@ class SplitTables:
         return constant
 
     # -- warm starts ------------------------------------------------------------------------------------------------
-    def kept(self, recent: tuple[float, ...]) -> Start:
+    def warm_start(self, recent: tuple[float, ...]) -> DualWarmStart:
         """Return the shifts of all tables (``-inf`` at zeros), and the weights."""
         state = self.state
         tables, sep_tables = np.zeros(self.tables.size), np.zeros(state.sep_tables.size)
         self._load(tables, sep_tables)
         for now, loaded in ((self.tables, tables), (state.sep_tables, sep_tables)):
             np.subtract(now, loaded, out=loaded, where=loaded > -np.inf)
-        return Start(
+        return DualWarmStart(
             self.graph, self.tau, tables, sep_tables, state.weight.copy(), state.sep_weight.copy(),
             state.step_scale.copy(), state.rate.copy(), self.n_sweeps, recent, self.drift.moved,
         )  # fmt: skip
 
-    def resume(self, warm: Start) -> bool:
+    def resume(self, warm: DualWarmStart) -> bool:
         """Go on from earlier shifts and weights; return whether they fit this graph and its zeros."""
         state = self.state
         same = warm.graph is self.graph or warm.graph.equals(self.graph)

@@ -328,7 +328,15 @@ class MessagePassing(Method):
     def marginals(self, state: MessageState) -> Marginals:
         """Return beliefs and their worth; those of factors are made when somebody asks for them."""
         log_z, bound, lower, upper = self.worth(state)
-        return Marginals(log_z, bound, state.mu_var, partial(state.tier.record().tables, state.mu_var), lower, upper)
+        return Marginals(
+            log_z,
+            bound,
+            state.mu_var,
+            partial(state.tier.record().tables, state.mu_var),
+            lower,
+            upper,
+            rho=state.reweighting.rho,
+        )
 
     def decoding(self, state: MessageState) -> Decoding:
         """Return the best decoding so far: a real assignment with its real score or value."""

@@ -18,14 +18,14 @@ from beliefs.kernels.gibbs.general import PART, States, chain_scores, log_condit
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Chains", "Start", "resumed_states", "starting_states"]
+__all__ = ["Chains", "GibbsWarmStart", "resumed_states", "starting_states"]
 
 _UNWATCHED = 1_000_000  # draws between two looks at the clock: hundredths of a second
 _SEARCHES = 64  # states of positive weight that are searched for; further chains start where others do
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class GibbsWarmStart:
     """What a warm start needs: where the chains are, and the averages so far of the potentials they belong to."""
 
     graph: FactorGraph
@@ -59,7 +59,7 @@ class Chains:
         """Number of chains."""
         return int(self.states.shape[1])
 
-    def resume(self, start: Start) -> None:
+    def resume(self, start: GibbsWarmStart) -> None:
         """Go on where an earlier run stopped; averages are kept if they belong to the same potentials."""
         self.n_sweeps = start.n_sweeps
         if not np.array_equal(start.graph.theta, self.problem.graph.theta):
@@ -138,7 +138,7 @@ class Chains:
         return rounding_error(3.0 * magnitude(graph) + 2.0 * logs, n_terms)
 
 
-def resumed_states(graph: FactorGraph, warm: Start | None, n_chains: int) -> States | None:
+def resumed_states(graph: FactorGraph, warm: GibbsWarmStart | None, n_chains: int) -> States | None:
     """Return the states of an earlier run, if as many chains can go on from them."""
     if warm is None or warm.states.shape[1] != n_chains:
         return None

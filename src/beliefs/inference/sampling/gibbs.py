@@ -34,7 +34,7 @@ from beliefs.driver import Value
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Bound, Derivative, Guarantee, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.budget import over_budget
-from beliefs.inference.sampling.chains import Chains, Start, resumed_states, starting_states
+from beliefs.inference.sampling.chains import Chains, GibbsWarmStart, resumed_states, starting_states
 from beliefs.inference.sampling.sweeps import Pairs, Schedule, Sweeper
 from beliefs.options import MANY, check_integer, check_option, is_word
 
@@ -115,7 +115,7 @@ class Gibbs(Method):
         """Whether there are several temperatures."""
         return self.temperatures > 1
 
-    def init(self, problem: Problem, warm: Start | None = None) -> Chains:
+    def init(self, problem: Problem, warm: GibbsWarmStart | None = None) -> Chains:
         """Choose the tier that fits the budget, and find a state of positive weight for each chain."""
         if self.needs_machine:
             raise UnsupportedError(f"{self} is for restricted Boltzmann machines; other models have one temperature")
@@ -187,9 +187,9 @@ class Gibbs(Method):
         bound = state.lower_bound()
         return Marginals(bound, Bound.LOWER, state.mu_var, state.factor_marginals(), bound)
 
-    def warm_state(self, state: Chains) -> Start:
+    def warm_state(self, state: Chains) -> GibbsWarmStart:
         """Return the chains and their averages."""
-        return Start(
+        return GibbsWarmStart(
             state.problem.graph, state.states, state.n_sweeps, state.sums, state.counts, state.n_kept,
             state.n_counted, state.best,
         )  # fmt: skip

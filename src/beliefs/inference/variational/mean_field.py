@@ -61,7 +61,7 @@ _TRIES = 8  # possible states drawn beside the first; the start is the best of t
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class MeanFieldWarmStart:
     """What a warm start needs: the marginals ``(runs, n_states)``, and whether the next sweep goes forward."""
 
     mu: Floats
@@ -148,7 +148,7 @@ class MeanField(Method):
         """Whether the second order is asked for."""
         return self.order == 2
 
-    def init(self, problem: Problem, warm: Start | None = None) -> MeanFieldState:
+    def init(self, problem: Problem, warm: MeanFieldWarmStart | None = None) -> MeanFieldState:
         """Choose updates, check the budget, and start: from ``warm`` marginals, uniform ones, or a possible state."""
         if self.needs_machine:
             raise UnsupportedError(f"{self} is for restricted Boltzmann machines; take mean_field for other models")
@@ -193,9 +193,9 @@ class MeanField(Method):
         """Allow for a search for a state of positive weight, where there are hard zeros."""
         return _SEARCH if problem.graph.theta.min(initial=0.0) == -np.inf else 0.0
 
-    def warm_state(self, state: MeanFieldState) -> Start:
+    def warm_state(self, state: MeanFieldState) -> MeanFieldWarmStart:
         """Return the marginals of all runs."""
-        return Start(np.stack([run.mu for run in state.runs]), state.forward)
+        return MeanFieldWarmStart(np.stack([run.mu for run in state.runs]), state.forward)
 
 
 def _best(state: MeanFieldState) -> tuple[Run, float]:
@@ -213,7 +213,7 @@ def _valued(state: MeanFieldState, run: Run, log_z: float) -> Value:
     return certified(Value(log_z, log_z), state.field.rounding(run))
 
 
-def _started(field: Field, seed: int, number: int, warm: Start | None) -> Run:
+def _started(field: Field, seed: int, number: int, warm: MeanFieldWarmStart | None) -> Run:
     """Return run ``number``: from ``warm`` where that has such a run that is possible, else from a start of its own."""
     if warm is not None and number < len(warm.mu):
         run = field.begin(warm.mu[number])

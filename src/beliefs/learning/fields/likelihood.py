@@ -58,9 +58,9 @@ class FieldLikelihood(FieldLoss):
         """Return log Z and marginals; messages go on from the last answer."""
         if not self.inference.iterative:
             return answer(self.graph(theta), self.inference)
-        warm = self._warm.get("kept") if self.inference.warm_startable else None
+        warm = self._warm.get("state") if self.inference.warm_startable else None
         found = settled(self.graph(theta), self.inference, tol=min(self.tol, self.inference.default_tol), warm=warm)
-        self._warm["kept"] = found.kept
+        self._warm["state"] = found.warm_state
         return found
 
     def part(self, theta: Floats, data: FieldRows) -> Evaluation:

@@ -7,6 +7,7 @@ A marginal-based loss is :math:`L(\theta) = Q(\mu(\theta))`, so
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -34,7 +35,7 @@ class Beliefs(ABC):
         Counting numbers of the factors' entropies; None for mean field and exact inference.
     converged : bool
         Whether inference met its tolerance; always True where the answer is defined by a number of sweeps.
-    kept : object
+    warm_state : object
         What a later run on the same layout may start from.
     """
 
@@ -42,7 +43,13 @@ class Beliefs(ABC):
     mu_var: Floats
     rho: Floats | None = None
     converged: bool = True
-    kept: Any = None
+    warm_state: Any = None
+
+    @property
+    def kept(self) -> Any:
+        """``warm_state``, by its old name."""
+        warnings.warn("Beliefs.kept is called warm_state; the old name goes in 0.2", DeprecationWarning, stacklevel=2)
+        return self.warm_state
 
     @property
     @abstractmethod
@@ -90,7 +97,7 @@ class Gradient(ABC):
 
     @abstractmethod
     def run(self, graph: FactorGraph, warm: Any = None) -> Beliefs:
-        """Run inference; ``warm`` is the ``kept`` of earlier beliefs, which ways with a fixed start ignore."""
+        """Run inference; ``warm`` is the ``warm_state`` of earlier beliefs, which ways with a fixed start ignore."""
 
     def marginals(self, graph: FactorGraph) -> Floats:
         """Return the marginals of the variables alone, ``(n_states,)``: there will be no way back."""

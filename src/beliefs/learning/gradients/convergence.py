@@ -42,9 +42,9 @@ __all__ = ["AtConvergence"]
 class ConvergedBeliefs(RunBeliefs):
     """Beliefs at a fixed point of message passing."""
 
-    def __init__(self, run: MessageRun, limits: Limits, converged: bool, kept: MessageWarmStart) -> None:
+    def __init__(self, run: MessageRun, limits: Limits, converged: bool, warm_state: MessageWarmStart) -> None:
         super().__init__(run, run.save(True))
-        self.limits, self.converged, self.kept = limits, converged, kept
+        self.limits, self.converged, self.warm_state = limits, converged, warm_state
 
     def _pulled(self, bar_var: Floats, bar_factor: Floats | None) -> Floats:
         run, held = self.run, self.last.messages
@@ -124,6 +124,6 @@ class AtConvergence(ThroughSweeps):
 
         limits = Limits(tol=self.tol, max_iters=self.max_iters)
         done = drive(step, lambda: Value(0.0), limits, fixed_point=False)
-        kept = MessageWarmStart(run.tier.log_messages().copy(), graph.theta, reweighting_of(self.method, graph))
+        warm_state = MessageWarmStart(run.tier.log_messages().copy(), graph.theta, reweighting_of(self.method, graph))
         back = Limits(tol=self.back_tol, max_iters=self.max_iters)
-        return ConvergedBeliefs(run, back, done.status is Status.CONVERGED, kept)
+        return ConvergedBeliefs(run, back, done.status is Status.CONVERGED, warm_state)

@@ -99,7 +99,7 @@ class ImplicitBeliefs(Beliefs):
     def __init__(self, way: Implicit, layout: Layout, found: Answer) -> None:
         self.way, self.layout, self.found = way, layout, found
         self.mu_var, self.rho = found.mu_var, found.rho
-        self.converged, self.kept, self.log_z = found.converged, found.kept, found.log_z
+        self.converged, self.warm_state, self.log_z = found.converged, found.warm_state, found.log_z
 
     @property
     def mu_factor(self) -> Floats:

@@ -22,7 +22,7 @@ from beliefs.driver import run as drive
 from beliefs.errors import NotConvergedError, UnsupportedError
 from beliefs.inference.base import Problem
 from beliefs.inference.variational.field import Run
-from beliefs.inference.variational.mean_field import MeanField, Start
+from beliefs.inference.variational.mean_field import MeanField, MeanFieldWarmStart
 from beliefs.inference.variational.naive import NaiveField
 from beliefs.kernels.adjoints.mean_field import add_table_adjoints
 from beliefs.learning.gradients.base import Beliefs
@@ -63,10 +63,10 @@ def converge_mean_field(
     """Run naive mean field until no marginal changes by more than ``tol``; go back until no adjoint by ``back_tol``.
 
     ``max_iters`` bounds both. Beliefs short of ``tol`` have ``converged`` False, as have those whose adjoints did not
-    settle, once they have been pulled back. ``warm`` is the ``kept`` of earlier beliefs of mean
+    settle, once they have been pulled back. ``warm`` is the ``warm_state`` of earlier beliefs of mean
     field; anything else is ignored.
     """
-    warm = warm if isinstance(warm, Start) else None
+    warm = warm if isinstance(warm, MeanFieldWarmStart) else None
     field, run = _started(method, graph, warm)
     forward, change = warm is None or warm.forward, 0.0
 
@@ -80,11 +80,11 @@ def converge_mean_field(
     done = drive(step, lambda: Value(0.0), limits, fixed_point=False)
     beliefs = ConvergedMeanField(field, run, Limits(tol=back_tol, max_iters=max_iters))
     beliefs.converged = done.status is Status.CONVERGED
-    beliefs.kept = Start(run.mu[None].copy(), forward)
+    beliefs.warm_state = MeanFieldWarmStart(run.mu[None].copy(), forward)
     return beliefs
 
 
-def _started(method: MeanField, graph: FactorGraph, warm: Start | None) -> tuple[NaiveField, Run]:
+def _started(method: MeanField, graph: FactorGraph, warm: MeanFieldWarmStart | None) -> tuple[NaiveField, Run]:
     """Return the updates and the start that ``infer`` would take."""
     if method.structure != "none":
         raise UnsupportedError(

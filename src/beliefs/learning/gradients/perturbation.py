@@ -142,7 +142,7 @@ class PerturbedBeliefs(Beliefs):
     def __init__(self, way: Perturbation, graph: FactorGraph, own: FactorGraph, found: Answer) -> None:
         self.way, self.own, self.found = way, own, found
         self.layout, self.mu_var, self.rho = graph.layout, found.mu_var, found.rho
-        self.converged, self.kept = found.converged, found.kept
+        self.converged, self.warm_state = found.converged, found.warm_state
         self.log_z = found.log_z
 
     @property
@@ -168,6 +168,6 @@ class PerturbedBeliefs(Beliefs):
     def _beliefs_at(self, shift: Floats) -> Floats:
         """Return the beliefs of all tables at shifted potentials; runs that stop short are remembered."""
         way, moved = self.way, self.own.with_theta(self.own.theta + shift)
-        found = answer(moved, way.method, tol=way.inner_tol, max_iters=way.max_iters, warm=self.found.kept)
+        found = answer(moved, way.method, tol=way.inner_tol, max_iters=way.max_iters, warm=self.found.warm_state)
         self.converged = self.converged and found.converged
         return found.mu_factor

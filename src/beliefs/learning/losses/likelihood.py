@@ -143,7 +143,7 @@ class SurrogateLikelihood(DifferenceLoss):
         tol = common_tol(method.default_tol if self.tol is None else self.tol, instance.n_parts)
         found = settled(graph, method, tol=tol, max_iters=self.max_iters, warm=warm)
         if self.warm:
-            instance.memory.put(slot, found.kept)
+            instance.memory.put(slot, found.warm_state)
         return found
 
 

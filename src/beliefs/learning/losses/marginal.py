@@ -96,8 +96,8 @@ class MarginalLoss(LossThroughInference):
         """Run inference, compare with the labels, and go back."""
         slot = Slot[Any]("warm start of beliefs", repr(self.through))
         beliefs = self.through.run(instance.graph(theta), instance.memory.get(slot))
-        if beliefs.kept is not None:
-            instance.memory.put(slot, beliefs.kept)
+        if beliefs.warm_state is not None:
+            instance.memory.put(slot, beliefs.warm_state)
         alone, joint = self._terms(instance)
         bar_var, bar_factor = np.zeros(instance.layout.n_states), None
         value = self._compare(alone, beliefs.mu_var, bar_var)

@@ -123,4 +123,4 @@ def lifted(graph: FactorGraph, given: FactorGraph, found: Answer) -> Answer:
     tables = np.zeros(int(old.table_ptr[-1]))
     at = given.parent_cells[lay.table_cells()] + (old.table_ptr[:-1] - old.cell_ptr)[factor]
     tables[at] = found.mu_factor
-    return replace(found, layout=old, mu_factor=tables, kept=None)
+    return replace(found, layout=old, mu_factor=tables, warm_state=None)
