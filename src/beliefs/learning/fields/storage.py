@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -15,34 +15,46 @@ from beliefs.learning.networks.structure import Structure
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.model.naming import Naming
+from beliefs.typing import Floats
 
-__all__ = ["load_field", "save_field"]
+__all__ = ["LearnedField", "load_field", "save_field"]
 
 _FORMAT = LearnerFormat("beliefs field learner", 1)
 _NOT_THE_MODELS = ("callback", "progress", "n_jobs", "max_bytes")
 L = TypeVar("L")
 
 
+class LearnedField(NamedTuple):
+    """What a file keeps of a fitted learner; ``counts`` are those of the rows, None where it was given marginals."""
+
+    structure: Structure
+    method: str
+    theta: Floats
+    frequencies: Floats
+    counts: FamilyCounts | None
+
+
 def save_field(learner: Any, path: StrPath) -> None:
     """Write a fitted learner, whole or not at all."""
-    structure, params = learner.structure_, {}
+    learned: LearnedField = learner._learned()
+    structure, params = learned.structure, {}
     for name, value in learner.get_params(deep=False).items():
         if name in _NOT_THE_MODELS or name == "structure" and given_field(value) is not None:
             continue
         params[name] = plain_option(name, value)
     naming, n, layout = structure.naming, structure.n_vars, structure.layout
-    counts = learner._counts
+    counts = learned.counts
     header = {
         "params": params,
-        "method": learner.method_,
+        "method": learned.method,
         "names": [naming.name(v) for v in range(n)],
         "states": [list(naming.states(v)) for v in range(n)],
         "total": 0.0 if counts is None else counts.total,
     }
     arrays = {
         **{name: getattr(layout, name) for name in ("scope_ptr", "scope_vars", "cell_ptr")},
-        "theta": learner.model_.theta,
-        "frequencies": learner.frequencies_,
+        "theta": learned.theta,
+        "frequencies": learned.frequencies,
         "counts": np.zeros(0) if counts is None else counts.flat(),
     }
     _FORMAT.write(learner, path, header, arrays)
@@ -67,10 +79,9 @@ def _learner(cls: type[L], header: dict[str, Any], arrays: dict[str, np.ndarray]
         raise ValueError(f"no method is called {header['method']!r}")
     params = {name: value for name, value in header["params"].items() if name not in _NOT_THE_MODELS}
     found: Any = cls(**({"structure": FactorGraph.build(layout, theta.copy(), naming)} | params))
-    counts, ends = np.array(arrays["counts"], np.float64), layout.table_ptr
-    found._counts = None
-    if counts.size:
-        tables = tuple(counts[ends[f] : ends[f + 1]] for f in range(layout.n_factors))
-        found._counts = FamilyCounts(structure, tables, float(header["total"]))
-    found._restore(structure, header["method"], theta, frequencies)
+    flat, ends, counts = np.array(arrays["counts"], np.float64), layout.table_ptr, None
+    if flat.size:
+        tables = tuple(flat[ends[f] : ends[f + 1]] for f in range(layout.n_factors))
+        counts = FamilyCounts(structure, tables, float(header["total"]))
+    found._restore(LearnedField(structure, header["method"], theta, frequencies, counts))
     return found  # type: ignore[no-any-return]

@@ -7,6 +7,7 @@ whole and expected statistics, what a stream of incomplete rows has led to, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from beliefs.learning.networks.structure import Structure, given_network
 from beliefs.model.naming import Naming
 from beliefs.typing import Floats
 
-__all__ = ["Kept", "load_learner", "save_learner"]
+__all__ = ["LearnedNetwork", "load_learner", "save_learner"]
 
 _FORMAT = LearnerFormat("beliefs network learner", 2)
 _NOT_THE_MODELS = ("callback", "progress", "checkpoint", "n_jobs", "max_bytes")
@@ -28,7 +29,7 @@ _LEAF = ("columns", "parents", "covariance", "floor")
 L = TypeVar("L")
 
 
-class Kept(NamedTuple):
+class LearnedNetwork(NamedTuple):
     """What a file keeps of a fitted learner; statistics of leaves follow those of tables."""
 
     structure: Structure
@@ -38,15 +39,16 @@ class Kept(NamedTuple):
     total: float
     stream: Stream
     sums: Floats | None
-    origins: list[Floats]
-    overall: list[Floats]
+    origins: Sequence[Floats]
+    overall: Sequence[Floats]
     column_names: list[str] | None
     cuts: dict[str, Floats]
 
 
 def save_learner(learner: Any, path: StrPath) -> None:
     """Write a fitted learner, whole or not at all."""
-    structure, params = learner.structure_, {}
+    learned: LearnedNetwork = learner._learned()
+    structure, params = learned.structure, {}
     for name, value in learner.get_params(deep=False).items():
         if name in _NOT_THE_MODELS or name == "structure" and given_network(value) is not None:
             continue
@@ -56,22 +58,21 @@ def save_learner(learner: Any, path: StrPath) -> None:
         "params": params,
         "names": [naming.name(v) for v in range(n)],
         "states": [list(naming.states(v)) for v in range(n)],
-        "total": learner._family_counts.total,
-        "stream": learner._stream.weight,
-        "column_names": learner._column_names,
+        "total": learned.total,
+        "stream": learned.stream.weight,
+        "column_names": learned.column_names,
     }
-    leaves = learner._leaves
     arrays = {
         "scope_ptr": structure.layout.scope_ptr,
         "scope_vars": structure.layout.scope_vars,
-        "weights": learner._weights,
-        "counts": learner._family_counts.flat(),
-        "expected": learner._counts if learner._stream.weight else np.zeros(0),
-        "mean": learner._stream.mean,
-        "sums": np.zeros(0) if learner._sums is None else learner._sums,
-        **{f"origin.{j}": x for j, x in enumerate(() if leaves is None else leaves.origins)},
-        **{f"overall.{j}": x for j, x in enumerate(() if leaves is None else leaves.overall)},
-        **{_CUTS + name: cuts for name, cuts in learner.bins_.items()},
+        "weights": learned.weights,
+        "counts": learned.counts,
+        "expected": learned.expected if learned.stream.weight else np.zeros(0),
+        "mean": learned.stream.mean,
+        "sums": np.zeros(0) if learned.sums is None else learned.sums,
+        **{f"origin.{j}": x for j, x in enumerate(learned.origins)},
+        **{f"overall.{j}": x for j, x in enumerate(learned.overall)},
+        **{_CUTS + name: cuts for name, cuts in learned.cuts.items()},
     }
     _FORMAT.write(learner, path, header, arrays)
 
@@ -98,7 +99,7 @@ def _learner(cls: type[L], header: dict[str, Any], arrays: dict[str, np.ndarray]
     found: Any = cls(**({"structure": structure.network(weights[:n].copy())} | params))
     stream = Stream(mean, float(header["stream"]))
     expected = floats["expected"] if stream.weight else counts
-    found._restore(Kept(
+    found._restore(LearnedNetwork(
         structure, weights, counts, expected, float(header["total"]), stream, floats["sums"] if leaves else None,
         [floats[f"origin.{j}"] for j in range(len(leaves or ()))],
         [floats[f"overall.{j}"] for j in range(len(leaves or ()))],

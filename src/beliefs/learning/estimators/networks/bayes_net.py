@@ -41,7 +41,7 @@ from beliefs.learning.networks.leaves import Leaves, checked_leaves
 from beliefs.learning.networks.partitions import gathered_partitions, partitions_of
 from beliefs.learning.networks.priors import prior_of
 from beliefs.learning.networks.stepwise import Stream, stepped
-from beliefs.learning.networks.storage import Kept, load_learner, save_learner
+from beliefs.learning.networks.storage import LearnedNetwork, load_learner, save_learner
 from beliefs.learning.networks.structure import Structure, given_network, hidden_states, structure_over
 from beliefs.learning.networks.trees import check_target, search_of
 from beliefs.learning.parallel import Executor, executor_of, threads_of
@@ -348,16 +348,27 @@ class BNLearner(DescribedEstimator, NetworkAnswers, BaseEstimator):  # type: ign
         """Read a fitted learner."""
         return load_learner(cls, path)
 
-    def _restore(self, kept: Kept) -> None:
-        """Take up what a file has kept."""
-        structure = kept.structure
-        self.bins_, self._column_names = kept.cuts, kept.column_names
+    def _learned(self) -> LearnedNetwork:
+        """Return what a file keeps."""
+        counts, leaves = self._family_counts, self._leaves
+        origins, overall = ((), ()) if leaves is None else (leaves.origins, leaves.overall)
+        return LearnedNetwork(
+            self.structure_, self._weights, counts.flat(), self._counts, counts.total, self._stream, self._sums,
+            origins, overall, self._column_names, self.bins_,
+        )  # fmt: skip
+
+    def _restore(self, learned: LearnedNetwork) -> None:
+        """Take up what a file has learned."""
+        structure = learned.structure
+        self.bins_, self._column_names = learned.cuts, learned.column_names
         layout, leaves = structure.layout, checked_leaves(self.leaves)
-        bound = Leaves.bound(structure, leaves, self._tied_leaves(), kept.origins, kept.overall) if leaves else None
+        bound = (
+            Leaves.bound(structure, leaves, self._tied_leaves(), learned.origins, learned.overall) if leaves else None
+        )
         loss = NetworkLikelihood(self._estimate(structure), bound)
-        parts = tuple(kept.counts[layout.cells(v)] for v in range(layout.n_vars))
-        counts = FamilyCounts(structure, parts, kept.total)
-        self._take(loss, counts, kept.sums, (kept.weights, kept.expected), kept.stream)
+        parts = tuple(learned.counts[layout.cells(v)] for v in range(layout.n_vars))
+        counts = FamilyCounts(structure, parts, learned.total)
+        self._take(loss, counts, learned.sums, (learned.weights, learned.expected), learned.stream)
 
 
 def _check_hidden(hidden: Iterable[str], naming: Naming) -> None:

@@ -30,7 +30,7 @@ from beliefs.learning.fields.closed_form import closed_form
 from beliefs.learning.fields.forms import identifiable, identified, weight_cells
 from beliefs.learning.fields.methods import METHODS, ROWS, FieldOptions, chosen, fitted
 from beliefs.learning.fields.statistics import FieldRows, field_over, given_field, marginal_statistics, n_free
-from beliefs.learning.fields.storage import load_field, save_field
+from beliefs.learning.fields.storage import LearnedField, load_field, save_field
 from beliefs.learning.networks.counts import FamilyCounts, check_budget
 from beliefs.learning.networks.fitting import gathered
 from beliefs.learning.networks.result import JointFit
@@ -182,17 +182,20 @@ class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
             theta = identified(structure.layout, theta)
         words = reason if method == "closed_form" else f"{result.reason} ({reason})" if reason else result.reason
         free, seconds = n_free(structure.layout), time.perf_counter() - began
-        self._counts = counts
-        self._restore(structure, method, theta, rows.frequencies)
+        self._restore(LearnedField(structure, method, theta, rows.frequencies, counts))
         self.result_ = replace(result, reason=words, n_parameters=free, seconds=seconds)
         return self
 
-    def _restore(self, structure: Structure, method: str, theta: Floats, frequencies: Floats) -> None:
-        """Take up what was fitted."""
-        layout = structure.layout
-        self.structure_, self.method_ = structure, method
+    def _learned(self) -> LearnedField:
+        """Return what a file keeps."""
+        return LearnedField(self.structure_, self.method_, self.model_.theta, self.frequencies_, self._counts)
+
+    def _restore(self, learned: LearnedField) -> None:
+        """Take up what was fitted, or what a file has kept."""
+        structure, theta, layout = learned.structure, learned.theta, learned.structure.layout
+        self.structure_, self.method_, self._counts = structure, learned.method, learned.counts
         self.model_: FactorGraph = FactorGraph.build(layout, theta, structure.naming)
-        self.frequencies_: Floats = frequencies
+        self.frequencies_: Floats = learned.frequencies
         if self.form == "identifiable":
             self.weights_: Floats = theta[weight_cells(layout)]
         self.n_features_in_ = structure.n_vars - len(hidden_states(self.hidden))
