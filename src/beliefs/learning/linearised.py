@@ -12,7 +12,7 @@ is the E-step, and minimising :math:`\tilde R` the M-step.
                        learners that look at all instances together
 :class:`Expected`      each instance keeps the tangent in its :math:`\theta_s`: expectations :math:`\mu_s`, and
                        an offset; as many numbers as cells. For learners that look at some of them,
-                       and for curved templates, where this is no tangent in w but still above R
+                       and for templates that are not linear, where this is no tangent in w but still above R
 =====================  =============================================================================================
 """
 

@@ -6,11 +6,12 @@ For counting numbers :math:`\rho` that are a mixture of forests, :math:`\rho_c =
 .. math::
     \Phi(\rho) = \max_{\mu \in L} \; \theta \cdot \mu + \sum_i H(\mu_i) - \sum_c \rho_c I(\mu_c) \;\ge\; \log Z
 
-is concave in :math:`\mu`; the messages of :mod:`beliefs.kernels.messages.log` have its maximiser as their only fixed
-point. :math:`\Phi` is a bound only at the maximum. Before it, and at every iterate, the decomposed form
-(:mod:`beliefs.kernels.messages.decomposed_bound`) is one: the value returned is that, and the two agree once the
-messages have settled. Where the counting numbers have no certificate (given by the user for factors of more than two
-variables, say) the value is :math:`\Phi` at the present beliefs and only an ESTIMATE.
+is concave in :math:`\mu` (Eqs. (2.32)-(2.33) [ping2016], (13)-(17) [domke2013]); the messages of
+:mod:`beliefs.kernels.messages.log` have its maximiser as their only fixed point. :math:`\Phi` is a bound only at the
+maximum. Before it, and at every iterate, the decomposed form (:mod:`beliefs.kernels.messages.decomposed_bound`) is one:
+the value returned is that, and the two agree once the messages have settled. Where the counting numbers have no
+certificate (given by the user for factors of more than two variables, say) the value is :math:`\Phi` at the present
+beliefs and only an ESTIMATE.
 
 Convergence is not guaranteed by the default schedule (it nearly always happens; ``schedule="chains"`` with
 ``rho="grid"`` is a descent method, and damping helps). ``rho="optimized"`` also moves :math:`\rho` by conditional

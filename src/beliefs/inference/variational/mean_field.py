@@ -1,12 +1,12 @@
 r"""Mean field: the best distribution in which variables, or whole trees of them, are independent.
 
 For any distribution q, :math:`\log Z \ge E_q\,\theta(x) + H(q)` [jordan1999]. For products
-:math:`q = \prod_v \mu_v` the right side is
+:math:`q = \prod_v \mu_v` the right side is (Eqs. (10)-(12) [domke2013])
 
 .. math::
     \sum_f \sum_{x_f} \theta_f(x_f) \prod_{v \in f} \mu_v(x_v) - \sum_v \sum_{x_v} \mu_v(x_v) \log \mu_v(x_v),
 
-and its maximum over one marginal, the others fixed, is
+and its maximum over one marginal, the others fixed, is (Eq. (30), with the products put right)
 
 .. math::
     \mu_v(x_v) \propto e^{a(x_v)}, \qquad

@@ -1,8 +1,8 @@
 r"""What a way of differentiating through inference is.
 
 A marginal-based loss is :math:`L(\theta) = Q(\mu(\theta))`, so
-:math:`dL/d\theta = (d\mu/d\theta)^\top dQ/d\mu`. A :class:`Gradient` runs inference on a graph and returns
-:class:`Beliefs`, which know how to pull a gradient in the beliefs back to the log potentials.
+:math:`dL/d\theta = (d\mu/d\theta)^\top dQ/d\mu`, Eq. (23) [domke2013]. A :class:`Gradient` runs inference on
+a graph and returns :class:`Beliefs`, which know how to pull a gradient in the beliefs back to the log potentials.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ r"""Back-propagation at convergence: the gradient of the fixed point, by the rev
 Forward, the method runs to a tolerance; no history is kept. Backward, the reverse of an iteration is repeated with the
 messages held at their last values until nothing is left to hand on: this adds up the Neumann series
 :math:`\sum_k (J^\top)^k \bar\lambda` of the implicit equations, where J is the derivative of an iteration
-[domke2013] section 7.2. It converges if the iteration itself does, at the same rate.
+([domke2013] section 7.2). It converges if the iteration itself does, at the same rate.
 
 The gradient is that of the fixed point only as far as it has been reached: an error of 1e-3 in marginals is harmless in
 predictions and ruins gradients. If the tolerance is not met, forward or backward, ``converged`` is False.

@@ -1,7 +1,7 @@
 r"""Gradients by implicit differentiation: one sparse linear system at the fixed point of message passing.
 
-Converged beliefs solve :math:`\mu(\theta) = \arg\max_{B\mu = d}\, \theta \cdot \mu + \tilde H(\mu)`, so with
-:math:`D = \nabla^2 \tilde H` ([domke2013] section 5), for :math:`q = dQ/d\mu`,
+Converged beliefs solve :math:`\mu(\theta) = \arg\max_{B\mu = d}\, \theta \cdot \mu + \tilde H(\mu)`, Eq. (22)
+[domke2013], so with :math:`D = \nabla^2 \tilde H`, for :math:`q = dQ/d\mu` (Eq. (29), as a system instead of inverses),
 
 .. math::
     \begin{bmatrix} D & B^\top \\ B & 0 \end{bmatrix} \begin{bmatrix} s \\ t \end{bmatrix} =

@@ -2,7 +2,7 @@ r"""Gradients through naive mean field: after a number of sweeps from the unifor
 
 The beliefs are :math:`\mu_v` after exactly N sweeps and :math:`\mu_f = \prod_{v \in f} \mu_v`. They are a smooth
 function of the potentials whether or not the sweeps have converged, and its gradient is exact: the updates are undone
-one by one [domke2013] section 7.1. For that the marginals after each sweep are kept (an update's old value is that of
+one by one (Algorithm 2 [domke2013]). For that the marginals after each sweep are kept (an update's old value is that of
 the sweep before), N + 1 times the states in all, or fewer with ``checkpoints``: then sweeps are run again from what was
 kept.
 

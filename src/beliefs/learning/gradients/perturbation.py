@@ -1,7 +1,8 @@
 r"""Gradients by perturbation: inference once more, at potentials moved a little along the gradient in the beliefs.
 
 Marginals of variational inference (and of exact inference) are the gradient of :math:`A(\theta)`, so their Jacobian is
-symmetric and the pullback is a directional derivative: with :math:`q = dQ/d\mu`, [domke2010], [domke2013] section 6,
+symmetric and the pullback is a directional derivative: with :math:`q = dQ/d\mu`, [domke2010], Eq. (24) and Algorithm 1
+[domke2013],
 
 .. math:: \frac{dL}{d\theta} = \frac{d\mu}{d\theta}\, q = \lim_{r \to 0} \frac{\mu(\theta + r q) - \mu(\theta)}{r}.
 

@@ -4,7 +4,7 @@ r"""Truncated fitting: the loss is a function of the beliefs after a given numbe
 fractional message passing, or mean field, after exactly N iterations from a uniform start [domke2013]. The gradient is
 that of this function, by reverse-mode differentiation with kernels written by hand
 (:mod:`beliefs.kernels.adjoints.messages`): converged or not, it is exact to rounding, and agrees with what will be used
-later, if predictions also run N iterations.
+later, if predictions also run N iterations. Messages are Eq. (18) [domke2013], and their way back Algorithm 3, in logs.
 
 Cost: the way back takes about twice the time of the way forward. Memory: the messages before every pass (an iteration
 of the schedules ``sequential``, ``color`` and ``tree`` has two passes, one of ``forward`` has one). With

@@ -4,7 +4,7 @@ r"""A free power sum minus a power sum given the labels: what likelihoods and ma
 
 with F over all variables and C over the hidden ones, the labels as evidence. Without hidden variables C is the score of
 the labels. Both are convex in theta where they are exact, so L is convex without hidden variables, and else a
-difference of convex functions, which :mod:`beliefs.learning.em` minimises by linearising C.
+difference of convex functions, which :mod:`beliefs.learning.optimizers.cccp` minimises by linearising C.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@ r"""The likelihood, exact, or with the log Z of an approximate method in the pla
 
 .. math:: L(\theta) = A(\theta) - \theta \cdot f(\hat x), \qquad \frac{dL}{d\theta} = \mu(\theta) - f(\hat x)
 
-and, with hidden variables h and observed ones z ([domke2013] section 4.1.2),
+(Eqs. (19)-(20) [domke2013], with the sign of a loss) and, with hidden variables h and observed ones z (Eq. (21)),
 
 .. math:: L(\theta) = A(\theta) - A(\theta, z), \qquad A(\theta, z) = \log \sum_h e^{\theta \cdot f(z, h)},
           \qquad \frac{dL}{d\theta} = \mu(\theta) - \mu(\theta \mid z)

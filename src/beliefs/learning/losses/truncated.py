@@ -1,7 +1,7 @@
 r"""The likelihood with the free energy of beliefs after N sweeps in the place of log Z.
 
 With :math:`\mu = \mu^N(\theta)` the beliefs after exactly N sweeps and :math:`\tilde A_N(\theta) = \theta \cdot \mu +
-\tilde H(\mu)` ([domke2013] section 7.3, with the sign of the entropy put right),
+\tilde H(\mu)` ([domke2013] section 7.3; the entropy is Eqs. (16)-(17), with the sign in the truncated value put right),
 
 .. math::
     L(\theta) = \tilde A_N(\theta) - \theta \cdot f(\hat x), \qquad
