@@ -368,24 +368,6 @@ def test_version_is_the_same_everywhere() -> None:
     assert {citation.group(1), changes.group(1)} == {version}
 
 
-def test_the_tree_of_the_design_page_is_the_real_one() -> None:
-    """Every room and every part of a room is shown, below its room, and no other."""
-    page = (ROOT / "docs" / "design.md").read_text()
-    shown: dict[str, set[str]] = {}
-    room_of = ""
-    for line in page.partition("```\nsrc/beliefs/\n")[2].partition("```")[0].splitlines():
-        indent, names = len(line) - len(line.lstrip()), re.split(r"\s{2,}", line.strip())[0]
-        if indent == 2:
-            room_of = names.rstrip("/")
-        else:
-            shown.setdefault(room_of, set()).update(re.findall(r"(\w+)/", names))
-    real = {
-        path.parent.name: {part.parent.name for part in path.parent.glob("*/__init__.py")}
-        for path in PACKAGE.glob("*/__init__.py")
-    }
-    assert {name: parts for name, parts in shown.items() if parts} == {n: parts for n, parts in real.items() if parts}
-
-
 def test_continuous_integration_is_executable() -> None:
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
