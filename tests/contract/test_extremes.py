@@ -129,6 +129,30 @@ def test_small_ratios_that_add_up_and_are_revived_far_away(method: str, nats: fl
     assert bl.maximize(graph).assignment.tolist() == [1] * n and bl.sample(graph, 3).samples.min() == 1
 
 
+LINEAR_METHODS = ["bp", "bp(schedule=flooding)", "bp(schedule=color)", "fractional_bp", "trw", "trw(schedule=flooding)"]
+
+
+@pytest.mark.parametrize("method", LINEAR_METHODS)
+def test_contradicting_evidence_at_several_variables_of_a_factor_is_not_impossible(method: str) -> None:
+    """The products of what comes in are 1e-133 at each of three variables, and 0 together, in linear arithmetic."""
+    sides = [(v, table) for v in range(3) for table in ([0.0, -307.0], [-307.0, 0.0])]
+    table = np.random.default_rng(0).normal(size=(2, 2, 2))
+    tables = [((0, 1, 2), table), *(((v,), side) for v, side in sides)]
+    result = bl.infer(bl.FactorGraph.from_tables([2] * 3, tables, log=True), method)
+    assert result.log_z == pytest.approx(-3 * 307.0 + np.log(np.exp(table).sum()), rel=1e-13)
+    np.testing.assert_allclose(result.marginal(2), np.exp(table).sum(axis=(0, 1)) / np.exp(table).sum(), atol=1e-9)
+
+
+@pytest.mark.parametrize("method", LINEAR_METHODS)
+def test_a_message_that_is_too_small_for_a_float_is_no_hard_zero(method: str) -> None:
+    """Many factors want state 0 of one variable, a hard zero at the next wants state 1, and a cell says how likely."""
+    wants = [((0,), [0.0, -2.5])] * 240
+    tables = [*wants, ((0, 1), [[0.0, -math.inf], [-math.inf, -165.0]]), ((1,), [-math.inf, 0.0])]
+    result = bl.infer(bl.FactorGraph.from_tables([2, 2], tables, log=True), method)
+    assert result.log_z == pytest.approx(-2.5 * 240 - 165.0, rel=1e-10)
+    assert result.marginal(0).tolist() == [0.0, 1.0]
+
+
 @pytest.mark.parametrize("span", [590.0, 599.0, 601.0, 700.0, 744.0, 746.0, 1400.0])
 def test_both_domains_meet_at_the_limit_of_the_linear_one(span: float) -> None:
     """A triangle whose operands' ranges add up to just below or above what linear arithmetic may hold."""

@@ -152,6 +152,18 @@ def test_power_sums_as_bounds_hold_exactly(kind: Any, heats: tuple[float, ...]) 
             assert exact_scores.above_sum(result.log_upper, now.scores) >= -exact_scores.ERROR, seed
 
 
+@pytest.mark.parametrize("method", [m for m in SUMS if m != "auto"])
+def test_bounds_hold_exactly_where_most_variables_are_isolated(method: str) -> None:
+    """The logs of their numbers of states are terms that round like others."""
+    for states in (2, 4, 5, 16):
+        graph = bl.FactorGraph.from_tables([states] * 1000, [])
+        result = bl.infer(graph, method, max_iters=0)
+        truth = 1000 * np.log(np.longdouble(states))
+        if result.bound is not bl.Bound.EXACT:
+            assert result.log_lower <= truth <= result.log_upper
+        assert result.log_z == pytest.approx(float(truth), rel=1e-11)
+
+
 def test_terms_of_a_cutset_hold_exactly() -> None:
     method, found = CutsetSearch(log2_cells=3.0), 0
     for seed in SEEDS:

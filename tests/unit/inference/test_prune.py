@@ -81,7 +81,16 @@ def test_log_z_and_the_wanted_marginals_do_not_change(method: str, seen: dict[st
         if part.bound is bl.Bound.EXACT:
             assert part.log_z == pytest.approx(whole.log_z, abs=1e-12)
             assert part.marginal(name) == pytest.approx(whole.marginal(name), abs=1e-12)
+        assert part.log_lower - 1e-12 <= whole.log_z <= part.log_upper + 1e-12
         assert part.graph is graph and part.mu_var.shape == whole.mu_var.shape
+
+
+def test_what_was_left_out_is_not_impossible() -> None:
+    graph = BN.condition({"Sprinkler": "yes"})
+    for method in ("trw(schedule=flooding)", "trw(schedule=flooding, rho=sampled)"):
+        part = bl.infer(graph, method, targets=["Grass"])
+        assert part.bound is bl.Bound.UPPER and part.pruned.any()
+        assert bl.infer(graph).log_z <= part.log_z < 1.0
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -289,6 +289,13 @@ def test_covering_numbers_bound_more_tightly(regions: str) -> None:
     assert found.log_z - truth < 0.5 * (loose - truth)
 
 
+@pytest.mark.parametrize("regions", ["auto", "bethe", "cvm", "faces", "star"])
+def test_covering_numbers_where_all_is_observed(regions: str) -> None:
+    graph = random_model([2, 3], [(0, 1), (1,)], seed=3).condition({0: 1, 1: 2})
+    found = bl.infer(graph, f"convex_gbp(regions={regions}, counting=covering)")
+    assert found.bound is bl.Bound.UPPER and found.log_z == pytest.approx(graph.theta.sum(), rel=1e-13)
+
+
 def test_joint_marginals_inside_a_loop() -> None:
     """One loop is the whole model, so its joints are exact; any order of variables, with a hard zero."""
     graph = random_model([2, 3, 2, 4, 2], unary(5) + [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)], seed=4)

@@ -50,6 +50,8 @@ def is_concave(counting: Floats, edges: Ints) -> bool:
 
 def covering_numbers(layout: Layout, scopes: Sequence[Region], n_outer: int) -> Floats:
     """Return counting numbers of at least 0, more for the first ``n_outer`` regions, that cover every variable."""
+    if not scopes:  # nothing is left to cover where all is observed
+        return np.zeros(0)
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 

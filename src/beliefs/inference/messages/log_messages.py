@@ -71,19 +71,20 @@ class LogMessages:
         """Return what sums are worth; ``mu_var`` are the beliefs of variables that belong to these messages."""
         now, lay = self.spec, self.spec.layout
         energy, apart = assess_factors(lay.scopes, lay.observed, now.model, self.sums, mu_var)
-        upper, rounding = self.upper_bound(now.summed.astype(float), mu_var, parent)
+        upper, rounding = self.upper_bound(now.summed.astype(float), parent)
         return Assessment(float(energy), upper, float(apart), rounding)
 
-    def upper_bound(self, tau: Floats, mu_var: Floats, parent: Floats | None) -> tuple[float, float]:
+    def upper_bound(self, tau: Floats, parent: Floats | None) -> tuple[float, float]:
         """Return the decomposed bound on the power sum with temperatures ``tau``, and how far rounding moved it.
 
-        Without a certificate it is inf.
+        Without a certificate it is inf. A variable that is observed, or was pruned and has no state at all, is in no
+        scope: one state stands for it.
         """
         if parent is None:
             return np.inf, 0.0
         now, lay = self.spec, self.spec.layout
-        seen = np.repeat(lay.observed, lay.card)
-        beta = np.where(seen, np.where(mu_var > 0, 0.0, -np.inf), self.beta)
+        beta = np.where(np.repeat(lay.observed, lay.card), -np.inf, self.beta)
+        beta[lay.state_ptr[:-1][lay.observed]] = 0.0
         bound = decomposed_bound(lay.scopes, now.model, tau, parent, self.sums.messages, beta)
         rounding = self._rounding()
         return widened(float(bound), rounding, Bound.UPPER), rounding
@@ -91,18 +92,18 @@ class LogMessages:
     def _rounding(self) -> float:
         """Return how wrong the bound may be: the sum of its terms, each a power sum of messages and potentials.
 
-        A term is no larger than its largest entry. Messages enter with their counting numbers, potentials once.
+        A term is no larger than its largest entry and the log of their number. Messages enter with their counting
+        numbers, potentials once; variables in no factor are terms like others.
         """
         lay = self.spec.layout
-        of_variables = (1.0 + lay.degree) * _largest(np.abs(self.sums.finite), lay.state_ptr[:-1])
+        of_variables = (1.0 + lay.degree) * (_largest(np.abs(self.sums.finite), lay.state_ptr[:-1]) + np.log(lay.card))
         messages = self.sums.messages
         sent = np.where(messages > -np.inf, np.abs(messages), 0.0)
         of_edges = _largest(sent, lay.message_ptr[:-1])
         magnitude = self.spec.magnitude + float(of_variables.sum() + of_edges.sum())
         widest = float(lay.factor_size.max(initial=1)) + float(lay.card.max(initial=1))
-        return rounding_error(magnitude, lay.n_factors + lay.n_vars + widest) + UNIT * lay.n_factors * (
-            3.0 * widest + 10.0
-        )
+        n_terms = lay.n_factors + lay.n_vars
+        return rounding_error(magnitude, n_terms + widest) + UNIT * n_terms * (3.0 * widest + 10.0)
 
     def tables(self) -> Floats | None:
         """Return the beliefs of all factors, one after the other; None if one has no state."""

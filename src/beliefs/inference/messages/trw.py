@@ -142,7 +142,7 @@ class TRW(MessagePassing):
             return np.inf
         if state.problem.task is Task.INFER:
             return state.assessment.upper
-        bound, state.rounding = state.logs.upper_bound(state.problem.tau, state.mu_var, state.reweighting.parent)
+        bound, state.rounding = state.logs.upper_bound(state.problem.tau, state.reweighting.parent)
         return bound
 
     def distance(self, state: MessageState) -> float:

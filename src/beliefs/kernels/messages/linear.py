@@ -36,6 +36,7 @@ __all__ = [
 DONE, IMPOSSIBLE, OUT_OF_RANGE = 0, 1, 2
 _LEAST, _MOST = 1e-270, 1e270
 _NEAR = 1e-150  # products beyond this are scaled back
+_TINY = 1e-300  # messages below this are rounded more than others, or to zero
 
 
 class _Addresses(NamedTuple):
@@ -155,6 +156,8 @@ def update_message(
     least, most = _MOST, _LEAST
     for x in range(n):
         old, new = get(held.messages, m + x), get(out, x) * scale
+        if new < _TINY and get(out, x) > 0.0:  # a zero would pass for a proof
+            return OUT_OF_RANGE
         if share > 0.0:
             new = mixed_message(old, new, share, update.in_logs)
         put(held.fresh, m + x, new)
@@ -256,15 +259,16 @@ def sweep_linear(
         table = onward(tables, scaled.ptr[f])
         for turn in range(turns if arity > 1 else 0):
             low, high, at = scaled.least, 1.0, 0  # incoming vectors lie one after the other, from ``at``
+            barren = False
             for a in range(arity):
                 s, m, n = state_ptr[scope_vars[first + a]], message_ptr[first + a], card[scope_vars[first + a]]
                 if binary:  # with a constant, so that loops unroll
                     smallest, greatest = gather(s, m, 2, memory, onward(incoming, at))
                 else:
                     smallest, greatest = gather(s, m, n, memory, onward(incoming, at))
-                low, high, at = low * smallest, high * greatest, at + n
-            if high == 0.0 or high > _MOST:
-                code = IMPOSSIBLE if high == 0.0 else OUT_OF_RANGE
+                low, high, at, barren = low * smallest, high * greatest, at + n, barren or greatest == 0.0
+            if not _LEAST < high < _MOST:
+                code = IMPOSSIBLE if barren else OUT_OF_RANGE
                 break
             if binary:
                 binary_messages(table, arity, incoming, out)
