@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 import tracemalloc
 import warnings
 
@@ -137,7 +138,7 @@ def test_contradicting_evidence_at_several_variables_of_a_factor_is_not_impossib
     """The products of what comes in are 1e-133 at each of three variables, and 0 together, in linear arithmetic."""
     sides = [(v, table) for v in range(3) for table in ([0.0, -307.0], [-307.0, 0.0])]
     table = np.random.default_rng(0).normal(size=(2, 2, 2))
-    tables = [((0, 1, 2), table), *(((v,), side) for v, side in sides)]
+    tables: list[Any] = [((0, 1, 2), table), *(((v,), side) for v, side in sides)]
     result = bl.infer(bl.FactorGraph.from_tables([2] * 3, tables, log=True), method)
     assert result.log_z == pytest.approx(-3 * 307.0 + np.log(np.exp(table).sum()), rel=1e-13)
     np.testing.assert_allclose(result.marginal(2), np.exp(table).sum(axis=(0, 1)) / np.exp(table).sum(), atol=1e-9)
@@ -147,7 +148,7 @@ def test_contradicting_evidence_at_several_variables_of_a_factor_is_not_impossib
 def test_a_message_that_is_too_small_for_a_float_is_no_hard_zero(method: str) -> None:
     """Many factors want state 0 of one variable, a hard zero at the next wants state 1, and a cell says how likely."""
     wants = [((0,), [0.0, -2.5])] * 240
-    tables = [*wants, ((0, 1), [[0.0, -math.inf], [-math.inf, -165.0]]), ((1,), [-math.inf, 0.0])]
+    tables: list[Any] = [*wants, ((0, 1), [[0.0, -math.inf], [-math.inf, -165.0]]), ((1,), [-math.inf, 0.0])]
     result = bl.infer(bl.FactorGraph.from_tables([2, 2], tables, log=True), method)
     assert result.log_z == pytest.approx(-2.5 * 240 - 165.0, rel=1e-10)
     assert result.marginal(0).tolist() == [0.0, 1.0]
