@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 import tracemalloc
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
