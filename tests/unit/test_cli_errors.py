@@ -125,3 +125,12 @@ def test_one_line_and_exit_code_2(folder: Path, arguments: list[str], said: str)
     assert line.startswith("beliefs: error: ")
     assert said in line
     assert sorted(folder.rglob("*")) == before
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_any_work(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beliefs.io.files.os.access", lambda path, mode: False)
+    impossible = ["infer", "m.uai", "--evidence", "x0=0", "--output"]  # which work would find out
+    done = CliRunner().invoke(commands, [*impossible, "a.json"])
+    assert done.exit_code == 2 and "a.json: the folder . cannot be written to" in done.stderr

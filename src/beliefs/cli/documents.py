@@ -64,8 +64,8 @@ def _numbers(result: Answer) -> dict[str, Any]:
         bound = result.value_bound
     else:
         bound = result.bound
-    told = {name: _plain(getattr(result, name)) for name in names} | {"bound": bound.name}
-    return told | {"exact_marginals": result.exact_marginals} if isinstance(result, InferenceResult) else told
+    numbers = {name: _plain(getattr(result, name)) for name in names} | {"bound": bound.name}
+    return numbers | {"exact_marginals": result.exact_marginals} if isinstance(result, InferenceResult) else numbers
 
 
 def _states(result: Answer, shown: Sequence[int]) -> dict[str, Any]:

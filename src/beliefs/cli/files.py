@@ -19,7 +19,7 @@ from beliefs.errors import FormatError
 from beliefs.inference.base import Task
 from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult
 from beliefs.io import write
-from beliefs.io.files import plain_name, write_bytes
+from beliefs.io.files import check_place, plain_name, write_bytes
 from beliefs.io.uai import write_solution
 
 __all__ = ["SUFFIXES", "answer_kind", "convert_command", "solution_values", "write_answer"]
@@ -41,11 +41,7 @@ def answer_kind(task: Task, path: str) -> str:
     else:
         known = ", ".join(f".{kind}" for kind in SUFFIXES[task])
         raise FormatError(f"the answer to {task.value} is written to a file that ends in one of {known}", path)
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise FormatError(f"the folder {folder} does not exist", path)
-    if os.path.isdir(path):
-        raise FormatError("a folder is there", path)
+    check_place(path)
     return kind
 
 

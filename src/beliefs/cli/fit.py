@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beliefs.cli.data import archive_bytes, in_files, read_data
-from beliefs.cli.joint import JOINT, fill_rows, fit_joint, tell
+from beliefs.cli.joint import JOINT, fill_rows, fit_joint, print_facts
 from beliefs.cli.options import json_flag
 from beliefs.cli.stopping import Stoppable
 from beliefs.driver import Status
 from beliefs.errors import BeliefsError, FormatError, ModelError
-from beliefs.io.files import write_bytes
+from beliefs.io.files import check_place, write_bytes
 from beliefs.io.rows import is_table
 from beliefs.model.variable import suggestion
 
@@ -180,7 +180,7 @@ def _fit(
     }
     if examples is not None and result.status is not Status.STOPPED:  # what is larger than memory is not read again
         facts[_score_name(cls)] = crf.score(examples.inputs, labels)
-    tell(facts, as_json)
+    print_facts(facts, as_json)
     if run.received:
         raise click.exceptions.Exit(run.exit_code)
 
@@ -213,7 +213,7 @@ def predict_command(
             raise ModelError("--json tells of a file; give it by --output, or leave --json out to print rows")
         facts = fill_rows(model, data, output)
         if facts:
-            tell(facts, as_json)
+            print_facts(facts, as_json)
         return
     if output is None:
         raise click.MissingParameter(param_hint="'--output' / '-o'", param_type="option")
@@ -236,7 +236,7 @@ def predict_command(
     known = examples.labels is not None or not crf.labelled
     score = crf.score(examples.inputs, examples.labels) if known else None
     write_bytes(output, archive_bytes(columns, examples.stacked))
-    tell({"n_instances": len(examples.inputs), _score_name(type(crf)): score, "output": output}, as_json)
+    print_facts({"n_instances": len(examples.inputs), _score_name(type(crf)): score, "output": output}, as_json)
 
 
 def _takes_tokens(model: str) -> bool:
@@ -267,22 +267,16 @@ def _fit_joint(
     shown = sys.stderr.isatty() if progress is None else progress
     facts = fit_joint(data, model, structure, output, chosen | {"n_jobs": threads, "progress": shown})
     code = facts.pop("exit_code")
-    tell(facts, as_json)
+    print_facts(facts, as_json)
     if code:
         raise click.exceptions.Exit(code)
 
 
 def _check_output(path: str, *others: str | None) -> None:
     """Refuse what cannot be written before any work."""
-    folder = os.path.dirname(path) or "."
     if not path.lower().endswith(".npz"):
         raise FormatError("the file to write must end in .npz", path)
-    if not os.path.isdir(folder):
-        raise FormatError(f"the folder {folder} does not exist", path)
-    if os.path.isdir(path):
-        raise FormatError("a folder is there", path)
-    if not os.access(folder, os.W_OK):
-        raise FormatError(f"the folder {folder} cannot be written to", path)
+    check_place(path)
     if any(other is not None and os.path.realpath(other) == os.path.realpath(path) for other in others):
         raise FormatError("that file is read or kept by this very command; give --output another name", path)
 

@@ -15,11 +15,11 @@ from beliefs.cli.stopping import Stoppable
 from beliefs.cli.table import show_facts
 from beliefs.errors import FormatError, ModelError
 from beliefs.io import write
-from beliefs.io.files import plain_name, write_bytes
+from beliefs.io.files import check_place, plain_name, write_bytes
 from beliefs.io.formats import format_of, suffixes
 from beliefs.model.graph import as_factor_graph
 
-__all__ = ["JOINT", "check_folder", "fill_rows", "fit_joint", "score_command", "tell"]
+__all__ = ["JOINT", "fill_rows", "fit_joint", "print_facts", "score_command"]
 
 JOINT = {"bn": "BNLearner", "mrf": "MRFLearner"}
 """The words of joint models, and their learners."""
@@ -29,7 +29,7 @@ def fit_joint(data: str, word: str, structure: str | None, output: str, options:
     """Fit a joint model to the rows of a file, write the model, and return what to tell."""
     import beliefs
 
-    check_folder(output)
+    check_place(output)
     format_of(output, written=True)
     if structure is None:
         raise ModelError(f"--model {word} needs --structure: a model, chow_liu, forest, or arcs such as a>b,b>c")
@@ -95,7 +95,7 @@ def fill_rows(model: str, data: str, output: str | None) -> dict[str, Any]:
     from beliefs.inference.rows.posteriors import filled_rows
 
     if output is not None:
-        check_folder(output)
+        check_place(output)
         if not plain_name(output).endswith(".csv"):
             raise FormatError("filled rows are written to a file that ends in .csv", output)
     loaded = load_model(model)
@@ -135,22 +135,13 @@ def score_command(model: str, data: str, method: str, as_json: bool) -> None:
         "total": float(found.per_row.sum()),
         "bound": found.bound.name,
     }
-    tell(facts, as_json)
+    print_facts(facts, as_json)
 
 
-def tell(facts: dict[str, Any], as_json: bool) -> None:
+def print_facts(facts: dict[str, Any], as_json: bool) -> None:
     """Print facts, as a table or as JSON."""
     if as_json:
         click.echo(json_text(facts), nl=False)
         return
     shown = {name: value for name, value in facts.items() if value is not None}
     show_facts([(name, f"{value:.6g}" if isinstance(value, float) else str(value)) for name, value in shown.items()])
-
-
-def check_folder(path: str) -> None:
-    """Refuse a path that cannot be written."""
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise FormatError(f"the folder {folder} does not exist", path)
-    if os.path.isdir(path):
-        raise FormatError("a folder is there", path)

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from beliefs.cli.joint import check_folder, rows_of
+from beliefs.cli.joint import rows_of
 from beliefs.cli.names import load_graph, parse_query
 from beliefs.cli.options import Request
 from beliefs.cli.table import show_facts
 from beliefs.errors import FormatError
 from beliefs.inference.base import Task
 from beliefs.inference.many import ManyOptions, infer_many, maximize_many
-from beliefs.io.files import plain_name, write_bytes
+from beliefs.io.files import check_place, plain_name, write_bytes
 
 __all__ = ["answer_rows", "evidence_file_option"]
 
@@ -31,7 +31,7 @@ def answer_rows(request: Request, task: Task, path: str, targets: str | None = N
     if request.output is not None:
         if not plain_name(request.output).endswith(".csv"):
             raise FormatError("answers about rows are written to a file that ends in .csv", request.output)
-        check_folder(request.output)
+        check_place(request.output)
     graph = load_graph(request.model, request.evidence)
     if targets is not None and request.variables is not None:
         raise click.UsageError("--targets and --variables exclude each other; the answer has the targets")

@@ -58,20 +58,20 @@ class Program(click.Group):
         try:
             code = super().main(*args, **settings)
         except click.Abort:
-            code = _complain("interrupted", INTERRUPTED)
+            code = _report_error("interrupted", INTERRUPTED)
         except click.ClickException as error:
-            code = _complain(error.format_message())
+            code = _report_error(error.format_message())
         except BeliefsError as error:
-            code = _complain(str(error))
+            code = _report_error(str(error))
         except MemoryError:
-            code = _complain("the machine has no more memory; lower --max-bytes or choose another --method")
+            code = _report_error("the machine has no more memory; lower --max-bytes or choose another --method")
         except OSError as error:
             _discard_output()
-            code = _complain(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
+            code = _report_error(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _complain(message: str, code: int = WRONG) -> int:
+def _report_error(message: str, code: int = WRONG) -> int:
     line = " ".join(part.strip() for part in message.splitlines())
     try:
         click.echo(f"beliefs: error: {line}" if code == WRONG else f"beliefs: {line}", err=True)

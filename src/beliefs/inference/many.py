@@ -112,7 +112,7 @@ def infer_many(
     threads, max_bytes = _resources(options)
     chosen, reason = _method(graph, method, Task.INFER, max_bytes, options)
     asked = {"targets": None if targets is None else wanted.tolist(), **options}
-    shares = _elsewhere(partial(_share, infer_many, graph, chosen, asked), rows, chosen)
+    shares = _by_engine(partial(_share, infer_many, graph, chosen, asked), rows, chosen)
     if shares is not None:
         log_z, lower, upper = (_joined(shares, name) + rows.log_scale for name in ("log_z", "log_lower", "log_upper"))
         marginals, converged = _joined(shares, "marginals"), _joined(shares, "converged")
@@ -175,7 +175,7 @@ def maximize_many(
     threads, max_bytes = _resources(options)
     chosen, reason = _method(graph, method, Task.MAXIMIZE, max_bytes, options)
     converged = np.ones(rows.n_rows, np.bool_)
-    shares = _elsewhere(partial(_share, maximize_many, graph, chosen, options), rows, chosen)
+    shares = _by_engine(partial(_share, maximize_many, graph, chosen, options), rows, chosen)
     if shares is not None:
         score, upper = (_joined(shares, name) + rows.log_scale for name in ("log_score", "log_upper"))
         assignment, converged = _joined(shares, "assignment"), _joined(shares, "converged")
@@ -250,7 +250,7 @@ def _method(
     return (chosen, reason) if isinstance(chosen, JunctionTree) else ("auto", reason)
 
 
-def _elsewhere(ask: Callable[[RowEvidence], T], rows: RowEvidence, method: Method | str) -> list[T] | None:
+def _by_engine(ask: Callable[[RowEvidence], T], rows: RowEvidence, method: Method | str) -> list[T] | None:
     """Return the answers of the engine around, one a share of the rows; None without it, or for a single share."""
     engine, size = engine_around(), _SHARE_OF_EXACT if method == JunctionTree() else _SHARE
     if engine is None or rows.n_rows <= size:

@@ -22,7 +22,7 @@ from typing import IO
 
 from beliefs.errors import FormatError
 
-__all__ = ["StrPath", "named_errors", "plain_name", "read_bytes", "write_bytes"]
+__all__ = ["StrPath", "check_place", "named_errors", "plain_name", "read_bytes", "write_bytes"]
 
 StrPath = str | os.PathLike[str]
 
@@ -46,6 +46,19 @@ def plain_name(path: StrPath) -> str:
     name = os.path.basename(os.fspath(path)).lower()
     stem, suffix = os.path.splitext(name)
     return stem if suffix in _COMPRESS else name
+
+
+def check_place(path: StrPath) -> None:
+    """Refuse, before any work, a path that cannot be written."""
+    place = os.fspath(path)
+    folder = os.path.dirname(place) or "."
+    if not os.path.isdir(folder):
+        raise FormatError(f"the folder {folder} does not exist", place)
+    if os.path.isdir(place):
+        raise FormatError("a folder is there", place)
+    special = os.path.exists(place) and not os.path.isfile(place)  # a pipe or a device is written to, not replaced
+    if not special and not os.access(folder, os.W_OK):
+        raise FormatError(f"the folder {folder} cannot be written to", place)
 
 
 @contextmanager

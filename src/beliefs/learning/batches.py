@@ -199,7 +199,7 @@ class BatchLoss(FitLoss, metaclass=Suggesting):
         weights = np.asarray(weights, self.weight_type)
         total, engine = None, engine_around()
         if engine is not None and not (self.by_row or self.remembers):
-            total = engine.total(self._elsewhere, weights, data)
+            total = engine.total(self._on_worker, weights, data)
         if total is None:
             total = self._total(weights, data, executor_of(self.threads))
         return total.evaluation(weights, self.l2)
@@ -210,7 +210,7 @@ class BatchLoss(FitLoss, metaclass=Suggesting):
             batch.add_to(total, weights, executor)
         return total
 
-    def _elsewhere(self, items: list[Any], state: dict[str, Any], weights: Floats) -> Total:
+    def _on_worker(self, items: list[Any], state: dict[str, Any], weights: Floats) -> Total:
         """Return the sum over some instances, in a process that holds them."""
         loss = state.setdefault("loss", replace(self, threads=1))
         with np.errstate(over="ignore", invalid="ignore"):  # as the objective has it

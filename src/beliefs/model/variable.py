@@ -91,9 +91,9 @@ def state_index(name: str, labels: Sequence[str] | None, card: int, state: objec
             raise ModelError(f"variable {name!r} has no state {state!r}{hint} (its states are {listed})")
         return known.index(state)
     if labels is not None and isinstance(state, bool | np.bool_):
-        said = truths(labels)
-        if said:
-            return said[bool(state)]
+        labelled = truths(labels)
+        if labelled:
+            return labelled[bool(state)]
     index = as_index(state)
     if index is None:
         hint = "; with_likelihood takes one number a state" if isinstance(state, list | tuple | np.ndarray) else ""

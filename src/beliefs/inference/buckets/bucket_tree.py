@@ -84,9 +84,9 @@ def predicted_bytes(buckets: MiniBuckets, layout: Layout, n_arrays: int = 3) -> 
     messages. Many small clusters take most while their plan is made.
     """
     slots, factors = _n_cells(buckets, layout)
-    heirs, width = _heirs(buckets), np.diff(buckets.axes_ptr)
-    read = float(width[heirs].sum())
-    making = 8.0 * (2.0 * hash_size(heirs.size) + 10.0 * heirs.size + 0.67 * read)
+    owners, width = _operand_clusters(buckets), np.diff(buckets.axes_ptr)
+    read = float(width[owners].sum())
+    making = 8.0 * (2.0 * hash_size(owners.size) + 10.0 * owners.size + 0.67 * read)
     return plan_bytes(buckets, layout) + max(8.0 * (n_arrays * slots + factors), making)
 
 
@@ -95,20 +95,20 @@ def plan_bytes(buckets: MiniBuckets, layout: Layout) -> float:
 
     What is not known before the plan is made is how many blocks are read through the same index map.
     """
-    heirs, width = _heirs(buckets), np.diff(buckets.axes_ptr)
+    owners, width = _operand_clusters(buckets), np.diff(buckets.axes_ptr)
     bits = _log2_columns(buckets)
-    counts = np.bincount(np.minimum(bits, 9.0).astype(np.int64)[heirs])
+    counts = np.bincount(np.minimum(bits, 9.0).astype(np.int64)[owners])
     sizes = np.exp2(
         np.arange(counts.size)
     )  # of blocks; for 2^b cells there are about 2^b maps of 8 bytes a cell, and most of them occur
     maps = min(5.0 * float((np.minimum(counts, sizes) * sizes).sum()), _MAPS)
     _, factors = _n_cells(buckets, layout)
-    tree = 2.0 * factors + 6.0 * heirs.size + width[heirs].sum() + 2.0 * width.sum() + 7.0 * width.size
+    tree = 2.0 * factors + 6.0 * owners.size + width[owners].sum() + 2.0 * width.sum() + 7.0 * width.size
     divided = width.sum() + layout.n_edges + 2.2 * layout.n_factors + 3.0 * width.size
     return float(8.0 * (tree + divided) + maps)
 
 
-def _heirs(buckets: MiniBuckets) -> Ints:
+def _operand_clusters(buckets: MiniBuckets) -> Ints:
     """Return the cluster of each operand: factors, cost shifts, messages, and what the cluster itself sends."""
     shifted = np.flatnonzero(buckets.replicas[buckets.variable] > 1)
     own = np.arange(buckets.n_clusters)

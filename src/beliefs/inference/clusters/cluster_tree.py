@@ -137,19 +137,19 @@ def check_work(order: Order, method: str, task: Task) -> None:
     if order.seconds > MOST_SECONDS:
         raise BudgetError(
             f"{method} would take more than a day: {order.size} (order {order.method}), the largest table "
-            f"{readable_bytes(8.0 * order.largest_cells)}. Observe more variables{_instead(task)}"
+            f"{readable_bytes(8.0 * order.largest_cells)}. Observe more variables{_remedy(task)}"
         )
 
 
 def check_memory(order: Order, n_bytes: float, problem: Problem, method: str) -> None:
     """Raise BudgetError with width, bytes and what to try."""
     if n_bytes > problem.max_bytes:
-        advice = f"Raise max_bytes or observe more variables{_instead(problem.task)}"
+        advice = f"Raise max_bytes or observe more variables{_remedy(problem.task)}"
         size = f": {order.size} (order {order.method})"
         raise over_budget(f"{method} needs", n_bytes, problem.max_bytes, advice, size)
 
 
-def _instead(task: Task) -> str:
+def _remedy(task: Task) -> str:
     return ", or use bp for an estimate" if task is Task.INFER else ""
 
 

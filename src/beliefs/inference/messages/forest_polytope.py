@@ -101,7 +101,7 @@ def _oriented(
     share, heavy = np.empty(ends.size), np.zeros(core.size, np.bool_)
     excess = forest_orientation(half_ptr, halves, ends, rho[pair], TOLERANCE, share, heavy)
     if excess > TOLERANCE:
-        raise _too_heavy(layout, rho, core[heavy], name)
+        raise _violation(layout, rho, core[heavy], name)
     parent[edges] = share.reshape(-1, 2)[:, ::-1]  # what goes into one end hangs from the other
     return excess
 
@@ -118,10 +118,10 @@ def _check_parts(layout: Layout, rho: Floats, inside: Bools, name: Callable[[int
     size = np.bincount(part, inside, layout.n_vars)
     heavy = np.flatnonzero(weight > np.maximum(size - 1, 0) * (1 + ROUNDING) + TOLERANCE)
     if heavy.size:
-        raise _too_heavy(layout, rho, np.flatnonzero((part == heavy[0]) & inside), name)
+        raise _violation(layout, rho, np.flatnonzero((part == heavy[0]) & inside), name)
 
 
-def _too_heavy(layout: Layout, rho: Floats, variables: Ints, name: Callable[[int], str]) -> ModelError:
+def _violation(layout: Layout, rho: Floats, variables: Ints, name: Callable[[int], str]) -> ModelError:
     """Return the error for a set of variables whose factors weigh more than its size less one."""
     inside = np.zeros(layout.n_vars, np.bool_)
     inside[variables] = True

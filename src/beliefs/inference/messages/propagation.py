@@ -253,7 +253,7 @@ class MessagePassing(Method):
 
     def verify(self, state: MessageState) -> float:
         """Return how far the messages are from a fixed point where marginals, 0 or 1 up to rounding, do not tell."""
-        if self.exact_here(state) or not (state.change < _SETTLED or _suspect(state)):
+        if self.exact_here(state) or not (state.change < _SETTLED or _may_hide_changes(state)):
             return 0.0
         apart = self.distance(state)
         return apart if apart > _AGREE else 0.0
@@ -371,7 +371,7 @@ def _whole(problem: Problem) -> bool:
     return problem.task is Task.MAXIMIZE or (problem.task is Task.MARGINAL_MAP and problem.query.size == hidden)
 
 
-def _suspect(state: MessageState) -> bool:
+def _may_hide_changes(state: MessageState) -> bool:
     """Whether marginals that stand still may hide messages that do not."""
     if state.change >= _QUIET:
         return False

@@ -138,7 +138,9 @@ class Sweeper:
             for t in range(first, first + n_sweeps):
                 for b in range(n_blocks):
                     cuts = np.linspace(blocks[b], blocks[b + 1], self.threads + 1).astype(int)
-                    _wait(pool, cuts, partial(self._redraw, first=t, n_sweeps=1, keep=keep, states=states, sums=sums))
+                    _run_ranges(
+                        pool, cuts, partial(self._redraw, first=t, n_sweeps=1, keep=keep, states=states, sums=sums)
+                    )
 
     def count(self, states: States, counts: Floats) -> None:
         """Add 1 to the cell of every factor that each chain is in, ``counts (table_ptr[-1],)``."""
@@ -151,7 +153,7 @@ class Sweeper:
             part(0, lay.n_factors)
             return
         with ThreadPoolExecutor(self.threads) as pool:
-            _wait(pool, np.linspace(0, lay.n_factors, self.threads + 1).astype(int), part)
+            _run_ranges(pool, np.linspace(0, lay.n_factors, self.threads + 1).astype(int), part)
 
     def _redraw(
         self, begin: int, end: int, first: int, n_sweeps: int, keep: bool, states: States, sums: Floats
@@ -164,7 +166,7 @@ class Sweeper:
         redraw(self.pairs, self.model, begin, end, self.key, first, n_sweeps, keep, states, sums)
 
 
-def _wait(pool: ThreadPoolExecutor, cuts: Ints, work: Callable[[int, int], None]) -> None:
+def _run_ranges(pool: ThreadPoolExecutor, cuts: Ints, work: Callable[[int, int], None]) -> None:
     """Run ``work`` on the ranges between ``cuts`` and wait for all of them."""
     for done in [pool.submit(work, int(a), int(z)) for a, z in zip(cuts[:-1], cuts[1:])]:
         done.result()

@@ -107,8 +107,8 @@ class IntervalView:
             text.append(f" {'~' if ascii_only else '≈'} ").append(in_digits(now.log_z, gap), _STYLES[_ESTIMATE])
         if math.isfinite(now.upper):
             text.append(f" {sign} ").append(in_digits(now.upper, gap), _STYLES[_UPPER])
-        told = f"gap {gap:.3g}" if math.isfinite(gap) else "gap unknown"
-        return text.append(told.rjust(max(len(told) + 2, width - len(text))))
+        shown = f"gap {gap:.3g}" if math.isfinite(gap) else "gap unknown"
+        return text.append(shown.rjust(max(len(shown) + 2, width - len(text))))
 
 
 def in_digits(value: float, gap: float) -> str:

@@ -142,14 +142,14 @@ def checked_features(values: Any, n_rows: int | None, name: str, what: str) -> A
     numbers: Any = rows.data if hasattr(values, "tocsr") else rows
     if numbers.dtype.kind not in "fiub":
         raise ModelError(f"{name}: {what} must be real numbers, found {numbers.dtype}; encode them first")
-    if numbers.size and not _moderate(numbers):
+    if numbers.size and not _within_range(numbers):
         bad = ~(np.abs(numbers) < HUGE)
         advice = "fill in or drop such values" if not np.isfinite(numbers[bad][0]) else "scale them, to about 1"
         raise ModelError(f"{name}: {what} hold {numbers[bad][0]}{_place(rows, bad)}; {advice}")
     return rows
 
 
-def _moderate(numbers: np.ndarray) -> bool:
+def _within_range(numbers: np.ndarray) -> bool:
     """Whether all numbers are below HUGE in size, and none is nan; a sum of squares says so of most in one step."""
     if numbers.dtype == np.float64 and np.vdot(numbers, numbers) < HUGE:
         return True

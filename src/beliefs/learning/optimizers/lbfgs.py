@@ -127,7 +127,7 @@ class _Search:
         w = weights[self.moving]
         return np.concatenate([np.maximum(w, 0.0), np.maximum(-w, 0.0)]) if self.split else w.copy()
 
-    def _outside(self, x: Floats) -> Floats:
+    def _weights_at(self, x: Floats) -> Floats:
         if self.coordinates is not None:
             return self.origin + self.coordinates.weights(x)
         n = self.moving.size
@@ -223,7 +223,7 @@ class _Search:
             if np.abs(x - self.x).max() > self.options.max_step * (1.0 + np.abs(self.x).max()):
                 return self._refuse(x)
             self.watch.check_time()
-            known = self.objective.evaluate(self._outside(x))
+            known = self.objective.evaluate(self._weights_at(x))
             self.recent = [*self.recent[-2:], (x.copy(), known)]
         return self._value_and_grad(x, known) if _finite(known) else self._refuse(x)
 
@@ -240,7 +240,7 @@ class _Search:
     def _iterated(self, intermediate_result: Any) -> None:
         x = intermediate_result.x.copy()
         found = next((f for y, f in reversed(self.recent) if np.array_equal(x, y)), None)
-        weights = self._outside(x)
+        weights = self._weights_at(x)
         found = self.objective.evaluate(weights) if found is None else found
         value = self._value_and_grad(x, found)[0]
         if not value <= self.value + _rounding(value, self.value):
