@@ -16,12 +16,8 @@ array                 shape           meaning
 
 from __future__ import annotations
 
-import logging
 import math
-import threading
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple
@@ -32,22 +28,16 @@ from numpy.typing import ArrayLike, NDArray
 from beliefs.errors import BudgetError, ModelError
 from beliefs.kernels.layout import Adjacency, Scopes, condition_scopes, repeated_variable
 from beliefs.kernels.primitives.strides import table_strides
+from beliefs.model.plans import PlanKey, Plans
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["Layout", "PlanKey", "UnaryCells", "offsets", "read_only", "sums_to_one"]
-
-_LOG = logging.getLogger(__name__)
+__all__ = ["Layout", "UnaryCells", "offsets", "read_only", "sums_to_one"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Array = TypeVar("Array", bound=NDArray[Any])
-PlanKey = tuple[Callable[..., object], *tuple[Hashable, ...]]
-"""The function that makes a plan, and what it depends on besides the layout."""
 
-_PLANS = threading.Lock()  # around the plans of all layouts: held for a moment, and layouts are copied and pickled
 _ROUNDING = 1e-12  # a column whose sum is nearer to one sums to one
-_ABSENT: Any = object()  # a plan may be None
-_KEPT_PLANS = 32  # plans and conditioned layouts kept on one layout, least recently used dropped first
 
 
 def frozen_ints(values: ArrayLike, what: str) -> Ints:
@@ -109,7 +99,7 @@ class Layout:
     factor_size: Ints
     n_cells: int
     observed: Bools
-    _plans: OrderedDict[PlanKey, Any] = field(default_factory=OrderedDict, repr=False)
+    _plans: Plans = field(default_factory=Plans, repr=False)
 
     @classmethod
     def build(
@@ -302,8 +292,8 @@ class Layout:
 
     def __getstate__(self) -> dict[str, Any]:
         # plans, and tuples of arrays, are made again where they are needed
-        kept = {name: value for name, value in self.__dict__.items() if not isinstance(value, tuple)}
-        return kept | {"_plans": OrderedDict()}
+        arrays = {name: value for name, value in self.__dict__.items() if not isinstance(value, tuple)}
+        return arrays | {"_plans": Plans()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(frozen(state))
@@ -336,20 +326,7 @@ class Layout:
 
     def keep(self, key: PlanKey, make: Callable[[], T]) -> T:
         """Return the plan kept under ``key``, made on first use; for those that are made of more than their key."""
-        plans = self._plans
-        with _PLANS:
-            found: T = plans.get(key, _ABSENT)
-            if found is not _ABSENT:
-                plans.move_to_end(key)
-                return found
-        started = time.perf_counter()
-        made = make()  # not under the lock: it may take long, and ask for other plans
-        _LOG.debug("planned %s in %.3g s", key[0].__qualname__, time.perf_counter() - started)
-        with _PLANS:
-            found = plans.setdefault(key, made)  # another thread may have made the same one: all have the first
-            if len(plans) > _KEPT_PLANS:
-                plans.popitem(last=False)
-            return found
+        return self._plans.of(key, make)
 
     def conditioned(self, observed: Bools) -> Layout:
         """Return the layout with these variables removed from all scopes, kept for the next evidence on them.

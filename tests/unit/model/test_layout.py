@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import beliefs as bl
+from beliefs.model.plans import Plans
 
 CARD, PTR, VARS = [2, 3, 4], [0, 2, 2, 3, 5], [1, 0, 2, 0, 2]  # scopes (1, 0), (), (2,), (0, 2)
 
@@ -132,7 +132,7 @@ def test_tables_find_their_cells_in_whatever_order_these_lie() -> None:
     np.testing.assert_allclose(bl.infer(graph, "enumeration").mu, [1 / 6, 2 / 6, 3 / 6, 0.2, 0.8])
 
 
-class _Interrupted(OrderedDict[Any, Any]):
+class _Interrupted(Plans):
     """Kept plans that another thread gets at in the middle of a look-up, unless it is kept out."""
 
     def __init__(self) -> None:
