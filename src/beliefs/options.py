@@ -11,7 +11,7 @@ import inspect
 import sys
 from abc import ABCMeta
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -24,6 +24,7 @@ __all__ = [
     "check_integer",
     "check_number",
     "check_option",
+    "is_iterable",
     "is_number",
     "is_word",
     "shown",
@@ -136,6 +137,15 @@ def is_number(value: object) -> bool:
         return False
     plain = value.item() if isinstance(value, np.generic) else value  # float32 has not the range to compare with
     return bool(-sys.float_info.max <= plain <= sys.float_info.max)
+
+
+def is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
+    """Whether an option's value has entries; arrays of one number have none."""
+    try:
+        iter(value)  # type: ignore[call-overload]
+    except TypeError:
+        return False
+    return True
 
 
 def is_word(value: object, words: tuple[str, ...]) -> bool:

@@ -22,15 +22,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beliefs.errors import ConvergenceWarning, ModelError, UnsupportedError
+from beliefs.inference.base import Method
 from beliefs.inference.quiet import warn
 from beliefs.inference.text import named_method
 from beliefs.learning.copies import RowBeliefs, beliefs_of_rows, log_partitions
 from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.gradients.exact import Exact
 from beliefs.learning.gradients.registry import make_gradient
+from beliefs.learning.gradients.smooth import check_smooth
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
-from beliefs.options import MANY, check_integer
+from beliefs.options import MANY, check_integer, check_number, shown
 from beliefs.typing import Floats
 
 __all__ = ["Marginals", "log_partition", "log_score", "marginals"]
@@ -74,8 +76,12 @@ def log_partition(
         Where the method has not settled: the gradient is then not that of the value.
     """
     graph, rows, shape = _checked(theta, layout, threads)
+    check_number("tol", tol)
     exact = isinstance(method, str) and method == "exact"
-    question = _Question(graph, Exact() if exact else named_method(method), tol, threads)
+    how = Exact() if exact else named_method(method)
+    if isinstance(how, Method):
+        check_smooth(how, "log_partition")
+    question = _Question(graph, how, tol, threads)
     return _functions()[0].apply(rows, question)[0].reshape(shape)
 
 
@@ -117,9 +123,14 @@ def log_score(theta: Any, layout: Layout | FactorGraph, labels: Any) -> Any:
 
     graph, rows, shape = _checked(theta, layout, None)
     lay = graph.layout
-    states = torch.as_tensor(labels).detach().cpu().numpy().reshape(-1, lay.n_vars)
-    if len(states) != len(rows) or states.dtype.kind not in "iu":
-        raise ModelError(f"labels must be integers of shape {(*shape, lay.n_vars)}, found {tuple(labels.shape)}")
+    try:
+        found = torch.as_tensor(labels).detach().cpu().numpy()
+    except (TypeError, ValueError, RuntimeError):
+        found = np.zeros(0)
+    if found.shape != (*shape, lay.n_vars) or found.dtype.kind not in "iu":
+        what = f"{found.dtype} of shape {found.shape}" if found.size else shown(labels)
+        raise ModelError(f"labels must be integers of shape {(*shape, lay.n_vars)}, found {what}")
+    states = found.reshape(-1, lay.n_vars)
     if states.size and not ((states >= 0) & (states < lay.card)).all():
         v = int(np.argmin(((states >= 0) & (states < lay.card)).all(axis=0)))
         raise ModelError(f"labels of variable {graph.naming.name(v)!r} must be 0..{lay.card[v] - 1}")
@@ -164,8 +175,13 @@ def _checked(theta: Any, layout: Any, threads: Any) -> tuple[FactorGraph, Any, t
     check_integer("threads", threads, 1, MANY, none=True)
     if not isinstance(theta, torch.Tensor):
         raise ModelError(f"theta must be a tensor, found {type(theta).__name__}")
-    if theta.device.type != "cpu" or not theta.dtype.is_floating_point:
-        raise ModelError(f"theta must be floating point on the CPU, found {theta.dtype} on {theta.device}: use .cpu()")
+    if not theta.dtype.is_floating_point:
+        raise ModelError(f"theta must be floating point, found {theta.dtype}: use .double()")
+    if theta.device.type != "cpu":
+        raise ModelError(f"theta must be on the CPU, found {theta.device}: use .cpu()")
+    if theta.is_nested or theta.layout != torch.strided:
+        kind = "a nested tensor" if theta.is_nested else str(theta.layout)
+        raise ModelError(f"theta must be a plain tensor, one row of potentials after the other, found {kind}")
     if isinstance(layout, Layout):
         if layout.observed.any():
             raise ModelError(
@@ -186,6 +202,9 @@ def _empty(layout: Layout) -> FactorGraph:
 
 def _through(method: Any, n_sweeps: int | None, tol: float | None) -> Gradient:
     if isinstance(method, Gradient):
+        for name, value in (("n_sweeps", n_sweeps), ("tol", tol)):
+            if value is not None:
+                raise ModelError(f"{type(method).__name__}(...) says how far inference runs, not {name}={value}")
         return method
     if isinstance(method, str) and method == "exact":
         if n_sweeps is not None:

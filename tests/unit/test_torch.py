@@ -172,3 +172,32 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
     (grad,) = torch.autograd.grad(found.mu_var.square().sum(), theta, create_graph=True)
     with pytest.raises(bl.UnsupportedError, match="differentiated once"):
         grad.sum().backward()
+
+
+def test_tensors_options_and_labels_of_other_kinds() -> None:
+    graph = tied_chain()
+    theta, n = potentials(graph, 2), graph.layout.n_cells
+    for tensor, said in (
+        (torch.zeros(2, n, dtype=torch.int64), "theta must be floating point, found torch.int64: use .double"),
+        (torch.zeros(2, n, device="meta"), "theta must be on the CPU, found meta"),
+        (torch.zeros(2, n).to_sparse(), "theta must be a plain tensor, .*found torch.sparse_coo"),
+    ):
+        with pytest.raises(bl.ModelError, match=said):
+            layer().log_partition(tensor, graph)
+    for tol in (None, -1, "x"):
+        for method in ("exact", "trw"):
+            with pytest.raises(bl.ModelError, match="tol must be a number of at least 0"):
+                layer().log_partition(theta, graph, method, tol=tol)
+    with pytest.raises(bl.ModelError, match=r"Truncated\(...\) says how far inference runs, not n_sweeps=3"):
+        layer().marginals(theta, graph, Truncated(method=bl.TRW(), n_sweeps=5), n_sweeps=3)
+    with pytest.raises(bl.UnsupportedError, match="log_partition would differentiate its noise"):
+        layer().log_partition(theta, graph, "gibbs")
+    with pytest.raises(bl.ModelError, match="here a method must be named, and auto is none"):
+        layer().log_partition(theta, graph, "auto")
+    for labels in (torch.zeros(8, dtype=torch.int64), torch.zeros(4, 2, dtype=torch.int64), [[0.5] * 4] * 2, None, "x"):
+        with pytest.raises(bl.ModelError, match=r"labels must be integers of shape \(2, 4\), found"):
+            layer().log_score(theta, graph, labels)
+    zero = torch.zeros(2, n, dtype=torch.float64)
+    zero[1] = -np.inf
+    with pytest.raises(bl.ZeroProbabilityError, match="row 1 of theta"):
+        layer().log_partition(zero, graph, "trw")

@@ -68,6 +68,8 @@ def parse_named(
     """
     word = text.strip()
     if word.isascii() and word.isidentifier() and not iskeyword(word):  # most texts are a name, and parsing takes long
+        if word in also:
+            raise ModelError(f"here a {what} must be named, and {word} is none (known: {_listed(_names_of(known))})")
         return _class_of(word, known, what, also), {}
     try:
         node = ast.parse(word, mode="eval").body
@@ -77,8 +79,7 @@ def parse_named(
         return _class_of(node.id, known, what, also), {}
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
         article = "an" if what[0] in "aeiou" else "a"
-        names: list[Any] = list(known)
-        hint = suggestion(word, [cls.name for cls in names])
+        hint = suggestion(word, _names_of(known))
         raise ModelError(f"{article} {what} is written name(field=value, ...), found {_short(text)}{hint}")
     cls: Any = _class_of(node.func.id, known, what, also)
     options = [f.name for f in fields(cls) if f.name not in given]
@@ -108,6 +109,10 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
 
 
+def _names_of(known: Sequence[Any]) -> list[str]:
+    return [cls.name for cls in known]
+
+
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if names else "none"
 
@@ -118,7 +123,7 @@ def _class_of(name: str, known: Sequence[Any], what: str, also: Sequence[str]) -
     for cls in known:
         if cls.name == name:
             return cls
-    names = [cls.name for cls in known]
+    names = _names_of(known)
     raise ModelError(f"no {what} {name!r}{suggestion(name, names)} (known: {', '.join([*also, *names])})")
 
 

@@ -183,7 +183,10 @@ def log_partitions(
     """Return beliefs and values of all rows by a method that is run until it settles, row by row."""
 
     def ask(k: int) -> tuple[Floats, Floats, float, bool]:
-        found = settled(graph.lent(theta[k]), method, tol=tol)
+        try:
+            found = settled(graph.lent(theta[k]), method, tol=tol)
+        except ZeroProbabilityError as error:
+            raise ZeroProbabilityError(f"row {k} of theta: {error}") from None
         return found.mu_var, found.mu, found.log_z, found.converged
 
     answers = executor_of(threads).map(ask, range(len(theta)))

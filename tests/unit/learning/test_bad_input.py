@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
@@ -116,6 +118,12 @@ GOOD = [(U, EDGES)], [Y]
         ({"class_weight": {1: -1.0}}, "class_weight of 1 must be a number of at least 0"),
         ({"class_weight": "balanced", "loss": "likelihood"}, "not a sum over variables"),
         ({"init": np.zeros(3)}, "init must be a word or 10 finite weights"),
+        ({"init": {"a": 1}}, "init must be a word or 10 finite weights, found {'a': 1}"),
+        ({"init": [[1], [1, 2]]}, "init must be a word or 10 finite weights"),
+        ({"substates": np.array(0)}, r"substates must be None or an integer"),
+        ({"substates": [[1], [1, 2]]}, r"substates must be an integer"),
+        ({"class_weight": csr_array(np.eye(2))}, "class_weight must be None, 'balanced' or a mapping"),
+        ({"warm_start": np.ones(2)}, "warm_start must be True or False"),
         ({"init": "zero"}, "did you mean 'zeros'"),
     ],
 )
@@ -129,6 +137,7 @@ def test_a_bad_option_is_named(options: dict[str, Any], said: str) -> None:
     ("options", "said"),
     [
         ({"connectivity": 6}, "connectivity must be 4 or 8, found 6"),
+        ({"connectivity": np.ones(2)}, "connectivity must be 4 or 8, found array"),
         ({"features": "sinus"}, "no pixel features 'sinus'"),
         ({"edge_features": "diff"}, "no edge features 'diff'"),
     ],
@@ -219,3 +228,52 @@ def test_inputs_of_another_kind_are_refused_by_predict() -> None:
         crf.score([(U, EDGES)], [[-1, -1, -1]])
     with pytest.raises(bl.ModelError, match="instance 0: label 5 of variable 0"):
         crf.score([(U, EDGES)], [[5, 0, 0]])
+
+
+ROWS = np.arange(24).reshape(8, 3) % 2
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: bl.BernoulliRBM(2, inference=3).fit(ROWS), "inference must be a Method or its text, found int"),
+        (lambda: bl.ConditionalRBM(2, inference=None).fit(ROWS, ROWS), "inference must be a Method or its text"),
+        (lambda: bl.BNLearner({"x0": 3}).fit(ROWS), "structure must have a list of parents of 'x0', found 3"),
+        (lambda: bl.BNLearner(np.array(3)).fit(ROWS), "structure must be a network, arcs"),
+        (lambda: bl.BNLearner([], tied=np.array(3)).fit(ROWS), "tied must be a list of groups of variables"),
+        (lambda: bl.BNLearner([], states={0: 1.0}).fit(ROWS), "states must be a mapping of columns to states"),
+        (lambda: bl.MRFLearner(np.array(3)).fit(ROWS), "structure must be a model, scopes"),
+        (lambda: bl.MRFLearner([], hidden=np.array(3)).fit(ROWS), "hidden must be names of variables"),
+        (lambda: bl.MRFLearner([], hidden={"h": 0.5}).fit(ROWS), "'h' needs a number of states, or their names"),
+        (lambda: bl.MRFLearner([], states={"x0": 1.0}).fit(ROWS), "states must be a mapping of columns to states"),
+        (
+            lambda: bl.BNClassifier().set_params(target=["y"]).fit(ROWS, ROWS[:, 0]),
+            "target must be the name of the class",
+        ),
+    ],
+)
+def test_bad_options_of_learners_of_rows(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(bl.ModelError, match=said) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_mapping_may_name_one_parent() -> None:
+    learner = bl.BNLearner({"x1": "x0"}).fit(ROWS)
+    assert learner.model_.parents("x1") == bl.BNLearner([("x0", "x1")]).fit(ROWS).model_.parents("x1")
+
+
+def test_an_error_leaves_a_classifier_as_it_was() -> None:
+    classifier = bl.BNClassifier("naive_bayes").fit(ROWS, ROWS[:, 0])
+    before = dict(classifier.__dict__)
+    with pytest.raises(bl.ModelError):
+        classifier.set_params(estimate="best").fit(ROWS[:, :2], ROWS[:, 0])
+    assert {**classifier.__dict__, "estimate": "mean"} == before
+
+
+@pytest.mark.parametrize("X", [pd.DataFrame([[1, 2]]), csr_array(np.eye(1)), {0: U}], ids=lambda X: type(X).__name__)
+def test_tables_are_no_lists_of_instances(X: Any) -> None:
+    crf = GraphCRF(max_iters=1, n_sweeps=1).fit(*GOOD)
+    for ask in (lambda: crf.score(X, [Y]), lambda: crf.predict(X), lambda: crf.fit(X, [Y]), lambda: crf.fit(X)):
+        with pytest.raises(bl.ModelError, match=f"X must be a list .*, found {type(X).__name__}"):
+            ask()

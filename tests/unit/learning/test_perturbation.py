@@ -12,6 +12,7 @@ import pytest
 import beliefs as bl
 from beliefs.inference import Method
 from beliefs.inference.run import Answer, answer
+from beliefs.learning.gradients.convergence import AtConvergence
 from beliefs.learning.gradients.exact import Exact
 from beliefs.learning.gradients.mean_field import converge_mean_field
 from beliefs.learning.gradients.perturbation import Perturbation
@@ -167,3 +168,33 @@ def test_the_step_follows_from_how_exact_marginals_are() -> None:
     assert Perturbation(method=bl.WMB()).noise == pytest.approx(1e-7)
     assert Perturbation(method=bl.WMB(), tol=1e-8).noise == pytest.approx(1e-5)
     assert Perturbation(method=bl.JunctionTree(), tol=1e-9).noise == EPSILON
+
+
+SHARP = random_model([3, 2, 3, 2], [*unary(4), *grid_pairs(2, 2)], seed=5, scale=3.0)
+UNLIKELY = SHARP.with_theta(SHARP.theta - 40.0 * (np.arange(SHARP.layout.n_cells) == 0))
+
+
+@pytest.mark.parametrize("sides", [1, 2, 4])
+@pytest.mark.parametrize("label", [0, 1, 2])
+@pytest.mark.parametrize("graph", [SHARP, UNLIKELY], ids=["sharp", "unlikely"])
+def test_what_counts_as_converged_is_right_whatever_the_step(graph: bl.FactorGraph, label: int, sides: int) -> None:
+    """Logistic losses of one label, which may be nearly impossible, and steps that are too short or too long."""
+    counted = 0
+    for method, way in (
+        (bl.MeanField(), AtConvergence(method=bl.MeanField(), tol=1e-14, back_tol=1e-14)),
+        (bl.JunctionTree(), Exact()),
+    ):
+        truth = way.run(graph)
+        bar = np.zeros(graph.layout.n_states)
+        bar[label] = -1.0 / truth.mu_var[label]
+        expected = truth.pullback(bar_var=bar)
+        for tol in (None, 1e-6):
+            for multiplier in (1e-4, 1e-2, 1.0, 1e4):
+                beliefs = Perturbation(method=method, sides=sides, multiplier=multiplier, tol=tol).run(graph)
+                found = beliefs.pullback(bar_var=bar)
+                counted += not beliefs.converged
+                error = np.abs(found - expected).max() / max(np.abs(expected).max(), 0.02)
+                assert error < 0.03 or not beliefs.converged, (method, tol, multiplier, error)
+                if multiplier == 1.0 and tol is None and truth.mu_var[label] > 1e-3:
+                    assert beliefs.converged
+    assert counted

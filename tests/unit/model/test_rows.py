@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import coo_matrix, csr_array
 
 from beliefs.errors import FormatError, ModelError
 from beliefs.learning.rows import table_of
@@ -198,3 +199,21 @@ def test_rows_that_do_not_fit_the_variables_are_refused(data, message):
 def test_bad_weights_are_refused(weights, message):
     with pytest.raises(ModelError, match=message):
         read_rows([[0], [1]], weights=weights)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_arrays_of_other_classes_are_read_as_plain_ones() -> None:
+    codes = np.array([[0, 1], [1, 0], [1, 1]])
+    plain = read_rows(codes)
+    for other in (np.asmatrix(codes), np.ma.masked_array(codes), codes.astype(np.float16), np.asfortranarray(codes)):
+        table = read_rows(other)
+        assert table.names == plain.names and np.array_equal(table.codes, plain.codes)
+    masked = np.ma.masked_array(codes, [[True, False], [False, False], [False, True]])
+    assert (
+        masked.mask.any() and (read_rows(masked).codes == read_rows(masked).missing).T.tolist() == masked.mask.tolist()
+    )
+    columns = {"a": masked[:, 0], "b": codes[:, 1]}
+    assert (read_rows(columns).codes == read_rows(columns).missing).sum() == 1
+    for kind in (csr_array, coo_matrix):
+        with pytest.raises(ModelError, match="found a sparse matrix; give its toarray"):
+            read_rows(kind(codes))

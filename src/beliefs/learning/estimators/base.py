@@ -198,8 +198,8 @@ class Estimator(StoredEstimator, Generic[L]):
             return self._fitted(X, Y, sample_weight)
 
     def _fitted(self, X: Any, Y: Any, sample_weight: ArrayLike | None) -> Self:
-        before: Floats | None = getattr(self, "weights_", None) if self.warm_start else None
         self._check_options()
+        before: Floats | None = getattr(self, "weights_", None) if self.warm_start else None
         data, held = divided(self._data(X, Y, sample_weight), self.validation, self.seed)
         self._count(data)
         self.loss_ = self._loss()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -188,15 +188,21 @@ def checked_costs(example: Example, shape: tuple[int, ...]) -> Floats:
 
 def inputs_of(X: Any) -> Iterator[tuple[str, Any]]:
     """Yield the inputs to predict for, with what messages call them."""
-    if isinstance(X, str) or not (callable(X) or isinstance(X, Iterable)):
+    if not (callable(X) or _is_list(X)):
         raise ModelError(f"X must be a list of instances, found {type(X).__name__}; a single one goes in a list")
     for number, x in enumerate(X() if callable(X) else X):
         yield f"instance {number}", x
 
 
+def _is_list(values: Any) -> bool:
+    """Whether the entries of a collection may be instances; those of tables and sparse matrices are not."""
+    table = hasattr(values, "columns") or hasattr(values, "tocsr")
+    return isinstance(values, Iterable) and not (table or isinstance(values, str | Mapping))
+
+
 def _paired(X: Any, Y: Any) -> Callable[[], Iterable[tuple[Any, Any]]]:
     for values, what in ((X, "X"), (Y, "Y")):
-        if isinstance(values, str) or not (isinstance(values, Sized) and isinstance(values, Iterable)):
+        if not (isinstance(values, Sized) and _is_list(values)):
             raise ModelError(
                 f"{what} must be a list with one entry per instance, found {type(values).__name__}; "
                 "more data than memory goes as pairs (input, labels) without Y"
@@ -207,7 +213,7 @@ def _paired(X: Any, Y: Any) -> Callable[[], Iterable[tuple[Any, Any]]]:
 
 
 def _again(X: Any) -> Callable[[], Iterable[Any]]:
-    if isinstance(X, str) or not isinstance(X, Iterable):
+    if not _is_list(X):
         raise ModelError(f"X must be a list of instances (and Y of labels), found {type(X).__name__}")
     if iter(X) is X:
         raise ModelError(

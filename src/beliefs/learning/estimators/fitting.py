@@ -22,7 +22,7 @@ from beliefs.learning.result import FitResult
 from beliefs.learning.schedules import Doubling
 from beliefs.model.features import LogLinearTemplate
 from beliefs.model.variable import suggestion
-from beliefs.options import check_number, is_word
+from beliefs.options import check_number, is_word, shown
 from beliefs.typing import Bools, Floats
 
 __all__ = ["FitOptions", "Start", "divided", "fitted"]
@@ -194,7 +194,10 @@ def _first_loss(options: FitOptions, loss: BatchLoss, data: Any) -> str | None:
 
 
 def _given(options: FitOptions, n_weights: int) -> Floats:
-    weights = np.array(options.init, np.float64)
+    try:
+        weights = np.array(options.init, np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"init must be a word or {n_weights} finite weights, found {shown(options.init)}") from None
     if weights.shape != (n_weights,) or not np.isfinite(weights).all():
         raise ModelError(f"init must be a word or {n_weights} finite weights, found shape {weights.shape}")
     return weights

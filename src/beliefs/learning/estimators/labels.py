@@ -14,7 +14,7 @@ from beliefs.errors import DataWarning, ModelError
 from beliefs.learning.estimators.inputs import as_array
 from beliefs.learning.instances import HIDDEN
 from beliefs.model.variable import suggestion
-from beliefs.options import is_number
+from beliefs.options import is_number, shown
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Classes", "Tally", "label_array"]
@@ -140,12 +140,12 @@ class Classes:
             counts = np.array([tally.get(k, 0) for k in names], np.float64)
             return np.where(counts > 0, counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1)), 0.0)
         if not isinstance(class_weight, Mapping):
-            raise ModelError(f"class_weight must be None, 'balanced' or a mapping, found {class_weight!r}")
+            raise ModelError(f"class_weight must be None, 'balanced' or a mapping, found {shown(class_weight)}")
         for key, value in class_weight.items():
             if key not in names:
                 raise ModelError(f"class_weight names the class {key!r}; the classes are {', '.join(map(str, names))}")
             if not (is_number(value) and 0 <= value < np.inf):
-                raise ModelError(f"class_weight of {key!r} must be a number of at least 0, found {value!r}")
+                raise ModelError(f"class_weight of {key!r} must be a number of at least 0, found {shown(value)}")
         found = np.array([class_weight.get(k, 1.0) for k in names], np.float64)
         if not found[[tally.get(k, 0) > 0 for k in names]].any():
             raise ModelError("class_weight is 0 for every class that occurs, so that no label counts")

@@ -6,7 +6,7 @@ rows with missing cells are looked at again, by the sweep of :mod:`beliefs.infer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -24,7 +24,7 @@ from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.layout import Layout
 from beliefs.model.naming import Naming
 from beliefs.model.rows.table import RowTable
-from beliefs.options import shown
+from beliefs.options import is_iterable, shown
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Cell", "FieldRows", "conditionals_of", "field_over", "given_field", "marginal_statistics", "n_free"]
@@ -126,7 +126,7 @@ def given_field(structure: Any) -> FactorGraph | None:
 
 def field_over(structure: Any, naming: Naming) -> Structure:
     """Return the field over these variables with the scopes of a list, or of the families of arcs' ends."""
-    if isinstance(structure, str) or not isinstance(structure, Iterable):
+    if isinstance(structure, str) or not is_iterable(structure):
         raise ModelError(f"structure must be a model, scopes, or the name of a search, found {shown(structure)}")
     scopes: list[list[int]] = []
     for scope in structure:

@@ -23,10 +23,13 @@ start from the messages of the first, which also keeps mean field in its local o
 label that is nearly impossible, q is huge, the step tiny, and rounding costs digits: about one for each factor of ten
 in :math:`\lVert q \rVert_\infty`; back-propagation has no such trouble.
 
-Whether inference has settled as far as a difference needs is judged by the difference itself: marginals are smooth, so
-:math:`\mu(\theta + rq) - 2\mu(\theta) + \mu(\theta - rq)` is smaller than the difference by a factor of about r. Where
-it is not, runs that stopped short, or in different optima, have moved the marginals more than the step has, and the
-gradient does not count as converged.
+Whether inference has settled as far as a difference needs is judged by the difference itself, on three counts. It is
+large beside what inference may be off by, a few times :math:`\delta`. Its second difference
+:math:`\mu(\theta + rq) - 2\mu(\theta) + \mu(\theta - rq)` is smaller by a factor of about r, since marginals are
+smooth: runs that end in different optima are not. And it is that of the values: :math:`r\, q^\top
+[\mu(\theta + rq) - \mu(\theta - rq)] / 2` equals :math:`A(\theta + rq) - 2A(\theta) + A(\theta - rq)`, which runs that
+stop short fail, because values are right to second order where marginals are to first; so do steps that are too long.
+A gradient that fails does not count as converged.
 """
 
 from __future__ import annotations
@@ -58,9 +61,13 @@ _DIFFERENCES = {
 
 _EXPONENTS = {1: 1 / 2, 2: 1 / 3, 4: 1 / 5}
 _TOL, _TOL_OF_BOUNDS = 1e-14, 1e-12
-_ROUGH = 1e-3  # of a difference that marginals short of convergence may account for
-_BEND = 10.0  # curvature over slope of marginals along a direction of size one, at most
-_ROUNDING = 1e-14
+_SLOW = 4.0  # times its tolerance: how far from its end inference may stop
+_NOISY = 3e-3  # of a difference that this may account for
+_ROUGH = 1e-3  # of a difference that its curvature may be, whatever the step
+_BEND, _MOST_BENT = 10.0, 0.1  # curvature over slope of marginals along a direction of size one, and at most
+_APART = 3e-3  # of the curvature of log Z that the difference may miss
+_LONG = 3e-3  # of a step with one side, whose error is of the size of the step
+_ROUNDING = 16 * sys.float_info.epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,12 +121,16 @@ class Perturbation(Gradient):
         found = answer(own, self.method, tol=self.inner_tol, max_iters=self.max_iters, warm=warm)
         return PerturbedBeliefs(self, graph, own, found)
 
-    def step(self, theta: Floats, along: Floats, exact: bool = False) -> float:
-        """Return r for a direction that is not zero; ``exact``: marginals are those of the model, to rounding."""
-        power = _EXPONENTS[self.sides] if self.exponent is None else self.exponent
+    def step(self, theta: Floats, along: Floats, noise: float | None = None) -> float:
+        """Return r for a direction that is not zero; ``noise`` None: that of the method."""
         largest = float(np.abs(theta[theta > -np.inf]).max(initial=0.0))
-        noise = sys.float_info.epsilon if exact else self.noise
-        return float(self.multiplier * noise**power * (1 + largest) / np.abs(along).max())
+        noise = self.noise if noise is None else noise
+        return float(self.multiplier * noise**self.power * (1 + largest) / np.abs(along).max())
+
+    @property
+    def power(self) -> float:
+        """The exponent e of the step rule."""
+        return float(_EXPONENTS[self.sides] if self.exponent is None else self.exponent)
 
     @property
     def inner_tol(self) -> float:
@@ -155,20 +166,36 @@ class PerturbedBeliefs(Beliefs):
         along = direction(self.layout, bar_var, bar_factor)
         if not along.any():
             return np.zeros(self.layout.n_cells)
-        r = self.way.step(self.own.theta, along, exact=self.found.bound is Bound.EXACT)
-        change, near = np.zeros(along.size), dict[int, Floats]()
-        for steps, weight in _DIFFERENCES[self.way.sides]:
-            near[steps] = self.mu_factor if steps == 0 else self._beliefs_at(steps * r * along)
-            change += weight * near[steps]
-        if self.way.method.iterative and {1, -1} <= near.keys():
-            bent = np.abs(near[1] - 2 * self.mu_factor + near[-1]).max()
-            bend = max(_ROUGH, _BEND * r * float(np.abs(along).max()))
-            self.converged &= bool(bent <= bend * np.abs(near[1] - near[-1]).max() + _ROUNDING)
+        way = self.way
+        noise = sys.float_info.epsilon if self.found.bound is Bound.EXACT else way.noise
+        r = way.step(self.own.theta, along, noise)
+        change, near = np.zeros(along.size), {0: self.found}
+        for steps, weight in _DIFFERENCES[way.sides]:
+            if steps:
+                near[steps] = self._near(steps * r * along)
+            change += weight * near[steps].mu_factor
+        self.converged &= all(found.converged for found in near.values()) and self._is_sound(
+            near, change, along, r, noise
+        )
         return self.layout.in_cells(change / r)
 
-    def _beliefs_at(self, shift: Floats) -> Floats:
-        """Return the beliefs of all tables at shifted potentials; runs that stop short are remembered."""
+    def _is_sound(self, near: dict[int, Answer], change: Floats, along: Floats, r: float, noise: float) -> bool:
+        """Whether the difference is one of the marginals, and no accident of where inference has stopped."""
+        size, most = r * float(np.abs(along).max()), float(np.abs(change).max())
+        promised = _SLOW * noise ** (1.0 - _EXPONENTS[self.way.sides])  # for gradients in the beliefs of about 1
+        if _SLOW * noise > max(_NOISY * most, promised * r):
+            return False
+        if -1 not in near:
+            return size <= _LONG
+        bent = float(np.abs(near[1].mu_factor - 2 * self.mu_factor + near[-1].mu_factor).max())
+        if bent > min(max(_ROUGH, _BEND * size), _MOST_BENT) * 2 * most + promised * r:
+            return False
+        curved = near[1].log_z - 2 * self.found.log_z + near[-1].log_z
+        turned = r * float(along @ (near[1].mu_factor - near[-1].mu_factor)) / 2
+        rounding = _ROUNDING * max(1.0, abs(self.found.log_z)) + promised * r * size
+        return not abs(curved - turned) > _APART * abs(turned) + rounding
+
+    def _near(self, shift: Floats) -> Answer:
+        """Return the answer at shifted potentials."""
         way, moved = self.way, self.own.with_theta(self.own.theta + shift)
-        found = answer(moved, way.method, tol=way.inner_tol, max_iters=way.max_iters, warm=self.found.warm_state)
-        self.converged = self.converged and found.converged
-        return found.mu_factor
+        return answer(moved, way.method, tol=way.inner_tol, max_iters=way.max_iters, warm=self.found.warm_state)

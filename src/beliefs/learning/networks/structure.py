@@ -6,7 +6,7 @@ A structure is a network, a mapping of children to parents, arcs ``(parent, chil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from beliefs.model.bayes_net import BayesianNetwork, topological_order
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.model.naming import Naming
-from beliefs.options import shown
+from beliefs.options import is_iterable, shown
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Structure", "given_network", "hidden_states", "structure_over"]
@@ -90,12 +90,16 @@ def hidden_states(hidden: Any) -> dict[str, tuple[str, ...] | None]:
     if isinstance(hidden, str):
         hidden = (hidden,)
     if not isinstance(hidden, Mapping):
-        if not isinstance(hidden, Iterable) or not all(isinstance(name, str) for name in hidden):
+        if not is_iterable(hidden) or not all(isinstance(name, str) for name in hidden):
             raise ModelError(f"hidden must be names of variables, or names and their states, found {shown(hidden)}")
         return dict.fromkeys(hidden)
     found: dict[str, tuple[str, ...] | None] = {}
     for name, states in hidden.items():
         count = isinstance(states, int | np.integer) and not isinstance(states, bool)
+        if not count and not is_iterable(states):
+            raise ModelError(
+                f"the hidden variable {name!r} needs a number of states, or their names, found {shown(states)}"
+            )
         labels = tuple(map(str, range(int(states)))) if count else tuple(map(str, states))
         if not labels:
             raise ModelError(f"the hidden variable {name!r} needs at least one state, found {shown(states)}")
@@ -116,11 +120,16 @@ def structure_over(structure: Any, naming: Naming) -> Structure:
 
 def _arcs(structure: Any) -> list[tuple[Any, Any]]:
     if isinstance(structure, Mapping):
-        return [(parent, child) for child, parents in structure.items() for parent in parents]
+        found: list[tuple[Any, Any]] = []
+        for child, parents in structure.items():
+            if not is_iterable(parents):
+                raise ModelError(f"structure must have a list of parents of {child!r}, found {shown(parents)}")
+            found += [(parent, child) for parent in ([parents] if isinstance(parents, str) else parents)]
+        return found
     if hasattr(structure, "edges") and hasattr(structure, "nodes"):
         edges = structure.edges
         structure = list(edges() if callable(edges) else edges)
-    arcs = list(structure) if isinstance(structure, Iterable) and not isinstance(structure, str) else None
+    arcs = list(structure) if is_iterable(structure) and not isinstance(structure, str) else None
     pairs = arcs is not None and all(isinstance(arc, tuple | list) and len(arc) == 2 for arc in arcs)
     if arcs is None or not pairs:
         raise ModelError(

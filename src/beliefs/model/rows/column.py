@@ -188,7 +188,7 @@ def _whole(values: np.ndarray, name: str, first_row: int) -> Ints:
 
 def _check_whole(values: np.ndarray, name: str, first_row: int) -> None:
     with np.errstate(invalid="ignore"):
-        wrong = (values != np.rint(values)) | ~(np.abs(values) < 2.0**53)
+        wrong = (values != np.rint(values)) | ~(np.abs(values, dtype=np.float64) < 2.0**53)
     if wrong.any():
         at = int(np.argmax(wrong))
         kind = "continuous" if np.isfinite(values[at]) else "not finite"

@@ -152,6 +152,7 @@ class _Reader:
             chunk = {
                 name: CodedColumn(table.codes[c], table.labels[c], table.missing) for c, name in enumerate(table.names)
             }
+        chunk = _plain(chunk)
         found = named_columns(chunk, self.names, self.hidden)
         if self.columns is None:
             self.columns = self._columns(found)
@@ -287,7 +288,22 @@ class CodedColumn:
         return states[np.minimum(self.codes, len(self.labels))].tolist()
 
 
+def _plain(chunk: Any) -> Any:
+    """Return arrays of other classes as plain ones, with masked cells as missing."""
+    if isinstance(chunk, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(chunk)
+        if not mask.any():
+            return chunk.data
+        cells = chunk.data.astype(object)
+        cells[mask] = None
+        return cells
+    if hasattr(chunk, "tocsr"):
+        raise ModelError("rows must be a table of states, found a sparse matrix; give its toarray()")
+    return np.asarray(chunk) if isinstance(chunk, np.ndarray) else chunk
+
+
 def _column(values: Any) -> Any:
+    values = _plain(values) if isinstance(values, np.ndarray) else values
     return values if hasattr(values, "dtype") or isinstance(values, CodedColumn) else _array(values)
 
 

@@ -15,9 +15,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.inference.base import Method
 from beliefs.inference.budget import over_budget
-from beliefs.inference.text import parse_method
+from beliefs.inference.text import named_method
 from beliefs.learning.boltzmann.gap import FreeEnergyGap
 from beliefs.learning.boltzmann.loss import RowLoss
 from beliefs.learning.boltzmann.parameters import MachineShape
@@ -230,7 +229,7 @@ class BernoulliRBM(MachineEstimator):
 
     def _made_loss(self, shape: MachineShape, seed: int) -> RowLoss:
         """Return the loss; line searches need float64."""
-        method = self.inference if isinstance(self.inference, Method) else parse_method(self.inference)
+        method = named_method(self.inference, "inference")
         dtype = self.dtype if isinstance(optimizer_of(self.optimizer), Stochastic) else "float64"
         threads = threads_of(self.n_jobs)
         return make_row_loss(

@@ -16,10 +16,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from beliefs.errors import ModelError, UnsupportedError
-from beliefs.inference.base import Method
 from beliefs.inference.boltzmann.batch_gibbs import drawn_rows
 from beliefs.inference.budget import over_budget
-from beliefs.inference.text import parse_method
+from beliefs.inference.text import named_method
 from beliefs.learning.boltzmann.conditional.inference import Sweeps, input_rows, predicted_rows
 from beliefs.learning.boltzmann.conditional.loss import ConditionalLoss
 from beliefs.learning.boltzmann.conditional.parameters import ConditionalShape
@@ -241,7 +240,7 @@ class ConditionalRBM(RowEstimator):
 
     def _made_loss(self, shape: ConditionalShape, seed: int) -> ConditionalLoss:
         """Return the loss; line searches need float64."""
-        method = self.inference if isinstance(self.inference, Method) else parse_method(self.inference)
+        method = named_method(self.inference, "inference")
         dtype = self.dtype if isinstance(optimizer_of(self.optimizer), Stochastic) else "float64"
         given = {"shape": shape, "dtype": dtype, "l2": float(self.l2), "threads": threads_of(self.n_jobs)}
         sweeps = {"n_sweeps": self.n_sweeps, "sweep_growth": self.sweep_growth, "tol": float(self.inference_tol)}

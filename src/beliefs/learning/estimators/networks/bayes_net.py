@@ -50,7 +50,7 @@ from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.naming import Naming
 from beliefs.model.rows.reading import are_chunks, chunk_tables, read_rows
 from beliefs.model.rows.table import RowTable
-from beliefs.options import check_option, is_number
+from beliefs.options import check_option, is_iterable, is_number
 from beliefs.typing import Floats
 
 __all__ = ["BNLearner"]
@@ -325,7 +325,7 @@ class BNLearner(DescribedEstimator, NetworkAnswers, BaseEstimator):  # type: ign
         check_shared_options(self)
         for name, what in (("tied", "a list of groups of variables"), ("fixed", "a list of variables")):
             value = getattr(self, name)
-            check_option(isinstance(value, Iterable) and not isinstance(value, str), name, what, value)
+            check_option(is_iterable(value) and not isinstance(value, str), name, what, value)
         power = self.step_power
         check_option(is_number(power) and 0.5 < power <= 1, "step_power", "above 0.5 and up to 1", power)
 

@@ -20,9 +20,11 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, column_or_1d, v
 from beliefs.errors import ModelError
 from beliefs.learning.estimators.describing import DescribedEstimator
 from beliefs.learning.estimators.networks.bayes_net import BNLearner
+from beliefs.learning.estimators.unchanged import unchanged_by_errors
 from beliefs.learning.networks.structure import given_network
 from beliefs.model.rows.reading import CodedColumn, read_rows
 from beliefs.model.rows.table import RowTable
+from beliefs.options import check_option
 from beliefs.typing import Floats
 
 __all__ = ["BNClassifier"]
@@ -60,7 +62,12 @@ class BNClassifier(DescribedEstimator, ClassifierMixin, BaseEstimator):  # type:
     seed: int | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to features ``(n, d)`` and classes ``(n,)``."""
+        """Fit to features ``(n, d)`` and classes ``(n,)``; an error or Ctrl-C leaves the classifier as it was."""
+        with unchanged_by_errors(self):
+            return self._fitted(X, y, sample_weight)
+
+    def _fitted(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> Self:
+        check_option(isinstance(self.target, str), "target", "the name of the class", self.target)
         table, classes = self._training_rows(X, y)
         found, codes = np.unique(classes, return_inverse=True)
         network = given_network(self.structure)

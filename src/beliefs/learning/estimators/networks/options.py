@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.learning.parallel import threads_of
-from beliefs.options import MANY, check_integer, check_number, check_option
+from beliefs.options import MANY, check_integer, check_number, check_option, is_iterable
 
 __all__ = ["check_shared_options"]
 
@@ -22,6 +22,7 @@ def check_shared_options(learner: Any) -> None:
     check_number("tol", learner.tol, none=True)
     check_number("max_bytes", learner.max_bytes, none=True)
     states, callback = learner.states, learner.callback
-    check_option(states is None or isinstance(states, Mapping), "states", "a mapping of columns to states", states)
+    mapped = isinstance(states, Mapping) and all(isinstance(k, str) and is_iterable(v) for k, v in states.items())
+    check_option(states is None or mapped, "states", "a mapping of columns to states", states)
     check_option(callback is None or callable(callback), "callback", "a function", callback)
     check_option(isinstance(learner.progress, bool | np.bool_), "progress", "True or False", learner.progress)

@@ -30,7 +30,7 @@ from beliefs.learning.estimators.inputs import (
 from beliefs.learning.estimators.structured.crf import CRF
 from beliefs.learning.image_features import DIRECTIONS, EdgeFeatures, edge_features_named, ends, pixel_features_named
 from beliefs.model.features import Rows
-from beliefs.options import check_option
+from beliefs.options import check_option, is_number
 from beliefs.typing import Ints
 
 __all__ = ["GridCRF", "grid_scopes"]
@@ -101,7 +101,9 @@ class GridCRF(CRF):
 
     def _check_options(self) -> None:
         super()._check_options()
-        check_option(self.connectivity in (4, 8), "connectivity", "4 or 8", self.connectivity)
+        check_option(
+            is_number(self.connectivity) and self.connectivity in (4, 8), "connectivity", "4 or 8", self.connectivity
+        )
         for name in ("features", "edge_features"):
             value = getattr(self, name)
             known = value is None or isinstance(value, str | EdgeFeatures) or callable(value)

@@ -305,7 +305,7 @@ def substates_of(given: Any, n_states: int) -> tuple[int, ...] | None:
 
 def check_substates(given: Any) -> None:
     """Raise unless it is None, a number of at least 1 or a list of such."""
-    several = isinstance(given, list | tuple | np.ndarray)
+    several = isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim > 0)
     check_option(not several or len(given) > 0, "substates", "a number, or one for each label", given)
     for m in given if several else [given]:
         check_integer("substates", m, 1, MANY, none=not several)
