@@ -139,7 +139,7 @@ class _Interrupted(Plans):
         super().__init__()
         self.between: Callable[[], None] | None = None
 
-    def get(self, key: object, default: Any = None) -> Any:
+    def get(self, key: Any, default: Any = None, /) -> Any:  # type: ignore[override]
         found = super().get(key, default)
         if found is not default and self.between is not None:
             between, self.between = self.between, None
