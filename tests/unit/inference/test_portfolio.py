@@ -361,3 +361,16 @@ def test_bounds_that_contradict_each_other_are_an_error_and_not_an_answer(monkey
     monkeypatch.setitem(STAGES, Task.INFER, (Stage(bl.TRW()), Stage(Boastful())))
     with pytest.raises(bl.BeliefsError, match="contradicts an upper bound"):
         bl.infer(NARROW)
+
+
+def test_ends_meet_by_what_rounding_may_do_and_not_by_the_size_of_the_numbers() -> None:
+    """Beside a constant of 1e9 an interval of 1e-4 is narrow, but rounding is a hundredth of it."""
+    scopes = [(u, v) for v in range(6) for u in range(v)]
+    for seed in range(12):
+        small = random_model([2] * 6, scopes, seed=seed, scale=10.0 ** -(2 + seed % 3))
+        graph = small.with_factors([((), np.array(-1e9))])
+        sums, best = bl.infer(graph, max_bytes=500, max_iters=10), bl.maximize(graph, max_bytes=500, max_iters=10)
+        if sums.bound is bl.Bound.EXACT:
+            assert sums.log_z + 1e9 == pytest.approx(bl.infer(small).log_z, abs=1e-5)
+        if best.gap == 0.0:
+            assert small.log_score(best.assignment) == pytest.approx(bl.maximize(small).log_score, abs=1e-5)

@@ -270,7 +270,7 @@ class MessagePassing(Method):
             log_z, _, lower, upper = self.worth(state)
             return Value(log_z, lower, upper, state.assessment.rounding)
         found = self.decoding(state)
-        return Value(found.log_value, found.lower, found.upper)
+        return Value(found.log_value, found.lower, found.upper, state.rounding)
 
     def finish(self, state: MessageState) -> Marginals | Decoding:
         """Return beliefs and their value, or the decoding; neither holds on to the tables of the sweeps."""

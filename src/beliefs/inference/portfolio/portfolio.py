@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 from beliefs.deadline import OutOfTime
@@ -43,12 +44,12 @@ from beliefs.inference.portfolio.stages import (
     cells_valued,
     start_seconds,
 )
-from beliefs.inference.rounding import meet
+from beliefs.inference.rounding import magnitude, meet, rounding_error
 
 __all__ = ["Portfolio", "PortfolioState"]
 
 _ROUNDING = 1e-6  # relative: beyond it two bounds that cross are no accident of arithmetic
-_EXACT = 1e-12  # relative: what rounding may leave between two ends that are the same number
+_EXACT = 1e-12  # relative: what rounding may leave at most between two ends that are the same number
 _UNKNOWN = 2.0  # relative width of an interval that is open on one side; no other is wider
 _TRIFLE = 1_000_000  # bytes that are always there
 _HELD = 24.0  # bytes a cell that an active method keeps
@@ -104,10 +105,17 @@ class PortfolioState:
         """Those of which another turn is worth it and fits in time."""
         return [p for p in self.running if p.ready(self.clock)]
 
+    @cached_property
+    def rounding(self) -> float:
+        """How far apart two sums of the same potentials may be."""
+        graph = self.problem.graph
+        return rounding_error(magnitude(graph), graph.n_factors + graph.n_vars)
+
     def _close(self) -> None:
         """Make one number of two ends that are the same up to rounding: the lower, of sums as it was computed."""
         below, above = (p.value.rounding if p is not None else 0.0 for p in (self.lower_by, self.upper_by))
-        if self.width <= _EXACT or meet(self.lower, self.upper, max(below, above)):
+        same = self.width <= _EXACT and self.upper - self.lower <= self.rounding
+        if same or meet(self.lower, self.upper, max(below, above)):
             if self.problem.task is Task.INFER:
                 self.lower = min(self.lower + below, self.upper)
             self.upper = self.lower
