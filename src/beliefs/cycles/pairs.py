@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.errors import ModelError
+from beliefs.model.distinct import distinct_rows
 from beliefs.model.graph import Model, as_factor_graph
 from beliefs.model.layout import Layout, frozen_ints
 from beliefs.model.scopes import Scopes, row_codes
@@ -110,7 +111,7 @@ def _of_scopes(layout: Layout) -> PairGraph:
     starts = layout.scope_ptr[:-1][layout.arity == 2]
     pairs = np.stack([layout.scope_vars[starts], layout.scope_vars[starts + 1]], axis=1)
     pairs.sort(axis=1)
-    return PairGraph(layout.n_vars, frozen_ints(np.unique(pairs, axis=0).reshape(-1, 2), "edges"))
+    return PairGraph(layout.n_vars, frozen_ints(distinct_rows(pairs).rows, "edges"))
 
 
 def components(n_vars: int, edges: Ints) -> Ints:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from beliefs.datasets.arguments import check_count, check_room
 from beliefs.errors import ModelError
+from beliefs.model.distinct import distinct_rows
 from beliefs.typing import Floats, Ints
 
 __all__ = ["chain_edges", "complete_edges", "delaunay_edges", "grid_edges", "long_range_edges"]
@@ -64,7 +65,7 @@ def delaunay_edges(points: ArrayLike) -> Ints:
     except QhullError:
         raise ModelError(f"the {len(places)} points lie on one line and have no triangulation") from None
     sides = np.concatenate([triangles[:, [0, 1]], triangles[:, [0, 2]], triangles[:, [1, 2]]])
-    return np.unique(np.sort(sides, axis=1), axis=0).astype(np.int64)
+    return distinct_rows(np.sort(sides, axis=1)).rows.astype(np.int64)
 
 
 def long_range_edges(n_vars: int, edges: Ints, count: int, rng: np.random.Generator) -> Ints:

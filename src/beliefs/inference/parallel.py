@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from functools import cache
 from typing import Any
@@ -30,6 +30,7 @@ def parallel_chunks(task: Callable[[int, int], int], bounds: Ints, threads: int)
     """Run ``task(begin, end)`` over the chunks ``bounds[k]:bounds[k+1]``; return the largest answer.
 
     Neighbouring chunks are handed out together, one lot a thread, and know the time limit of the question around them.
+    Nothing is under way any more when it ends, however it ends: what is written to may be somebody else's soon.
     """
     n_chunks = bounds.size - 1
     lots = min(threads, n_chunks)
@@ -37,9 +38,14 @@ def parallel_chunks(task: Callable[[int, int], int], bounds: Ints, threads: int)
         return task(int(bounds[0]), int(bounds[-1]))
     cuts = [int(bounds[k * n_chunks // lots]) for k in range(lots + 1)]
     pool = _pool(os.getpid())
-    others = [pool.submit(copy_context().run, task, cuts[k], cuts[k + 1]) for k in range(1, lots)]
-    answers = [task(cuts[0], cuts[1])]
-    return max(answers + [other.result() for other in others])
+    others = list[Future[int]]()
+    try:
+        for k in range(1, lots):
+            others.append(pool.submit(copy_context().run, task, cuts[k], cuts[k + 1]))
+        own = task(cuts[0], cuts[1])
+    finally:
+        wait(others)
+    return max(own, *(other.result() for other in others))
 
 
 def in_chunks(n: int, n_chunks: int) -> Ints:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from weakref import finalize
 
 import numpy as np
 
 from beliefs.inference.base import Bound
-from beliefs.inference.messages.buffer_pool import put_back, take
+from beliefs.inference.messages.buffer_pool import lend, take
 from beliefs.inference.messages.log_messages import Assessment
 from beliefs.inference.messages.pairwise_edges import Edges, EdgeWeights, PairwisePlan
 from beliefs.inference.messages.pairwise_record import PairRecord, load_pairs
@@ -64,7 +63,7 @@ class PairwiseTier(Tier):
         self.weights = weights = plan.weights(spec, edges)
         self.pairs = PairTables(edges.states, edges.u, edges.v, weights.at, psi)
         for array in (psi, unary):
-            finalize(self, put_back, array)  # nobody else has them
+            lend(self, array)  # nobody else has them
         self.keep, powered = 1.0 - spec.damping, weights.powered or spec.damping > 0
         self.rho = weights.of_edges if powered or self.log_domain else np.zeros(0)
         self.kernel = _kernel(edges, self.log_domain, powered)

@@ -19,6 +19,7 @@ from beliefs.inference.parallel import in_chunks, parallel_chunks
 from beliefs.inference.rows.evidence import RowEvidence
 from beliefs.inference.rows.exact import with_likelihoods
 from beliefs.kernels.trees.decode_rows import decode_rows
+from beliefs.model.distinct import distinct_rows
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import read_only
 from beliefs.typing import Floats, Ints
@@ -36,9 +37,9 @@ def best_rows(
     own = _own_cells(base, evidence)
     codes = evidence.table.codes
     states = np.where(codes == evidence.table.missing, -1, codes.astype(np.int64)).T
-    _, pattern = np.unique(np.packbits(states >= 0, axis=1), axis=0, return_inverse=True)
-    order = np.argsort(pattern.ravel(), kind="stable")  # rows with the same observed set follow one another
-    ends = np.flatnonzero(np.diff(pattern.ravel()[order], append=-1)) + 1
+    pattern = distinct_rows(np.packbits(states >= 0, axis=1)).number
+    order = np.argsort(pattern, kind="stable")  # rows with the same observed set follow one another
+    ends = np.flatnonzero(np.diff(pattern[order], append=-1)) + 1
     found, scores = np.ascontiguousarray(states[order]), np.empty(evidence.n_rows)
     sorted_own = np.ascontiguousarray(own[order])
 

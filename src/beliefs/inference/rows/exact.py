@@ -29,6 +29,7 @@ from beliefs.inference.prune import prune_barren
 from beliefs.inference.rows.evidence import RowEvidence
 from beliefs.inference.rows.sweep import RowSweep, kinds_of_holes, scored_rows, single_variables
 from beliefs.inference.run import solve
+from beliefs.model.distinct import distinct_rows
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.model.rows.table import RowTable
@@ -216,7 +217,7 @@ def row_graph(graph: FactorGraph, evidence: RowEvidence, row: int) -> FactorGrap
 def _patterns(evidence: RowEvidence) -> int:
     """Return how many sets of variables are observed in some row."""
     bits = np.packbits(evidence.table.codes != evidence.table.missing, axis=0)
-    return int(np.unique(np.ascontiguousarray(bits.T), axis=0).shape[0])
+    return distinct_rows(bits.T).first.size
 
 
 def _masked(graph: FactorGraph, evidence: RowEvidence, row: int, factor: Ints) -> FactorGraph:

@@ -34,6 +34,7 @@ from beliefs.inference.run import answer, settled
 from beliefs.kernels.rows.counts import BLOCK, score_rows
 from beliefs.kernels.rows.groups import Found, missing_groups
 from beliefs.kernels.rows.sweep import LANES, SweepScratch, Tables, Work, sweep_rows
+from beliefs.model.distinct import distinct_rows
 from beliefs.model.layout import Layout
 from beliefs.model.rows.table import RowTable
 from beliefs.typing import Bools, Floats, Ints
@@ -270,7 +271,7 @@ def _moral_graph(layout: Layout, soft: Layout | None) -> tuple[Ints, Ints]:
             scopes = part.scope_vars[part.scope_ptr[:-1][part.arity == arity][:, None] + np.arange(arity)]
             i, j = np.nonzero(~np.eye(arity, dtype=np.bool_))
             pairs.append(np.stack([scopes[:, i].ravel(), scopes[:, j].ravel()], axis=1))
-    edges = np.unique(np.concatenate(pairs), axis=0)
+    edges = distinct_rows(np.concatenate(pairs)).rows
     ptr = np.searchsorted(edges[:, 0], np.arange(layout.n_vars + 1)).astype(np.int64)
     return ptr, np.ascontiguousarray(edges[:, 1])
 

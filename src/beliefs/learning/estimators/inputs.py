@@ -17,6 +17,7 @@ import numpy as np
 
 from beliefs.errors import BudgetError, ModelError
 from beliefs.inference.budget import default_budget
+from beliefs.model.distinct import distinct_rows
 from beliefs.model.features import HUGE
 from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Ints
@@ -260,11 +261,11 @@ def _check_sets(scopes: Ints, n_vars: int, name: str, what: str) -> None:
     if loops.any():
         e = int(np.argmax(loops))
         raise ModelError(f"{name}: {what}[{e}] is {_shown(scopes[e])}, which names a variable twice; leave it out")
-    _, first, inverse = np.unique(sets, axis=0, return_index=True, return_inverse=True)
-    again = first[inverse.ravel()] != np.arange(len(scopes))
+    _, first, number = distinct_rows(sets)
+    again = first[number] != np.arange(len(scopes))
     if again.any():
         e = int(np.argmax(again))
-        old = int(first[inverse.ravel()[e]])
+        old = int(first[number[e]])
         raise ModelError(
             f"{name}: {what}[{e}] {_shown(scopes[e])} joins the same variables as {what}[{old}] "
             f"{_shown(scopes[old])}; give each once in a type, or another type"

@@ -11,9 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import comb
-from weakref import finalize
 
-from beliefs.inference.messages.buffer_pool import put_back, take
+from beliefs.inference.messages.buffer_pool import lend, take
 from beliefs.typing import Floats
 
 __all__ = ["Recording", "Replayed", "Room", "State"]
@@ -24,7 +23,7 @@ class Room:
 
     def __init__(self, array: Floats) -> None:
         self.array = array
-        finalize(self, put_back, array)
+        lend(self, array)
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.errors import ModelError
+from beliefs.model.distinct import distinct_rows
 from beliefs.options import check_number, check_option, is_word, shown
 from beliefs.typing import Floats, Ints
 
@@ -192,9 +193,9 @@ def _patterns(x: Floats) -> Iterator[tuple[Any, Ints]]:
     if not missing.any():
         yield slice(None), np.arange(x.shape[1])
         return
-    kinds, number = np.unique(missing, axis=0, return_inverse=True)
+    kinds, _, number = distinct_rows(missing)
     for k, kind in enumerate(kinds):
-        yield np.flatnonzero(number.ravel() == k), np.flatnonzero(~kind)
+        yield np.flatnonzero(number == k), np.flatnonzero(~kind)
 
 
 def maximised(sums: Floats, d: int, covariance: str, floor: float, overall: Floats) -> Floats:
