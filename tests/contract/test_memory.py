@@ -33,6 +33,23 @@ CASES = {
     "local_search": ("maximize", "local_search", "grid(12, 2)", "grid(250, 2)", {"max_iters": 2}),
     "local_search of many states": ("maximize", "local_search", "grid(12, 8)", "grid(100, 8)", {"max_iters": 2}),
     "gibbs of many states": ("infer", "gibbs", "grid(12, 8)", "grid(200, 8)", {"max_iters": 3}),
+    "fractional_bp": ("infer", "fractional_bp", "grid(12, 2)", "grid(400, 2)", {"max_iters": 3}),
+    "restarts of mean field": ("infer", "mean_field(restarts=3)", "grid(12, 8)", "grid(250, 8)", {"max_iters": 3}),
+    "likelihood_weighting": ("infer", "likelihood_weighting(samples=20000)", "network(20)", "network(3000)", {}),
+    "samples of a tree": ("sample", "junction_tree", "grid(8, 2)", "grid(19, 2)", {"n": 10}),
+    "ijgp": ("infer", "ijgp(ibound=8)", "grid(12, 2)", "grid(60, 2)", {"max_iters": 3}),
+    "ijgp of large tables": ("infer", "ijgp(ibound=14)", "grid(12, 2)", "grid(25, 2)", {"max_iters": 3}),
+    "ijgp of small tables": ("infer", "ijgp(ibound=3)", "grid(12, 2)", "grid(120, 2)", {"max_iters": 3}),
+    "gbp": ("infer", "gbp", "grid(12, 2)", "grid(120, 2)", {"max_iters": 3}),
+    "gbp of factors": ("infer", "gbp", "wide(50)", "wide(8000)", {"max_iters": 3}),
+    "double_loop": ("infer", "double_loop", "grid(12, 2)", "grid(100, 2)", {"max_iters": 3}),
+    "convex_gbp": ("infer", "convex_gbp", "grid(12, 4)", "grid(70, 4)", {"max_iters": 3}),
+    "ais": ("infer", "ais(temperatures=50)", "machine(20, 10)", "machine(2500, 2200)", {}),
+    "gibbs of a machine": ("infer", "gibbs", "machine(20, 10)", "machine(2500, 2200)", {"max_iters": 5}),
+    "bp of a machine": ("infer", "bp", "machine(20, 10)", "machine(2500, 2200)", {"max_iters": 5}),
+    "bp of maxima of a machine": ("maximize", "bp", "machine(20, 10)", "machine(2500, 2200)", {"max_iters": 5}),
+    "mean field of a machine": ("infer", "mean_field", "machine(20, 10)", "machine(2500, 2200)", {"max_iters": 5}),
+    "second order": ("infer", "mean_field(order=2)", "machine(20, 10)", "machine(2500, 2200)", {"max_iters": 5}),
 }
 QUICK = ("mini_bucket",)
 SHARE = 0.2
@@ -41,6 +58,7 @@ PROBE = """
 import ctypes, gc, re, sys, warnings
 import numpy as np
 import beliefs as bl
+from beliefs.kernels._jit import Twofold
 
 def grid(n, k):
     rng, at = np.random.default_rng(0), np.arange(n * n).reshape(n, n)
@@ -53,15 +71,30 @@ def complete(n):
     edges = [(u, v) for u in range(n) for v in range(u)]
     return bl.FactorGraph.pairwise(rng.normal(size=(n, 2)), edges, rng.normal(size=(len(edges), 2, 2)))
 
+def wide(n):
+    rng, at = np.random.default_rng(1), np.arange(5) * 7
+    tables = [(tuple(((i + at) % n).tolist()), rng.normal(size=32)) for i in range(n)]
+    return bl.FactorGraph.from_tables([2] * n, tables, log=True)
+
+def network(n):
+    rng = np.random.default_rng(0)
+    scopes = [(*rng.choice(np.arange(max(0, i - 10), i), min(i, 3), replace=False).tolist(), i) for i in range(n)]
+    tables = [(scope, rng.dirichlet(np.ones(4), size=(4,) * (len(scope) - 1))) for scope in scopes]
+    return bl.BayesianNetwork.from_factor_graph(bl.FactorGraph.from_tables([4] * n, tables))
+
+def machine(n, m):
+    rng = np.random.default_rng(0)
+    return bl.RBM(0.02 * rng.normal(size=(n, m)), 0.1 * rng.normal(size=n), 0.1 * rng.normal(size=m))
+
 def status(key):
     lines = open("/proc/self/status").read().splitlines()
     return 1024 * int(next(line for line in lines if line.startswith(key)).split()[1])
 
-def predicted(ask, graph):
+def predicted(ask, graph, budget=1):
     try:
-        ask(graph, method, max_bytes=1, threads=1)
+        ask(graph, method, max_bytes=budget, threads=1, **options)
     except bl.BudgetError as error:
-        size = re.search(r"needs ([\\d.]+) (B|kB|MB|GB)", str(error))
+        size = re.search(r"needs? ([\\d.]+) (B|kB|MB|GB)", str(error))
         if size is not None:
             return float(size[1]) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}[size[2]]
         states = re.search(r"2\\^([\\d.]+) joint states of (\\d+) bytes", str(error))
@@ -69,9 +102,13 @@ def predicted(ask, graph):
 
 warnings.simplefilter("ignore")
 task, method, small, large, options = sys.argv[1], sys.argv[2], eval(sys.argv[3]), sys.argv[4], eval(sys.argv[5])
-ask = getattr(bl, task)
+door, size = getattr(bl, task), [options.pop("n")] if "n" in options else []
+Twofold.always_compiled = True  # else a small question leaves the compiler to the large one
+ask = lambda model, method, **options: door(model, *size, method, **options)
 ask(small, method, threads=1, **options)
 needed = predicted(ask, eval(large))
+if size or method in ("gbp", "double_loop", "convex_gbp"):  # refused twice: for a part alone, and for the whole
+    needed = predicted(ask, eval(large), int(1.01 * needed)) or needed
 graph = eval(large)
 gc.collect()
 ctypes.CDLL(None).malloc_trim(0)  # what was freed would be used again, and not be counted

@@ -9,7 +9,7 @@ import numpy as np
 from beliefs.errors import UnsupportedError
 from beliefs.typing import Floats
 
-__all__ = ["UnitMarginals"]
+__all__ = ["UnitMarginals", "keep_possible"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,3 +43,11 @@ class UnitMarginals:
         v, h, both = self.visible[:, None], self.hidden[None, :], self.pairs
         cells = np.stack([1.0 - v - h + both, h - both, v - both, both], axis=-1)
         return np.concatenate([self.mu_var, np.maximum(cells, 0.0).ravel()])
+
+
+def keep_possible(visible: Floats, hidden: Floats, pairs: Floats) -> None:
+    """Bring pairs to what the marginals of their units allow, in place, with one more matrix at work."""
+    limit = visible[:, None] + hidden
+    limit -= 1.0
+    np.maximum(pairs, np.maximum(limit, 0.0, out=limit), out=pairs)
+    np.minimum(pairs, np.minimum(visible[:, None], hidden, out=limit), out=pairs)

@@ -46,6 +46,7 @@ from beliefs.inference.boltzmann.machines import Form, machine_of
 from beliefs.inference.budget import over_budget
 from beliefs.inference.units import UnitMarginals
 from beliefs.model.machine import BoltzmannMachine
+from beliefs.model.rbm import RBM
 from beliefs.options import MANY, check_integer, check_option
 from beliefs.typing import Floats
 
@@ -128,8 +129,9 @@ class AIS(Form):
     def init(self, problem: Problem, warm: Any = None) -> Annealing:
         """Check the budget, the schedule and the base."""
         machine = machine_of(problem.model, self.name)
-        n_units = machine.n_visible + float(np.ceil(machine.counts).sum())
-        needed = _BYTES * n_units * self.chains
+        n_hidden = float(np.ceil(machine.counts).sum())
+        copied = 0.0 if isinstance(machine, RBM) else machine.dtype.itemsize * machine.n_visible * n_hidden
+        needed = _BYTES * (machine.n_visible + n_hidden) * self.chains + 8.0 * machine.weights.size + copied
         if needed > problem.max_bytes:
             advice = "Raise max_bytes, or run fewer chains"
             raise over_budget(f"{self.name} needs", needed, problem.max_bytes, advice, f" for {self.chains} chains")

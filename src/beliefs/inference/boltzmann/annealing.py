@@ -72,7 +72,7 @@ class Annealer(BlockChains):
         w /= w.sum()
         p = self.machine.hidden_probability(self.visible).astype(np.float64)
         v = self.visible.astype(np.float64)
-        visible, hidden, pairs = (np.clip(a, 0.0, 1.0) for a in (w @ v, w @ p, (v * w[:, None]).T @ p))
+        visible, hidden, pairs = (np.clip(a, 0.0, 1.0, out=a) for a in (w @ v, w @ p, (v * w[:, None]).T @ p))
         softplus = None if isinstance(self.machine, RBM) else w @ self.machine.softplus(self.visible)
         return UnitMarginals(visible, hidden, pairs, softplus)
 

@@ -94,8 +94,9 @@ class LayerBP(BP, Form):
         assert isinstance(machine, RBM)
         weights = machine.weights if min(machine.weights.shape) > 1 else machine.weights.astype(np.float64)  # exact
         needed = LayerMessages.needed_bytes(weights, 1, 1, self.damping)
+        width = LayerMessages.width(weights, self.damping)
         if problem.task is Task.INFER:  # pair beliefs, where messages are kept, and in float64
-            needed += 16.0 * weights.size
+            needed += (width + (8.0 if width < 8 else 0.0)) * weights.size + 64.0 * sum(weights.shape)
         if needed > problem.max_bytes:
             raise over_budget(f"{self} needs", needed, problem.max_bytes, "Raise max_bytes", " for messages")
         messages = LayerMessages(weights, self.damping)
@@ -189,7 +190,7 @@ def _pairs(state: MatrixState) -> tuple[float, np.ndarray]:
 
 def climbed(machine: RBM, visible: Bools) -> tuple[Bools, Bools, float]:
     """Improve a state by turns of its layers, each the best given the other, until its score rises no more."""
-    weights = machine.weights.astype(np.float64)
+    weights = machine.weights.astype(np.float64, copy=False)
     best: tuple[Bools, Bools, float] | None = None
     while True:
         x = visible @ weights + machine.hidden_bias

@@ -26,6 +26,7 @@ from beliefs.inference.parallel import parallel_chunks
 from beliefs.kernels.boltzmann.layers import draw_units
 from beliefs.kernels.primitives.random import stream
 from beliefs.model.machine import BoltzmannMachine
+from beliefs.model.rbm import RBM
 from beliefs.typing import Floats
 
 __all__ = ["BlockChains", "chain_bytes", "root_key"]
@@ -43,7 +44,8 @@ def chain_bytes(machine: BoltzmannMachine, n_rows: int) -> float:
     """Predict the memory of chains: states, pre-activations and a proposal; weights once more where they are copied."""
     n_units = float(np.ceil(machine.counts).sum())
     width = machine.dtype.itemsize
-    return n_rows * (3.0 * width * (machine.n_visible + n_units) + 64) + width * machine.n_visible * n_units
+    copied = 0.0 if isinstance(machine, RBM) else width * machine.n_visible * n_units
+    return n_rows * (3.0 * width * (machine.n_visible + n_units) + 64) + copied
 
 
 class BlockChains:

@@ -31,7 +31,7 @@ from beliefs.inference.parallel import one_thread_of_blas
 from beliefs.inference.result import InferenceResult
 from beliefs.inference.rounding import widened
 from beliefs.inference.sampling.gibbs import SWEEPS, Gibbs
-from beliefs.inference.units import UnitMarginals
+from beliefs.inference.units import UnitMarginals, keep_possible
 from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
 from beliefs.typing import Floats
@@ -145,10 +145,12 @@ class MachineChains:
             visible = self.chains.visible[self.cold]
             self._keep_hidden(self.machine.hidden_probability(visible), a)
             a.visible += visible.sum(axis=0, dtype=np.float64)
-        visible, hidden, pairs = (np.clip(array / a.n_kept, 0.0, 1.0) for array in (a.visible, a.hidden, a.pairs))
-        lowest, highest = np.maximum(0.0, visible[:, None] + hidden - 1.0), np.minimum(visible[:, None], hidden)
+        visible, hidden, pairs = (array / a.n_kept for array in (a.visible, a.hidden, a.pairs))
+        for array in (visible, hidden, pairs):
+            np.clip(array, 0.0, 1.0, out=array)
+        keep_possible(visible, hidden, pairs)
         softplus = None if isinstance(self.machine, RBM) else a.softplus / a.n_kept
-        return UnitMarginals(visible, hidden, np.clip(pairs, lowest, highest), softplus)
+        return UnitMarginals(visible, hidden, pairs, softplus)
 
     def draw(self) -> None:
         """Append the present states to the samples, one row a chain."""

@@ -18,7 +18,9 @@ from beliefs.model.rbm import RBM
 from beliefs.model.rbm_batch import RBMBatch
 from beliefs.typing import Floats
 
-__all__ = ["Form", "Parameters", "SampledUnits", "machine_of", "rounding_of", "roundings_of"]
+__all__ = ["Form", "Parameters", "SampledUnits", "machine_of", "magnitudes", "rounding_of", "roundings_of"]
+
+_ROWS = 64  # of a matrix that are looked at together
 
 
 class Form(Method):
@@ -61,23 +63,29 @@ class Parameters:
 
     @classmethod
     def of(cls, machine: BoltzmannMachine) -> Parameters:
-        """Return copies."""
+        """Return the machine's own arrays, or copies where they are of another type."""
         arrays = (machine.weights, machine.visible_bias, machine.hidden_bias)
-        return cls(*(array.astype(np.float64) for array in arrays))
+        return cls(*(array.astype(np.float64, copy=False) for array in arrays))
+
+
+def magnitudes(weights: np.ndarray) -> Floats:
+    """Return what the absolute weights of each hidden unit add up to, in float64, without another such matrix."""
+    parts = (weights[begin : begin + _ROWS] for begin in range(0, len(weights), _ROWS))
+    return sum((np.abs(part.astype(np.float64)).sum(axis=0) for part in parts), start=np.zeros(weights.shape[1]))
 
 
 def rounding_of(machine: BoltzmannMachine, n_terms: float = 0.0) -> float:
     """Return how wrong a score of the machine with a layer summed out may be, in float64."""
-    p = Parameters.of(machine)
-    sizes = np.abs(p.weights).sum(axis=0) + np.abs(p.hidden_bias) + np.log(2.0)
-    size = float((machine.counts * sizes).sum() + np.abs(p.visible_bias).sum() + machine.n_visible * np.log(2.0))
+    visible, hidden = (np.abs(bias.astype(np.float64)) for bias in (machine.visible_bias, machine.hidden_bias))
+    sizes = magnitudes(machine.weights) + hidden + np.log(2.0)
+    size = float((machine.counts * sizes).sum() + visible.sum() + machine.n_visible * np.log(2.0))
     return rounding_error(3.0 * size, machine.n_vars + 32 + n_terms)
 
 
 def roundings_of(batch: RBMBatch) -> Floats:
     """Return the same of each machine of a batch, ``(N,)``."""
     n_units = batch.n_visible + batch.n_hidden
-    shared = float(np.abs(batch.weights.astype(np.float64)).sum()) + n_units * np.log(2.0)
+    shared = float(magnitudes(batch.weights).sum()) + n_units * np.log(2.0)
     visible, hidden = (np.abs(b.astype(np.float64)).sum(axis=1) for b in (batch.visible_bias, batch.hidden_bias))
     return np.array([rounding_error(3.0 * (shared + size), n_units + 32) for size in visible + hidden])
 

@@ -77,9 +77,14 @@ class LayerMessages:
         self.block = weights.size + 1 if self.logs else max(1, int(_EXPONENT / max(largest, 1e-3)))
 
     @staticmethod
+    def width(weights: np.ndarray, damping: float = 0.0) -> int:
+        """Return the bytes of a message."""
+        return 8 if damping > 0 or not _has_ratios(weights) else int(weights.dtype.itemsize)
+
+    @staticmethod
     def needed_bytes(weights: np.ndarray, n_machines: int, threads: int, damping: float = 0.0) -> float:
         """Predict the memory of sums with pair beliefs: couplings, messages, sums, and beliefs of units."""
-        width = 8.0 if damping > 0 or not _has_ratios(weights) else weights.dtype.itemsize
+        width = float(LayerMessages.width(weights, damping))
         parts = 0 if n_machines == 1 else min(_PARTS, n_machines) + 1
         matrices = 1 + 2 * min(threads, _PARTS, n_machines) + parts
         return width * weights.size * matrices + 64.0 * n_machines * sum(weights.shape)

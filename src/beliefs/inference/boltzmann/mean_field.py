@@ -21,7 +21,7 @@ import numpy as np
 
 from beliefs.driver import Value
 from beliefs.inference.base import Bound, Marginals, Method, Problem, Task
-from beliefs.inference.boltzmann.machines import Form, Parameters, rounding_of
+from beliefs.inference.boltzmann.machines import Form, Parameters, magnitudes, rounding_of
 from beliefs.inference.budget import over_budget
 from beliefs.inference.parallel import one_thread_of_blas
 from beliefs.inference.rounding import UNIT, certified
@@ -60,7 +60,7 @@ class LayerMeans:
     def rounding(self) -> float:
         """How wrong the bound may be: its sums, and means that add up to one but for rounding."""
         p, n_units = self.parameters, self.machine.n_vars
-        size = sum(float(np.abs(a).sum()) for a in (p.weights, p.visible_bias, p.hidden_bias))
+        size = sum(float(np.abs(a).sum()) for a in (magnitudes(p.weights), p.visible_bias, p.hidden_bias))
         return rounding_of(self.machine) + 4.0 * UNIT * (size + n_units)
 
 
@@ -82,7 +82,8 @@ class LayerMeanField(MeanField, Form):
         machine = problem.model
         assert isinstance(machine, RBM)
         n, m = machine.weights.shape
-        needed = 8.0 * (machine.weights.size + 6 * (self.restarts + 1) * (n + m))
+        matrices = self.order + (machine.dtype != np.float64)  # of pairs, squares and limits; and a copy
+        needed = 8.0 * (matrices * machine.weights.size + 6 * (self.restarts + 1) * (n + m))
         if needed > problem.max_bytes:
             raise over_budget(f"{self} needs", needed, problem.max_bytes, "Raise max_bytes", " for means and weights")
         means = np.full((self.restarts + 1, n + m), 0.5)

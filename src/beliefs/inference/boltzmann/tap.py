@@ -25,7 +25,7 @@ from beliefs.driver import Value
 from beliefs.inference.base import Bound, Marginals
 from beliefs.inference.boltzmann.mean_field import LayerMeanField, LayerMeans, entropies, given
 from beliefs.inference.parallel import one_thread_of_blas
-from beliefs.inference.units import UnitMarginals
+from beliefs.inference.units import UnitMarginals, keep_possible
 from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
 from beliefs.typing import Floats
@@ -69,11 +69,13 @@ class TAP(LayerMeanField):
 
     def finish(self, state: LayerMeans) -> Marginals:  # type: ignore[override]
         """Return the means, and the value's gradient in the weights as pairs."""
-        v, h = state.visible[0], state.hidden[0]
-        pairs = np.outer(v, h) + state.parameters.weights * np.outer(spread(v), spread(h))
-        pairs = np.clip(pairs, np.maximum(0.0, v[:, None] + h - 1.0), np.minimum(v[:, None], h))
+        v, h, log_z = state.visible[0], state.hidden[0], self.value(state).log_z
+        pairs = np.outer(spread(v), spread(h))
+        pairs *= state.parameters.weights
+        pairs += np.outer(v, h)
+        keep_possible(v, h, pairs)
         units = UnitMarginals(v, h, pairs)
-        return Marginals(self.value(state).log_z, Bound.ESTIMATE, units.mu_var, units)
+        return Marginals(log_z, Bound.ESTIMATE, units.mu_var, units)
 
 
 def spread(means: Floats) -> Floats:

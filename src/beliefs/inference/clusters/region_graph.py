@@ -142,18 +142,15 @@ class RegionGraph:
     @classmethod
     def of_separators(cls, layout: Layout, graph: JunctionGraph) -> RegionGraph:
         """Take the clusters, and every separator of n of them once, counting 1 - n: the same entropy."""
-        clusters = [tuple(graph.scope(c).tolist()) for c in range(graph.n_clusters)]
-        linked = graph.links.ptr.tolist()
-        regions: list[Region] = list(clusters)
-        counting, edges = [1.0] * len(clusters), []
-        for s in range(graph.n_separators):
-            members = graph.links.cluster[linked[s] : linked[s + 1]].tolist()
-            if len(members) == 1:
-                continue
-            edges += [(c, len(regions)) for c in members]
-            regions.append(tuple(graph.separators.var[graph.separators.ptr[s] : graph.separators.ptr[s + 1]].tolist()))
-            counting.append(1.0 - len(members))
-        return cls._of(layout, regions, counting, edges)
+        n_linked = np.diff(graph.links.ptr)
+        shared = n_linked > 1
+        cluster = graph.links.cluster[np.repeat(shared, n_linked)]
+        separator = graph.n_clusters + np.repeat(np.arange(shared.sum()), n_linked[shared])
+        regions: list[Region] = [tuple(graph.scope(c).tolist()) for c in range(graph.n_clusters)]
+        ptr, var = graph.separators.ptr, graph.separators.var
+        regions += (tuple(var[ptr[s] : ptr[s + 1]].tolist()) for s in np.flatnonzero(shared))
+        counting = np.concatenate([np.ones(graph.n_clusters), 1.0 - n_linked[shared]])
+        return cls._of(layout, regions, counting, np.stack([cluster, separator], axis=1))
 
     @classmethod
     def loops(cls, graph: Model, cycles: Iterable[Sequence[VariableRef]]) -> RegionGraph:

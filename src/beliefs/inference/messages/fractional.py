@@ -85,8 +85,10 @@ class FractionalBP(MessagePassing):
 
 def _convex(layout: Layout) -> Reweighting:
     """Return one over the largest number of neighbouring factors among each factor's variables."""
-    coupling = layout.arity >= 2
-    degree = np.bincount(layout.scope_vars, weights=coupling[layout.edge_factor], minlength=layout.n_vars)
-    largest = np.ones(layout.n_factors)
-    np.maximum.at(largest, layout.edge_factor, degree[layout.scope_vars])
+    arity, largest = layout.arity, np.ones(layout.n_factors)
+    coupling, scoped = arity >= 2, arity > 0
+    if scoped.any():
+        degree = np.bincount(layout.scope_vars, np.repeat(coupling, arity), layout.n_vars)
+        around = np.maximum.reduceat(degree[layout.scope_vars], layout.scope_ptr[:-1][scoped])
+        largest[scoped] = np.maximum(around, 1.0)
     return Reweighting(np.where(coupling, 1.0 / largest, 1.0), None, "convex")

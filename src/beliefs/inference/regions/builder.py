@@ -1,7 +1,7 @@
 """The arrays of a plan of regions: tables, who covers whom, the maps between them, homes of factors.
 
 All pairs of regions are asked at once (:mod:`beliefs.model.scopes`). Nothing as large as the tables is
-made before :attr:`PlanBuilder.n_bytes` is known.
+made before its memory is known.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from beliefs.typing import Ints
 
 __all__ = ["A_CELL", "PlanBuilder", "narrow_cells"]
 
-A_CELL = (
-    72.0  # bytes of tables, beliefs, potentials, and of what a run and its answer make of them on the way, measured
-)
-_A_REGION, _A_MESSAGE = 55.0, 90.0  # bytes of what sorts regions while a plan is made, measured
+A_CELL = 66.0  # bytes of tables, beliefs, potentials, and of what a run and its answer make of them, measured
+_A_REGION, _A_MESSAGE = 110.0, 180.0  # bytes of the region graph and of what leads from tables to tables, measured
+_A_SET = 450.0  # bytes of a region that is no loop, found among sets of variables, measured
+_SORTED_REGION, _SORTED_MESSAGE = 90.0, 190.0  # bytes of what sorts regions while a plan is made, measured
 
 
 class _Maps(NamedTuple):
@@ -212,14 +212,19 @@ class PlanBuilder:
         return np.where(self.regions.is_loop[self.region], first, 0)
 
     @cached_property
-    def n_bytes(self) -> float:
-        """Memory of tables, beliefs and potentials, of maps, and of what leads from cells to factors and variables."""
+    def held_bytes(self) -> float:
+        """Memory of regions and maps, and of what leads from cells to factors and variables."""
         of_states, of_factors = float(self.sizes[self.smallest[1]].sum()), float(self.homes[1].size)
         of_maps = 8.0 * sum(math.prod(card) for card, _ in self.maps.keys)
         n_messages = sum(array.size for array in self.messages)
-        python = _A_REGION * self.regions.n_regions + _A_MESSAGE * len(self.regions.edges)
-        found = 16.0 * of_states + 24.0 * of_factors
-        return A_CELL * float(self.cell_ptr[-1]) + found + of_maps + 8.0 * (n_messages + self.n_room) + python
+        sets = 0.0 if self.regions.is_loop.any() else _A_SET * self.regions.n_regions
+        python = _A_REGION * self.regions.n_regions + _A_MESSAGE * len(self.regions.edges) + sets
+        return 16.0 * of_states + 24.0 * of_factors + of_maps + 8.0 * (n_messages + self.n_room) + python
+
+    @property
+    def making_bytes(self) -> float:
+        """What sorting regions takes besides, before there are tables."""
+        return _SORTED_REGION * self.regions.n_regions + _SORTED_MESSAGE * len(self.regions.edges)
 
     @cached_property
     def n_room(self) -> int:

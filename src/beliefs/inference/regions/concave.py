@@ -22,7 +22,9 @@ from beliefs.model.layout import frozen_ints, offsets
 from beliefs.model.scopes import within
 from beliefs.typing import Floats, Ints
 
-__all__ = ["ConcaveState", "ConcaveWarmStart", "check_outer"]
+__all__ = ["A_CONCAVE_CELL", "ConcaveState", "ConcaveWarmStart", "check_outer"]
+
+A_CONCAVE_CELL = 130.0  # bytes of a cell of all tables, with multipliers, targets and a warm start, measured
 
 
 @dataclass(frozen=True, eq=False)

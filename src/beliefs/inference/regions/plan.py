@@ -45,8 +45,8 @@ class RegionPlan:
         Cells of the smallest table of each variable, and the state in ``mu_var`` that each belongs to.
     n_room : int
         Numbers that kernels need to work.
-    n_bytes : float
-        Memory of the plan and of one run on it.
+    held_bytes, making_bytes : float
+        Memory of the plan, and what making it took besides.
     """
 
     regions: RegionGraph
@@ -56,7 +56,8 @@ class RegionPlan:
     state_cell: Ints
     state_to: Ints
     n_room: int
-    n_bytes: float
+    held_bytes: float
+    making_bytes: float
 
     @property
     def n_cells(self) -> int:
@@ -67,6 +68,10 @@ class RegionPlan:
     def n_home_cells(self) -> int:
         """Cells of the tables of all factors, those with several factors counted for each."""
         return int(np.diff(self.tables.cell_ptr)[self.homes.table].sum())
+
+    def n_bytes(self, a_cell: float = A_CELL) -> float:
+        """Memory of the plan and of one run on it, with so many bytes for each cell."""
+        return self.held_bytes + max(self.making_bytes, a_cell * self.n_cells)
 
     @cached_property
     def region_of_cell(self) -> Ints:
@@ -107,8 +112,8 @@ class RegionPlan:
         return found
 
 
-def region_plan(problem: Problem, regions: RegionGraph, method: str) -> RegionPlan:
-    """Lay a region graph out, if that fits.
+def region_plan(problem: Problem, regions: RegionGraph, method: str, a_cell: float = A_CELL) -> RegionPlan:
+    """Lay a region graph out, if that fits, and so many bytes for each cell.
 
     Raises
     ------
@@ -119,18 +124,19 @@ def region_plan(problem: Problem, regions: RegionGraph, method: str) -> RegionPl
     """
     builder = PlanBuilder(regions)
     check_time()
-    _check(problem, regions, method, A_CELL * builder.predicted if builder.predicted < _MOST_CELLS else math.inf)
-    _check(problem, regions, method, builder.n_bytes)
+    _check(problem, regions, method, a_cell * builder.predicted if builder.predicted < _MOST_CELLS else math.inf)
+    held, making = builder.held_bytes, builder.making_bytes
+    _check(problem, regions, method, held + max(making, a_cell * float(builder.cell_ptr[-1])))
     check_time()
     tables = builder.tables()
     check_time()
     found = builder.messages, builder.factor_homes, *builder.state_cells(tables)
-    return RegionPlan(regions, tables, *found, builder.n_room, builder.n_bytes)
+    return RegionPlan(regions, tables, *found, builder.n_room, held, making)
 
 
-def check_plan(problem: Problem, plan: RegionPlan, method: str) -> None:
+def check_plan(problem: Problem, plan: RegionPlan, method: str, a_cell: float = A_CELL) -> None:
     """Raise a BudgetError where a plan that was made for an earlier question does not fit this one's."""
-    _check(problem, plan.regions, method, plan.n_bytes)
+    _check(problem, plan.regions, method, plan.n_bytes(a_cell))
 
 
 def _check(problem: Problem, regions: RegionGraph, method: str, needed: float) -> None:

@@ -145,7 +145,7 @@ class PairwiseField(NaiveField):
     @classmethod
     def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
         """Add the neighbours, the unary potentials and the temporaries."""
-        return super().n_bytes(layout, hard, runs) + 8.0 * 2.5 * layout.n_edges
+        return super().n_bytes(layout, hard, runs) + 8.0 * (3.5 * layout.n_edges + (0.5 * runs + 0.5) * layout.n_states)
 
 
 def naive_field(layout: Layout, hard: Bools) -> type[NaiveField]:
