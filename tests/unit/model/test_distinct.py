@@ -13,7 +13,7 @@ from beliefs.model.distinct import distinct_rows
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.bool_, float])
 @pytest.mark.parametrize("shape", [(0, 2), (1, 1), (40, 1), (60, 2), (200, 5)])
 def test_rows_are_those_of_numpy(shape: tuple[int, int], dtype: type) -> None:
-    rows = np.random.default_rng(0).integers(-2 * (dtype is np.int64), 3, shape).astype(dtype)
+    rows: np.ndarray = np.random.default_rng(0).integers(-2 * (dtype is np.int64), 3, shape).astype(dtype)
     found = distinct_rows(rows)
     expected, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     assert found.rows.dtype == dtype and np.array_equal(found.rows, expected)
