@@ -137,3 +137,20 @@ def test_gradients_that_count_as_converged_are_those_of_the_values(text, method,
             checked += 1
             assert abs((values[0] - values[1]) / 2e-4 - found.grad @ direction) < tolerance
     assert checked
+
+
+@pytest.mark.parametrize("method", ["wmb(ibound=1)", "gdd(ibound=2)"])
+def test_bounds_settle_until_their_beliefs_are_their_gradient(method):
+    """A bound is flat at its optimum: it stands still long before its beliefs do."""
+    checked = 0
+    for seed in range(2):
+        graph = make_grid(2, field=1.0, coupling=1.5, seed=seed)
+        parts: dict[str, Any] = {"template": identity(graph.layout.n_cells), "method": parse_method(method, METHODS)}
+        loss = make_loss("surrogate_likelihood(max_iters=1000)", **parts)
+        found = loss.evaluate(graph.theta, [labelled(graph)])
+        direction = np.random.default_rng(seed).standard_normal(graph.theta.size)
+        values = [loss.evaluate(graph.theta + r * direction, [labelled(graph)]).value for r in (1e-3, -1e-3)]
+        if not found.n_not_converged:
+            checked += 1
+            assert abs((values[0] - values[1]) / 2e-3 - found.grad @ direction) < 5e-5
+    assert checked

@@ -42,8 +42,10 @@ __all__ = [
     "default_threads",
     "settled",
     "solve",
+    "tol_for_marginals",
 ]
 
+_LEAST_CHANGE = 1e-12  # of a bound that can be told from rounding, relative
 _PATIENCE = 100  # iterations after which a method that has not settled gives way to a calmer one
 _NOBODY = nullcontext()
 
@@ -237,6 +239,16 @@ def answer(
         graph.layout, found.log_z, found.bound, found.mu_var, found.mu_factor, converged, done.warm_state,
         found.lower, found.upper, found.rho,
     )  # fmt: skip
+
+
+def tol_for_marginals(method: Method, tol: float | None = None) -> float:
+    """Return the tolerance that makes marginals as good as ``tol`` says (None: the method's own).
+
+    A bound is flat at its optimum: marginals are off by about a tenth of the root of its relative change, and not by
+    less than that of rounding.
+    """
+    wanted = method.default_tol if tol is None else tol
+    return min(wanted, max((10.0 * wanted) ** 2, _LEAST_CHANGE)) if method.residual_of == "bound" else wanted
 
 
 def settled(

@@ -18,7 +18,7 @@ import numpy as np
 from beliefs.errors import ZeroProbabilityError
 from beliefs.inference.base import Method
 from beliefs.inference.messages.schedule import is_forest
-from beliefs.inference.run import settled
+from beliefs.inference.run import settled, tol_for_marginals
 from beliefs.learning.gradients.base import Beliefs, Gradient
 from beliefs.learning.gradients.exact import Exact, ExactBeliefs, ForestBeliefs
 from beliefs.learning.joined import part_by_part
@@ -184,7 +184,7 @@ def log_partitions(
 
     def ask(k: int) -> tuple[Floats, Floats, float, bool]:
         try:
-            found = settled(graph.lent(theta[k]), method, tol=tol)
+            found = settled(graph.lent(theta[k]), method, tol=tol_for_marginals(method, tol))
         except ZeroProbabilityError as error:
             raise ZeroProbabilityError(f"row {k} of theta: {error}") from None
         return found.mu_var, found.mu, found.log_z, found.converged

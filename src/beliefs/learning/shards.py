@@ -26,11 +26,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from beliefs.errors import ModelError
 from beliefs.inference.engine import Summand
 from beliefs.inference.parallel import one_thread_of_blas
 from beliefs.learning.instances import Instance
 from beliefs.learning.parallel import Threads
 from beliefs.model.layout import Layout
+from beliefs.options import shown
 
 __all__ = ["Missing", "Request", "drop", "evaluate", "layout_bytes", "merged", "n_held", "packed", "put", "unpacked"]
 
@@ -88,7 +90,11 @@ def packed(thing: Any) -> bytes:
             return super().reducer_override(obj)
 
     file = io.BytesIO()
-    Packer(file, protocol=5).dump(thing)
+    try:
+        Packer(file, protocol=5).dump(thing)
+    except (TypeError, ValueError, AttributeError, RecursionError, pickle.PicklingError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{shown(thing)} cannot be sent to other processes: {reason}") from None
     return file.getvalue()
 
 

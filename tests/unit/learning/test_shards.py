@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import beliefs as bl
+from beliefs.errors import ModelError
 from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.shards import (
     Missing,
@@ -94,3 +96,8 @@ def test_an_instance_travels_without_what_was_derived_from_it() -> None:
     there = unpacked(packed(instance))
     assert (there.weight, there.name) == (2.0, "the third") and there.memory.get(Slot("messages")) is None
     np.testing.assert_array_equal(there.statistics, instance.statistics)
+
+
+def test_what_cannot_be_sent_is_said_in_one_line() -> None:
+    with pytest.raises(ModelError, match=r"lock.* cannot be sent to other processes: cannot pickle '_thread.lock'"):
+        packed([threading.Lock()])

@@ -24,7 +24,7 @@ import numpy as np
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Bound, Method, Problem, Task
 from beliefs.inference.orders.planned import planned_order
-from beliefs.inference.run import Answer, answer, decoding, settled
+from beliefs.inference.run import Answer, answer, decoding, settled, tol_for_marginals
 from beliefs.inference.text import known_methods
 from beliefs.learning.losses.power_sums import given_outputs, one_temperature, point_answer, rescaled
 from beliefs.model.graph import FactorGraph
@@ -53,7 +53,7 @@ class Approximation:
         eps = one_temperature(graph, inner, eps_y, eps_h)
         if eps is not None and eps > 0:
             scaled = graph if eps == 1 else graph.with_theta(graph.theta / eps)
-            found = settled(scaled, self.method, tol=self.tol)
+            found = settled(scaled, self.method, tol=tol_for_marginals(self.method, self.tol))
             return rescaled(self._upper(found) if self.certified else found, eps)
         if eps_y > 0 or (self.certified and self.method.any_temperatures):
             return self._bounded(graph, inner, eps_y, eps_h)
@@ -73,7 +73,7 @@ class Approximation:
             order = planned_order(Problem(graph), "auto", stages=np.where(inner, 0, 1)).order
             options["order"] = [*order.tolist(), *graph.layout.isolated.tolist()]
         method: Any = self.method
-        found = answer(graph, replace(method, tau=tau, **options), tol=self.tol)
+        found = answer(graph, replace(method, tau=tau, **options), tol=tol_for_marginals(method, self.tol))
         return replace(found, bound=Bound.UPPER, lower=-np.inf, upper=found.log_z)
 
     def _decoded(

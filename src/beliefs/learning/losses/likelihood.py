@@ -29,7 +29,7 @@ from beliefs.errors import BudgetError
 from beliefs.inference.base import Method
 from beliefs.inference.messages.trw import TRW
 from beliefs.inference.portfolio.auto import exact_method
-from beliefs.inference.run import Answer, answer, settled
+from beliefs.inference.run import Answer, answer, settled, tol_for_marginals
 from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.joined import common_tol
 from beliefs.learning.losses.base import Needs
@@ -140,7 +140,7 @@ class SurrogateLikelihood(DifferenceLoss):
     def _asked(self, graph: FactorGraph, method: Method, instance: Instance, what: str) -> Answer:
         slot = Slot[Any](f"warm start, {what}", repr(method))  # another loss may have left that of its own method
         warm = instance.memory.get(slot) if self.warm else None
-        tol = common_tol(method.default_tol if self.tol is None else self.tol, instance.n_parts)
+        tol = common_tol(tol_for_marginals(method, self.tol), instance.n_parts)
         found = settled(graph, method, tol=tol, max_iters=self.max_iters, warm=warm)
         if self.warm:
             instance.memory.put(slot, found.warm_state)
