@@ -19,7 +19,6 @@ from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Method
 from beliefs.inference.batch_result import BatchMarginals
 from beliefs.inference.doors import infer
-from beliefs.inference.machine_gradient import ConditionalGradient
 from beliefs.model.crbm import CRBM, checked_inputs
 from beliefs.model.machine import bit_rows
 from beliefs.model.rbm_batch import RBMBatch
@@ -30,7 +29,7 @@ __all__ = ["conditional_likelihood", "worth"]
 
 def conditional_likelihood(
     model: CRBM, rows: ArrayLike, method: Method | str, given: Any, gradient: bool, options: Any
-) -> tuple[Floats, BatchMarginals, ConditionalGradient | None]:
+) -> tuple[Floats, BatchMarginals, CRBM | None]:
     """Return log p(v | x) of each row, the inference behind it, and the gradient of their mean if it is asked for."""
     if given is None:
         raise ModelError("the log-likelihood of a CRBM is given inputs; pass given=X, a row for each of the rows")
@@ -46,14 +45,14 @@ def conditional_likelihood(
     return scores, inference, _gradient(batch, table, inputs, inference) if gradient else None
 
 
-def _gradient(batch: RBMBatch, rows: np.ndarray, inputs: Any, inference: BatchMarginals) -> ConditionalGradient:
+def _gradient(batch: RBMBatch, rows: np.ndarray, inputs: Any, inference: BatchMarginals) -> CRBM:
     """Return the rows' averages less the machine's."""
     v = rows.astype(np.float64)
     x = v @ batch.weights.astype(np.float64) + batch.hidden_bias
     mu = 1.0 / (1.0 + np.exp(-np.clip(x, -708.0, 708.0)))
     share, visible, hidden = 1.0 / len(rows), v - inference.visible, mu - inference.hidden
     by_visible, by_hidden = (np.asarray((inputs.T @ part).T) for part in (visible, hidden))
-    return ConditionalGradient(
+    return CRBM(
         weights=share * (v.T @ mu - inference.pair_sum),
         visible_input=share * by_visible,
         hidden_input=share * by_hidden,

@@ -61,7 +61,7 @@ class LogLikelihood(Described):
     inference : InferenceResult, BatchMarginals or None
         Where log Z comes from; of ``ais`` it has error bars. Of a conditional machine every row has its own. None for a
         network, whose Z is one.
-    gradient : MachineGradient or None
+    gradient : MachineGradient, CRBM or None
         Of the mean, in the machine's parameters, if it was asked for; EXACT where log Z is.
     """
 
@@ -71,7 +71,7 @@ class LogLikelihood(Described):
     log_lower: float
     log_upper: float
     inference: InferenceResult | BatchMarginals | None
-    gradient: MachineGradient | None = None
+    gradient: Any = None
 
     def to_frame(self) -> Any:
         """Return a pandas frame of a row a row: ``log_likelihood``."""

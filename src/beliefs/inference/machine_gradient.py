@@ -1,4 +1,4 @@
-"""Gradients of log-likelihoods, shaped like the machines that they are of."""
+"""The gradient of a log-likelihood, shaped like the machine that it is of; that of a ``CRBM`` is one itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from beliefs.typing import Floats
 
-__all__ = ["ConditionalGradient", "MachineGradient"]
+__all__ = ["MachineGradient"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -17,11 +17,3 @@ class MachineGradient:
     visible_bias: Floats
     hidden_bias: Floats
     counts: Floats | None = None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ConditionalGradient(MachineGradient):
-    """A gradient, shaped like the conditional machine."""
-
-    visible_input: Floats
-    hidden_input: Floats

@@ -9,12 +9,14 @@ r"""Conditional restricted Boltzmann machines: an RBM whose biases depend on inp
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
+from beliefs.kernels.boltzmann.row_chains import row_products
 from beliefs.model.frozen import TwoLayers
 from beliefs.model.machine import bias_of, finite_numbers, number_array, weight_table
 from beliefs.model.rbm import RBM
@@ -92,15 +94,19 @@ class CRBM(TwoLayers):
     def given(self, inputs: Any) -> Any:
         """Return the machine given an input ``(n_inputs,)``, or the machines given rows of them ``(N, n_inputs)``.
 
-        Rows may be a sparse matrix.
+        Rows may be a sparse matrix. A row makes the same machine, to the last bit, in any company.
         """
         x = checked_inputs(inputs, self.n_inputs)
         rows = (x[None] if x.ndim == 1 else x).astype(self.dtype)
-        visible = np.asarray(rows @ self.visible_input.T) + self.visible_bias
-        hidden = np.asarray(rows @ self.hidden_input.T) + self.hidden_bias
+        visible = _alone(rows, self._turned_inputs[0]) + self.visible_bias
+        hidden = _alone(rows, self._turned_inputs[1]) + self.hidden_bias
         if x.ndim == 1:
             return RBM(self.weights, visible[0], hidden[0])
         return RBMBatch(self.weights, visible, hidden)
+
+    @cached_property
+    def _turned_inputs(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.ascontiguousarray(self.visible_input.T), np.ascontiguousarray(self.hidden_input.T)
 
     def free_energy(self, visible: ArrayLike, given: Any) -> Floats:
         """Return F of each row of visible bits with its row of inputs: log p(v | x) = -F(v, x) - log Z(x)."""
@@ -112,6 +118,15 @@ class CRBM(TwoLayers):
     def __repr__(self) -> str:
         units = f"{self.n_visible} visible, {self.n_hidden} hidden units, {self.n_inputs} inputs"
         return f"CRBM({units}, {self.dtype})"
+
+
+def _alone(rows: Any, weights: np.ndarray) -> np.ndarray:
+    """Return the product of rows with a matrix, each row as if it were the only one."""
+    if hasattr(rows, "tocsr"):
+        return np.asarray(rows @ weights)  # goes through the numbers that a row has stored
+    out = np.empty((len(rows), weights.shape[1]), weights.dtype)
+    row_products(np.ascontiguousarray(rows), weights, out)
+    return out
 
 
 def checked_inputs(inputs: Any, width: int | None, what: str = "inputs") -> Any:

@@ -9,9 +9,17 @@ import pytest
 from scipy.special import expit, xlogy
 
 from beliefs.kernels.boltzmann.flips import flip_log_odds, flip_pullback, unit_log_odds
-from beliefs.kernels.boltzmann.layers import anneal_units, draw_units, entropy_sums, probabilities, softplus_sums
+from beliefs.kernels.boltzmann.layers import (
+    anneal_units,
+    draw_units,
+    entropy_sums,
+    probabilities,
+    residuals,
+    scores,
+    softplus_sums,
+)
 from beliefs.kernels.boltzmann.row_chains import RowChains, RowMachines, RowSums, draw_rows, row_products, sweep_rows
-from beliefs.kernels.boltzmann.single import draw_single, single_probabilities
+from beliefs.kernels.boltzmann.single import draw_single, single_means, single_probabilities
 from beliefs.kernels.primitives.random import stream, uniform
 
 KEY = np.uint64(12345)
@@ -36,6 +44,24 @@ def test_softplus_sums(x: np.ndarray, once: bool) -> None:
     softplus_sums(x, bias, counts, 0.7, out)
     expected = 1.0 + np.logaddexp(0.0, 0.7 * (x.astype(float) + bias)) @ counts
     np.testing.assert_allclose(out, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("n_hidden", [0, 523])
+def test_scores_of_rows(x: np.ndarray, n_hidden: int) -> None:
+    rng = np.random.default_rng(1)
+    visible, bias, out = (rng.random((6, 11)) < 0.5).astype(x.dtype), rng.normal(size=(6, 11)), np.ones(6)
+    scores(visible, bias.astype(x.dtype), x[:, :n_hidden], out)
+    wide = x[:, :n_hidden].astype(float)
+    expected = 1.0 + (visible * bias.astype(x.dtype)).sum(axis=1) + np.logaddexp(0.0, wide).sum(axis=1)
+    np.testing.assert_allclose(out, expected, rtol=1e-13 if x.dtype == np.float64 else 1e-6)
+
+
+def test_residuals_of_independent_units(x: np.ndarray) -> None:
+    bits, wide, out = np.random.default_rng(1).integers(-1, 2, x.shape).astype(x.dtype), x.astype(float), np.ones(6)
+    known = bits >= 0
+    residuals(x, bits, out)
+    np.testing.assert_allclose(out, 1.0 + (known * (np.logaddexp(0.0, wide) - bits * wide)).sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(x, known * (expit(wide) - bits), atol=1e-15 if x.dtype == np.float64 else 1e-7)
 
 
 def test_entropies(x: np.ndarray) -> None:
@@ -104,6 +130,18 @@ def test_single_precision_of_extreme_numbers() -> None:
     x = np.array([[-1e30, -300.0, 0.0, 300.0, 1e30]], np.float32)
     single_probabilities(x, np.zeros(5, np.float32))
     np.testing.assert_allclose(x, [[0.0, 0.0, 0.5, 1.0, 1.0]], atol=1e-30)
+
+
+def test_means_in_single_precision_say_how_far_they_moved() -> None:
+    rng = np.random.default_rng(8)
+    x, bias, old = (rng.normal(size=(5, 37)).astype(np.float32) for _ in range(3))
+    x[1, 3], old[:] = 1e30, rng.random((5, 37))
+    expected = expit(x.astype(float) + bias)
+    change = np.array([0.0, 0.0, 0.99999, 0.0, 0.0], np.float32)
+    before = change.copy()
+    single_means(x, bias, old, change)
+    np.testing.assert_allclose(x, expected, rtol=1e-6, atol=1e-30)
+    np.testing.assert_array_equal(change, np.maximum(before, np.abs(x - old).max(axis=1)))
 
 
 @pytest.mark.parametrize("scale", [1.0, 300.0])

@@ -162,6 +162,26 @@ class TestEstimator:
             np.testing.assert_allclose(crbm.model_.visible_input[i], theirs.coef_[0], rtol=0, atol=1e-4)
             np.testing.assert_allclose(crbm.predict_marginals(X)[:, i], theirs.predict_proba(X)[:, 1], atol=1e-4)
 
+    def test_without_hidden_units_every_loss_is_that_of_logistic_regression(self) -> None:
+        X, V = pairs(60)
+        whole = bl.ConditionalRBM(0, n_iter=3).fit(X, V)
+        for learner in LEARNERS.values():
+            found = bl.ConditionalRBM(**(learner | {"n_components": 0, "learning_rate": 0.02}), n_iter=3).fit(X, V)
+            assert found.weights_.tobytes() == whole.weights_.tobytes()
+            assert found.predict_marginals(X).tobytes() == whole.predict_marginals(X).tobytes()
+
+    @every_learner
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_predictions_of_a_row_know_no_others(self, learner: str, dtype: str) -> None:
+        rng = np.random.default_rng(2)
+        X, V = rng.normal(size=(21, 9)), rng.integers(0, 2, size=(21, 35))
+        options = {"n_components": 17, "n_iter": 2, "learning_rate": 0.3, "dtype": dtype} | LEARNERS[learner]
+        crbm = bl.ConditionalRBM(**options).fit(X, V)
+        marginals, hidden = crbm.predict_marginals(X), crbm.transform(X)
+        for some in ([7], [20, 7, 3]):
+            assert crbm.predict_marginals(X[some]).tobytes() == marginals[some].tobytes()
+            assert crbm.transform(X[some]).tobytes() == hidden[some].tobytes()
+
     @every_learner
     def test_same_bytes_for_any_threads_and_resumed(self, learner: str, tmp_path: Path) -> None:
         X, V = pairs()

@@ -62,8 +62,21 @@ def test_likelihoods_and_gradients_by_enumeration() -> None:
                 arrays[name][cell] -= step
             slope[cell] = (ends[0] - ends[1]) / 2e-5
         np.testing.assert_allclose(getattr(found.gradient, name), slope, rtol=0, atol=1e-8)
+    assert isinstance(found.gradient, bl.CRBM)
     assert bl.log_likelihood(model, v, "mean_field", given=x).mean >= found.mean - 1e-12
     assert bl.log_likelihood(model, v, "mean_field", given=x).bound is bl.Bound.UPPER
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_row_makes_the_same_machine_in_any_company(dtype: Any) -> None:
+    rng = np.random.default_rng(4)
+    model = bl.CRBM(*((0.2 * rng.normal(size=size)).astype(dtype) for size in ((33, 18), (33, 21), (18, 21))))
+    x, v = rng.normal(size=(19, 21)), rng.integers(0, 2, size=(19, 33))
+    batch, found = model.given(x), bl.log_likelihood(model, v, "bp", given=x, tol=1e-3).per_row
+    for k in (0, 7, 18):
+        for alone in (model.given(x[k : k + 1])[0], model.given(x[k])):
+            assert alone == batch[k]
+        assert bl.log_likelihood(model, v[k : k + 1], "bp", given=x[k : k + 1], tol=1e-3).per_row[0] == found[k]
 
 
 def test_bethe_gradient_is_that_of_the_bethe_likelihood() -> None:

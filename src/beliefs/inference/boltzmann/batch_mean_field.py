@@ -17,9 +17,9 @@ import numpy as np
 from beliefs.deadline import check_time
 from beliefs.inference.boltzmann.tap import STEP, spread
 from beliefs.inference.parallel import in_chunks, one_thread_of_blas, parallel_chunks
-from beliefs.kernels.boltzmann.layers import entropy_sums, probabilities, softplus_sums
+from beliefs.kernels.boltzmann.layers import entropy_sums, probabilities, scores
 from beliefs.kernels.boltzmann.row_chains import row_products
-from beliefs.kernels.boltzmann.single import single_probabilities
+from beliefs.kernels.boltzmann.single import single_means, single_probabilities
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["BatchMeans", "each_alone", "mean_field_rows", "row_values"]
@@ -83,7 +83,10 @@ def mean_field_rows(
             check_time()
             rows = slice(None) if active.size == n_rows else active
             v, h, change = update(visible[rows], hidden[rows], visible_bias[rows], hidden_bias[rows])
-            visible[rows], hidden[rows] = v, h
+            if active.size == n_rows:
+                visible, hidden = v, h
+            else:
+                visible[rows], hidden[rows] = v, h
             n_iters[active] += 1
             settled = change <= tol
             converged[active[settled]] = True
@@ -102,11 +105,12 @@ def _first_order(weights: np.ndarray, product: Product) -> Update:
     def update(
         v: np.ndarray, h: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, Floats]:
+        change = np.zeros(len(v), v.dtype)
         new_v = product(h, turned)
-        new_v += visible_bias
-        new_h = product(_means(new_v), weights)
-        new_h += hidden_bias
-        return new_v, _means(new_h), np.maximum(_largest(new_v - v), _largest(new_h - h))
+        _move(new_v, visible_bias, v, change)
+        new_h = product(new_v, weights)
+        _move(new_h, hidden_bias, h, change)
+        return new_v, new_h, change
 
     return update
 
@@ -126,6 +130,15 @@ def _second_order(weights: np.ndarray, product: Product) -> Update:
         return v, h + STEP * (target - h), change
 
     return update
+
+
+def _move(x: np.ndarray, bias: np.ndarray, old: np.ndarray, change: Floats) -> None:
+    """Replace log odds without their bias by means, and raise ``change`` to how far those of a row moved."""
+    if x.dtype == np.float32:
+        single_means(x, bias, old, change)
+        return
+    x += bias
+    np.maximum(change, _largest(_means(x) - old), out=change)
 
 
 def _means(x: np.ndarray) -> np.ndarray:
@@ -154,16 +167,16 @@ def row_values(
     Of the first order it is that of the best hidden means given the visible ones, which the last update has made:
     ``b v + H(v) + sum_j log(1 + exp(x_j))`` for the log odds x of hidden units.
     """
-    v = means.visible
-    values: Floats = np.einsum("ri,ri->r", v, visible_bias, dtype=np.float64)
+    v, x = means.visible, product(means.visible, weights)
+    values: Floats = np.zeros(len(v))
     entropy_sums(v, values)
-    x = product(v, weights)
     if order == 1:
         x += hidden_bias
-        softplus_sums(x, np.zeros(x.shape[1]), np.ones(x.shape[1]), 1.0, values)
+        scores(v, visible_bias, x, values)
         return values
     h = means.hidden
     entropy_sums(h, values)
+    values += np.einsum("ri,ri->r", v, visible_bias, dtype=np.float64)
     values += (h * hidden_bias).sum(axis=1, dtype=np.float64) + (x * h).sum(axis=1, dtype=np.float64)
     values += 0.5 * (product(spread(v), weights**2) * spread(h)).sum(axis=1, dtype=np.float64)
     return values

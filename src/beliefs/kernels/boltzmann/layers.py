@@ -21,7 +21,7 @@ from beliefs.kernels.primitives.lanes import lane_product, lane_sum
 from beliefs.kernels.primitives.random import stream, uniform
 from beliefs.typing import Floats
 
-__all__ = ["anneal_units", "draw_units", "entropy_sums", "probabilities", "softplus_sums"]
+__all__ = ["anneal_units", "draw_units", "entropy_sums", "probabilities", "residuals", "scores", "softplus_sums"]
 
 _BLOCK = 512  # factors of at most 2 that are multiplied before a logarithm is taken: 2^512 is a number
 
@@ -46,13 +46,66 @@ def softplus_sums(x: Any, bias: Floats, counts: Floats, scale: float, out: Float
                 a = scale * (x[r, j] + bias[j])
                 terms[j] = max(a, 0.0)
                 above[j] = 1.0 + fast_exp(-abs(a))
-            for begin in range(0, n_units, _BLOCK):
-                out[r] += math.log(lane_product(above, begin, min(begin + _BLOCK, n_units)))
+            out[r] += log_product(above, n_units)
         else:
             for j in range(n_units):
                 a = scale * (x[r, j] + bias[j])
                 terms[j] = counts[j] * (max(a, 0.0) + fast_log(1.0 + fast_exp(-abs(a))))
         out[r] += lane_sum(terms, n_units)
+
+
+@kernel
+def log_product(values: Floats, n: int) -> float:
+    """Return the log of the product of the first ``n`` entries, each from 1 to 2."""
+    total = 0.0
+    for begin in range(0, n, _BLOCK):
+        total += math.log(lane_product(values, begin, min(begin + _BLOCK, n)))
+    return total
+
+
+@kernel
+def scores(visible: Any, bias: Any, x: Any, out: Floats) -> None:
+    """Add the negative free energy of every row, from its own biases and the log odds that it gives hidden units.
+
+    Equivalent to ``out += (visible * bias).sum(axis=1) + np.logaddexp(0, x).sum(axis=1)``.
+    Shapes: ``visible``, ``bias (rows, units)``, ``x (rows, hidden)`` float32 or float64, ``out (rows,)``.
+    Cost: a multiplication a cell of the first two, an exponential a cell of the third.
+    Numerics: sums in float64; logarithms of products as :func:`anneal_units`.
+    """
+    n_units, n_hidden = visible.shape[1], x.shape[1]
+    terms, above = np.empty(max(n_units, n_hidden)), np.empty(n_hidden)
+    for r in range(visible.shape[0]):
+        for i in range(n_units):
+            terms[i] = float(visible[r, i]) * float(bias[r, i])
+        out[r] += lane_sum(terms, n_units)
+        for j in range(n_hidden):
+            a = float(x[r, j])
+            terms[j] = max(a, 0.0)
+            above[j] = 1.0 + fast_exp(-abs(a))
+        out[r] += lane_sum(terms, n_hidden) + log_product(above, n_hidden)
+
+
+@kernel
+def residuals(x: Any, bits: Any, out: Floats) -> None:
+    """Replace log odds of independent units by probabilities less bits, and add each row's negative log-likelihood.
+
+    Equivalent to ``out += (np.logaddexp(0, x) - bits * x).sum(axis=1)`` and ``x[:] = expit(x) - bits``, where units
+    whose bit is below 0 count for nothing.
+    Shapes: ``x``, ``bits (rows, units)`` float32 or float64, ``out (rows,)``.
+    Cost: an exponential a cell.
+    Numerics: logarithms of products as :func:`anneal_units`; nothing overflows.
+    """
+    n_units = x.shape[1]
+    terms, above = np.empty(n_units), np.empty(n_units)
+    for r in range(x.shape[0]):
+        for j in range(n_units):
+            a, bit = float(x[r, j]), float(bits[r, j])
+            known = 1.0 if bit >= 0.0 else 0.0
+            e = fast_exp(-abs(a))
+            terms[j] = known * (max(a, 0.0) - bit * a)
+            above[j] = 1.0 + known * e
+            x[r, j] = known * ((1.0 if a > 0.0 else e) / (1.0 + e) - bit)
+        out[r] += lane_sum(terms, n_units) + log_product(above, n_units)
 
 
 @kernel

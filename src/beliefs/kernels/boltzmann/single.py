@@ -14,7 +14,7 @@ import numpy as np
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.primitives.random import stream
 
-__all__ = ["draw_single", "single_probabilities"]
+__all__ = ["draw_single", "single_means", "single_probabilities"]
 
 _LOG2_E, _ROUND = np.float32(1.4426950408889634), np.float32(12582912.0)  # 1.5 * 2^23: adding it rounds to an integer
 _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # n * high is exact
@@ -53,6 +53,29 @@ def single_probabilities(x: Any, bias: Any) -> None:
     for r in range(x.shape[0]):
         for j in range(n_units):
             x[r, j] = _ONE / (_ONE + exp_single(-(x[r, j] + bias[j])))
+
+
+@kernel
+def single_means(x: Any, bias: Any, old: Any, change: Any) -> None:
+    """Replace pre-activations by probabilities, in place, and say how far those of a row moved at most.
+
+    Equivalent to ``x[:] = expit(x + bias)`` and ``change[:] = np.maximum(change, abs(x - old).max(axis=1))``.
+    Shapes: ``x``, ``bias``, ``old (rows, units)``, ``change (rows,)``, float32 all.
+    Cost: an exponential a cell.
+    Numerics: arguments beyond 87 count as 87. Numbers that are not negative have the order of their bits, and the
+    largest of integers is found in vectors.
+    """
+    n_units = x.shape[1]
+    moved = np.empty(n_units, np.int32)
+    for r in range(x.shape[0]):
+        for j in range(n_units):
+            p = _ONE / (_ONE + exp_single(-(x[r, j] + bias[r, j])))
+            moved[j] = np.float32(abs(p - old[r, j])).view(np.int32)
+            x[r, j] = p
+        largest = np.float32(change[r]).view(np.int32)
+        for j in range(n_units):
+            largest = max(largest, moved[j])
+        change[r] = np.int32(largest).view(np.float32)
 
 
 @kernel

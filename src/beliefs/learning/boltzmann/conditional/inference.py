@@ -10,15 +10,13 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound, Method
-from beliefs.inference.boltzmann.batch_mean_field import mean_field_rows, row_values
+from beliefs.inference.boltzmann.batch_mean_field import each_alone, mean_field_rows, row_values
 from beliefs.inference.boltzmann.matrix_bp import LayerMessages
 from beliefs.inference.doors import infer
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.parallel import one_thread_of_blas
 from beliefs.inference.quiet import quietly
 from beliefs.inference.variational.mean_field import MeanField
-from beliefs.kernels.boltzmann.layers import probabilities, softplus_sums
-from beliefs.kernels.boltzmann.single import single_probabilities
 from beliefs.model.crbm import CRBM, checked_inputs
 from beliefs.model.rbm_batch import RBMBatch
 from beliefs.typing import Bools, Floats
@@ -30,12 +28,13 @@ _PIECE = 512  # rows that are predicted together
 
 @dataclass(frozen=True)
 class Sweeps:
-    """How long inference goes on."""
+    """How long inference goes on, and whether rows are answered as if each were alone, to the last bit."""
 
     n: int
     tol: float
     damping: float = 0.0
     threads: int = 1
+    alone: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +53,6 @@ def marginals(
     method: Method, weights: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray, sweeps: Sweeps
 ) -> Marginals:
     """Ask a method about the machines of some rows."""
-    if not weights.shape[1]:
-        return _independent(visible_bias, weights)
     if isinstance(method, BP):
         found = LayerMessages(weights, method.damping, sweeps.threads).sums(
             visible_bias, hidden_bias, sweeps.n, sweeps.tol
@@ -77,19 +74,6 @@ def marginals(
     return Marginals(asked.log_z, asked.visible, asked.hidden, asked.pair_sum, asked.converged, asked.bound)
 
 
-def _independent(visible_bias: np.ndarray, weights: np.ndarray) -> Marginals:
-    """Return what machines without hidden units have, which needs no method."""
-    n_rows, n = visible_bias.shape
-    log_z, visible = np.zeros(n_rows), visible_bias.copy()
-    softplus_sums(visible, np.zeros(n), np.ones(n), 1.0, log_z)
-    if visible.dtype == np.float32:
-        single_probabilities(visible, np.zeros(n, np.float32))
-    else:
-        probabilities(visible, np.zeros(n))
-    hidden, settled = np.zeros((n_rows, 0), weights.dtype), np.ones(n_rows, np.bool_)
-    return Marginals(log_z, visible, hidden, np.zeros_like(weights), settled, Bound.EXACT)
-
-
 Predictor = Callable[[np.ndarray, np.ndarray, np.ndarray, Sweeps], tuple[Floats, Floats]]
 
 
@@ -109,7 +93,7 @@ def _mixed_product(weights: np.ndarray, b: np.ndarray, a: np.ndarray, s: Sweeps)
 
 
 def _mean_field(weights: np.ndarray, b: np.ndarray, a: np.ndarray, s: Sweeps) -> tuple[Floats, Floats]:
-    found = mean_field_rows(weights, b, a, s.n, s.tol)
+    found = mean_field_rows(weights, b, a, s.n, s.tol, product=each_alone(s.threads) if s.alone else np.matmul)
     return found.visible, found.hidden
 
 

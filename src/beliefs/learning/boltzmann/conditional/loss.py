@@ -25,7 +25,7 @@ import numpy as np
 
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound
-from beliefs.kernels.boltzmann.layers import softplus_sums
+from beliefs.kernels.boltzmann.layers import scores
 from beliefs.learning.batches import Batch, Total
 from beliefs.learning.boltzmann.conditional.parameters import ConditionalParts, ConditionalShape
 from beliefs.learning.boltzmann.conditional.rows import PairedRows
@@ -71,15 +71,16 @@ class Given(NamedTuple):
 
     def scores(self, visible: np.ndarray, x: np.ndarray) -> Floats:
         """Return the negative free energy of visible rows from the log odds that they give hidden units."""
-        out: Floats = np.einsum("ri,ri->r", visible, self.visible_bias, dtype=np.float64)
-        softplus_sums(x, np.zeros(x.shape[1]), np.ones(x.shape[1]), 1.0, out)
+        out: Floats = np.zeros(len(visible))
+        scores(visible, self.visible_bias, x, out)
         return out
 
 
 class Averages(NamedTuple):
     """What a loss found on a piece: values a row, and what the model and the data have on average.
 
-    ``pairs`` is the difference of the sums over rows of E[v h], ``(n_visible, n_hidden)``.
+    ``pairs`` is the difference of the sums over rows of E[v h], ``(n_visible, n_hidden)``. Differences are in memory
+    that whoever adds them up may write to.
     """
 
     values: Floats
@@ -132,13 +133,12 @@ class PairedBatch(Batch):
         total.bounds.add(found.bound)
         total.n_not_converged += found.n_not_converged
         loss.record.add(given.n_pass, len(given.bits) - found.n_not_converged, len(given.bits))
-        found.pairs[:] *= share
-        pieces = [(grad.weights, found.pairs)]
+        pieces = [(grad.weights, np.multiply(found.pairs, share, out=grad.weights if first else found.pairs))]
         for difference, into, bias in (
             (found.visible, grad.visible_input, grad.visible_bias),
             (found.hidden, grad.hidden_input, grad.hidden_bias),
         ):
-            scaled = (share * difference).astype(into.dtype, copy=False)
+            scaled = np.multiply(difference, share, out=difference).astype(into.dtype, copy=False)
             if into.size:
                 product = into if first else loss.array("inputs by units", *into.shape)
                 loss.alone(into, executor).pairs(scaled, given.inputs, product)

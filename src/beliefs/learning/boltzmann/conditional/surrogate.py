@@ -21,6 +21,7 @@ import numpy as np
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Bound, Method, Task
 from beliefs.inference.messages.bp import BP
+from beliefs.kernels.boltzmann.layers import residuals
 from beliefs.learning.boltzmann.conditional.inference import Marginals, Sweeps, marginals
 from beliefs.learning.boltzmann.conditional.loss import Averages, ConditionalLoss, Given
 from beliefs.options import MANY, check_integer, check_number, check_option
@@ -96,10 +97,14 @@ class ConditionalSurrogate(SweptLoss):
     @property
     def predicts_by(self) -> str:  # type: ignore[override]
         """The same inference, or mean field where it has no form for rows."""
-        return "sum_product" if isinstance(self.method, BP) else "mean_field"
+        return "sum_product" if isinstance(self.method, BP) or not self.shape.n_hidden else "mean_field"
 
     def averages(self, given: Given) -> Averages:
-        """Return the averages of the method, and of the rows."""
+        """Return the averages of the method, and of the rows; without hidden units there is no need of a method."""
+        if not self.shape.n_hidden:
+            values: Floats = np.zeros(len(given.bits))
+            residuals(given.visible_bias, given.bits, values)
+            return Averages(values, given.visible_bias, given.hidden_bias, np.zeros(self.shape[:2]), Bound.EXACT)
         sweeps = self.sweeps(given)
         found = marginals(self.method, given.weights, given.visible_bias, given.hidden_bias, sweeps)
         unknown = given.bits < 0

@@ -24,6 +24,7 @@ from beliefs.learning.boltzmann.conditional.loss import ConditionalLoss
 from beliefs.learning.boltzmann.conditional.parameters import ConditionalShape
 from beliefs.learning.boltzmann.conditional.registry import make_conditional_loss
 from beliefs.learning.boltzmann.conditional.rows import PairedRows, paired_rows
+from beliefs.learning.boltzmann.conditional.surrogate import ConditionalSurrogate
 from beliefs.learning.estimators.base import DataForm
 from beliefs.learning.estimators.boltzmann.row_base import RowEstimator
 from beliefs.learning.estimators.fitting import divided
@@ -53,7 +54,7 @@ class ConditionalRBM(RowEstimator):
     Parameters
     ----------
     n_components : int
-        Hidden units; 0 is a logistic regression for each bit.
+        Hidden units; 0 is a logistic regression for each bit, whatever the loss.
     loss : str
         ``"surrogate_likelihood"`` (through ``inference``), ``"contrastive_divergence(sweeps=10, start=data)"``
         (``start`` also ``random``, ``logistic``), ``"contrastive_perceptron(sweeps=10)"``, ``"max_margin"`` (hidden
@@ -239,12 +240,15 @@ class ConditionalRBM(RowEstimator):
         return meant
 
     def _made_loss(self, shape: ConditionalShape, seed: int) -> ConditionalLoss:
-        """Return the loss; line searches need float64."""
+        """Return the loss, without hidden units the likelihood whatever is asked for; line searches need float64."""
         method = named_method(self.inference, "inference")
         dtype = self.dtype if isinstance(optimizer_of(self.optimizer), Stochastic) else "float64"
         given = {"shape": shape, "dtype": dtype, "l2": float(self.l2), "threads": threads_of(self.n_jobs)}
         sweeps = {"n_sweeps": self.n_sweeps, "sweep_growth": self.sweep_growth, "tol": float(self.inference_tol)}
-        return make_conditional_loss(self.loss, given, {"method": method, "seed": seed, **sweeps})
+        loss = make_conditional_loss(self.loss, given, {"method": method, "seed": seed, **sweeps})
+        if shape.n_hidden:
+            return loss
+        return make_conditional_loss(ConditionalSurrogate.name, given, {"method": method, **sweeps})
 
     def _start(self, shape: ConditionalShape, seed: int) -> Floats:
         """Return the weights to start from."""
@@ -274,7 +278,7 @@ class ConditionalRBM(RowEstimator):
         return self._beliefs(X)[0]
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the bits predicted for each row, ``(N, n_visible)``."""
+        """Return the bits predicted for each row, ``(N, n_visible)``; they depend on no other row."""
         return (self.predict_marginals(X) > 0.5).astype(np.uint8)
 
     def transform(self, X: Any) -> Floats:
@@ -303,7 +307,7 @@ class ConditionalRBM(RowEstimator):
 
     def _beliefs(self, X: Any) -> tuple[Floats, Floats]:
         self._check_fitted()
-        sweeps = Sweeps(self.n_sweeps_, float(self.inference_tol), self.damping_, threads_of(self.n_jobs))
+        sweeps = Sweeps(self.n_sweeps_, float(self.inference_tol), self.damping_, threads_of(self.n_jobs), alone=True)
         return predicted_rows(self.model_, X, self.predicts_by_, sweeps)
 
     # -- files ----------------------------------------------------------------------------------------------------
