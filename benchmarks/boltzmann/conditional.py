@@ -1,24 +1,23 @@
 """An epoch of a conditional machine: contrastive divergence, mean field and logistic regression beside their products.
 
-    python -m benchmarks.boltzmann.conditional [--quick] [--json FILE] [--markdown FILE] [--from FILE]
+    python -m benchmarks.boltzmann.conditional [--quick] [--only LEARNERS] [--json FILE] [--markdown FILE] [--from FILE]
 
 5,000 rows of 784 random inputs and bits, 256 hidden units (none for logistic regression), mini-batches of 100, float32,
 one thread; mean field makes seven sweeps. An epoch is a fit of three passes less one of one, halved; the products are
-those of a mini-batch in their order, for all mini-batches, on one thread. Everything is the least of several
-rounds in which all take turns, in time and in processor time, since a machine that has other work to do distorts both.
+those of a mini-batch in their order, for all mini-batches, on one thread. Everything is the least of several rounds in
+which all take turns, in time and in processor time of the same runs, since a machine that has other work to do distorts
+both.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import beliefs as bl
 from beliefs.inference.parallel import one_thread_of_blas
-from benchmarks.clock import least
+from benchmarks.boltzmann.epoch import CLOCKS, Seconds, seconds
 from benchmarks.frame import Options, Result, Run, Suite
 from benchmarks.tables import table
 
@@ -28,11 +27,9 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "CD-1": {"loss": "contrastive_divergence"},
     "MLE-MF": {"inference": "mean_field", "inference_tol": 0.0, "n_sweeps": SWEEPS, "sweep_growth": 0},
 }
-CLOCKS = {"time": time.perf_counter, "processor": time.process_time}
-Clock = Callable[[], float]
 
 
-def products(learner: str, shape: tuple[int, int, int], n_rows: int, now: Clock) -> float:
+def products(learner: str, shape: tuple[int, int, int], n_rows: int) -> Seconds:
     """Return the seconds of the matrix products of every mini-batch."""
     n, m, d = shape
     rng = np.random.default_rng(1)
@@ -58,14 +55,14 @@ def products(learner: str, shape: tuple[int, int, int], n_rows: int, now: Clock)
             np.dot(v.T, x, out=grad)
 
     with one_thread_of_blas():
-        return least(all_batches, 1, now)
+        return seconds(all_batches)
 
 
-def fitted(learner: str, X: np.ndarray, V: np.ndarray, m: int, n_iter: int, now: Clock) -> float:
+def fitted(learner: str, X: np.ndarray, V: np.ndarray, m: int, n_iter: int) -> Seconds:
     """Return the seconds of a fit."""
     options = {"n_components": m, **LEARNERS[learner]}
     machine = bl.ConditionalRBM(**options, batch_size=BATCH, n_iter=n_iter, learning_rate=0.01, random_state=0)
-    return least(lambda: machine.fit(X, V), 1, now)
+    return seconds(lambda: machine.fit(X, V))
 
 
 def measure(run: Run) -> None:
@@ -73,17 +70,15 @@ def measure(run: Run) -> None:
     shape, n_rows, rounds = ((40, 20, 30), 400, 2) if run.options.quick else (SHAPE, ROWS, ROUNDS)
     rng = np.random.default_rng(0)
     V, X = ((rng.random((n_rows, k)) < 0.5).astype(np.uint8) for k in (shape[0], shape[2]))
-    for learner in LEARNERS:
-        fitted(learner, X[:200], V[:200], shape[1], 1, time.perf_counter)  # compiles
     found: list[Result] = []
-    for clock, now in CLOCKS.items():
-        taken: dict[str, list[tuple[float, float, float]]] = {learner: [] for learner in LEARNERS}
-        for _ in range(rounds):
-            for learner, times in taken.items():
-                alone = products(learner, shape, n_rows, now)
-                times.append((alone, *(fitted(learner, X, V, shape[1], k, now) for k in (1, 3))))
-        for learner, times in taken.items():
-            alone, one, three = (min(column) for column in zip(*times, strict=True))
+    for learner in run.options.parts:
+        fitted(learner, X[:200], V[:200], shape[1], 1)  # compiles
+        turns = [
+            (products(learner, shape, n_rows), *(fitted(learner, X, V, shape[1], k) for k in (1, 3)))
+            for _ in range(rounds)
+        ]
+        for clock in CLOCKS:
+            alone, one, three = (min(taken[clock] for taken in column) for column in zip(*turns, strict=True))
             found.append({"learner": learner, "clock": clock, "products": alone, "epoch": (three - one) / 2.0})
     run.result["epochs"] = found
 
@@ -98,7 +93,7 @@ def page(result: Result, options: Options) -> str:
     return table(["learner", "clock", "epoch", "products", "ratio"], rows) + "\n"
 
 
-SUITE = Suite("boltzmann.conditional", __doc__, measure, page, quick="a small machine")
+SUITE = Suite("boltzmann.conditional", __doc__, measure, page, parts=tuple(LEARNERS), quick="a small machine")
 
 if __name__ == "__main__":
     SUITE.main()

@@ -175,7 +175,8 @@ class TestEstimator:
     def test_predictions_of_a_row_know_no_others(self, learner: str, dtype: str) -> None:
         rng = np.random.default_rng(2)
         X, V = rng.normal(size=(21, 9)), rng.integers(0, 2, size=(21, 35))
-        options = {"n_components": 17, "n_iter": 2, "learning_rate": 0.3, "dtype": dtype} | LEARNERS[learner]
+        options: dict[str, Any] = {"n_components": 17, "n_iter": 2, "learning_rate": 0.3, "dtype": dtype}
+        options |= LEARNERS[learner]
         crbm = bl.ConditionalRBM(**options).fit(X, V)
         marginals, hidden = crbm.predict_marginals(X), crbm.transform(X)
         for some in ([7], [20, 7, 3]):
