@@ -106,7 +106,7 @@ class CRBM(TwoLayers):
 
     @cached_property
     def _turned_inputs(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.ascontiguousarray(self.visible_input.T), np.ascontiguousarray(self.hidden_input.T)
+        return np.array(self.visible_input.T, order="C"), np.array(self.hidden_input.T, order="C")
 
     def free_energy(self, visible: ArrayLike, given: Any) -> Floats:
         """Return F of each row of visible bits with its row of inputs: log p(v | x) = -F(v, x) - log Z(x)."""

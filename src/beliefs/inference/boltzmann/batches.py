@@ -114,7 +114,7 @@ def _means(batch: RBMBatch, method: MeanField, options: Any) -> dict[str, Any]:
     max_iters = _option(options, "max_iters", method.default_max_iters)
     tol = _option(options, "tol", method.default_tol)
     weights, visible_bias, hidden_bias = (
-        np.asarray(array, np.float64) for array in (batch.weights, batch.visible_bias, batch.hidden_bias)
+        np.array(array, np.float64) for array in (batch.weights, batch.visible_bias, batch.hidden_bias)
     )
     product = each_alone(_option(options, "threads", default_threads()))
     found = mean_field_rows(weights, visible_bias, hidden_bias, max_iters, tol, method.order, product)

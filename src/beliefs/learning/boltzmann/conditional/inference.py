@@ -93,6 +93,7 @@ def _mixed_product(weights: np.ndarray, b: np.ndarray, a: np.ndarray, s: Sweeps)
 
 
 def _mean_field(weights: np.ndarray, b: np.ndarray, a: np.ndarray, s: Sweeps) -> tuple[Floats, Floats]:
+    weights, b, a = (np.array(array) for array in (weights, b, a))  # of one kind for kernels: machines do not change
     found = mean_field_rows(weights, b, a, s.n, s.tol, product=each_alone(s.threads) if s.alone else np.matmul)
     return found.visible, found.hidden
 
