@@ -16,6 +16,7 @@ import numpy as np
 from beliefs.errors import BeliefsError, FormatError
 from beliefs.io.archive import check_beginning, unpacked
 from beliefs.io.files import StrPath, named_errors, read_bytes, write_bytes
+from beliefs.model.naming import Naming
 
 __all__ = ["LearnerFormat", "plain_option"]
 
@@ -25,10 +26,37 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class LearnerFormat:
-    """One kind of file."""
+    """One kind of file.
+
+    Attributes
+    ----------
+    of_a_run : tuple of str
+        Options of one run on one machine, which belong into no file.
+    given : callable
+        Returns the model that a structure is, None where it is none; models are written as arrays.
+    """
 
     name: str
     version: int
+    of_a_run: tuple[str, ...]
+    given: Callable[[Any], object | None]
+
+    def header(self, learner: Any, naming: Naming, as_json: Callable[[str, Any], Any]) -> dict[str, Any]:
+        """Return the options that change answers, and the names of variables and states, as JSON."""
+        params = {
+            name: as_json(name, value)
+            for name, value in learner.get_params(deep=False).items()
+            if name not in self.of_a_run and not (name == "structure" and self.given(value) is not None)
+        }
+        variables = range(naming.card.size)
+        names, states = [naming.name(v) for v in variables], [list(naming.states(v)) for v in variables]
+        return {"params": params, "names": names, "states": states}
+
+    def from_header(self, header: Mapping[str, Any]) -> tuple[Naming, dict[str, Any]]:
+        """Return the names and the options of a header."""
+        states = [tuple(labels) for labels in header["states"]]
+        naming = Naming.of(header["names"], states, np.array([len(labels) for labels in states], np.int64))
+        return naming, {name: value for name, value in header["params"].items() if name not in self.of_a_run}
 
     def write(self, learner: Any, path: StrPath, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         """Write a fitted learner, whole or not at all."""

@@ -14,13 +14,12 @@ from beliefs.learning.networks.counts import FamilyCounts
 from beliefs.learning.networks.structure import Structure
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
-from beliefs.model.naming import Naming
 from beliefs.typing import Floats
 
 __all__ = ["LearnedField", "load_field", "save_field"]
 
-_FORMAT = LearnerFormat("beliefs field learner", 1)
-_NOT_THE_MODELS = ("callback", "progress", "n_jobs", "max_bytes")
+_OF_A_RUN = ("callback", "progress", "n_jobs", "max_bytes")
+_FORMAT = LearnerFormat("beliefs field learner", 1, _OF_A_RUN, given_field)
 L = TypeVar("L")
 
 
@@ -37,18 +36,9 @@ class LearnedField(NamedTuple):
 def save_field(learner: Any, path: StrPath) -> None:
     """Write a fitted learner, whole or not at all."""
     learned: LearnedField = learner._learned()
-    structure, params = learned.structure, {}
-    for name, value in learner.get_params(deep=False).items():
-        if name in _NOT_THE_MODELS or name == "structure" and given_field(value) is not None:
-            continue
-        params[name] = plain_option(name, value)
-    naming, n, layout = structure.naming, structure.n_vars, structure.layout
-    counts = learned.counts
-    header = {
-        "params": params,
+    layout, counts = learned.structure.layout, learned.counts
+    header = _FORMAT.header(learner, learned.structure.naming, plain_option) | {
         "method": learned.method,
-        "names": [naming.name(v) for v in range(n)],
-        "states": [list(naming.states(v)) for v in range(n)],
         "total": 0.0 if counts is None else counts.total,
     }
     arrays = {
@@ -66,10 +56,8 @@ def load_field(cls: type[L], path: StrPath) -> L:
 
 
 def _learner(cls: type[L], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> L:
-    states = [tuple(labels) for labels in header["states"]]
-    card = np.array([len(labels) for labels in states], np.int64)
-    naming = Naming.of(header["names"], states, card)
-    layout = Layout.build(card, arrays["scope_ptr"], arrays["scope_vars"], arrays["cell_ptr"])
+    naming, params = _FORMAT.from_header(header)
+    layout = Layout.build(naming.card, arrays["scope_ptr"], arrays["scope_vars"], arrays["cell_ptr"])
     structure = Structure(naming, layout)
     theta, frequencies = (np.array(arrays[name], np.float64) for name in ("theta", "frequencies"))
     for what, size in (("log potentials", theta.size), ("frequencies", frequencies.size)):
@@ -77,7 +65,6 @@ def _learner(cls: type[L], header: dict[str, Any], arrays: dict[str, np.ndarray]
             raise ValueError(f"expected {layout.n_cells} {what}, found {size}")
     if header["method"] not in METHODS:
         raise ValueError(f"no method is called {header['method']!r}")
-    params = {name: value for name, value in header["params"].items() if name not in _NOT_THE_MODELS}
     found: Any = cls(**({"structure": FactorGraph.build(layout, theta.copy(), naming)} | params))
     flat, ends, counts = np.array(arrays["counts"], np.float64), layout.table_ptr, None
     if flat.size:

@@ -17,13 +17,12 @@ from beliefs.learning.learner_files import LearnerFormat, plain_option
 from beliefs.learning.networks.gaussian import GaussianLeaf
 from beliefs.learning.networks.stepwise import Stream
 from beliefs.learning.networks.structure import Structure, given_network
-from beliefs.model.naming import Naming
 from beliefs.typing import Floats
 
 __all__ = ["LearnedNetwork", "load_learner", "save_learner"]
 
-_FORMAT = LearnerFormat("beliefs network learner", 2)
-_NOT_THE_MODELS = ("callback", "progress", "checkpoint", "n_jobs", "max_bytes")
+_OF_A_RUN = ("callback", "progress", "checkpoint", "n_jobs", "max_bytes")
+_FORMAT = LearnerFormat("beliefs network learner", 2, _OF_A_RUN, given_network)
 _CUTS = "cuts."
 _LEAF = ("columns", "parents", "covariance", "floor")
 L = TypeVar("L")
@@ -48,16 +47,8 @@ class LearnedNetwork(NamedTuple):
 def save_learner(learner: Any, path: StrPath) -> None:
     """Write a fitted learner, whole or not at all."""
     learned: LearnedNetwork = learner._learned()
-    structure, params = learned.structure, {}
-    for name, value in learner.get_params(deep=False).items():
-        if name in _NOT_THE_MODELS or name == "structure" and given_network(value) is not None:
-            continue
-        params[name] = _leaves_as_json(value) if name == "leaves" else plain_option(name, value)
-    naming, n = structure.naming, structure.n_vars
-    header = {
-        "params": params,
-        "names": [naming.name(v) for v in range(n)],
-        "states": [list(naming.states(v)) for v in range(n)],
+    structure = learned.structure
+    header = _FORMAT.header(learner, structure.naming, _as_json) | {
         "total": learned.total,
         "stream": learned.stream.weight,
         "column_names": learned.column_names,
@@ -83,16 +74,14 @@ def load_learner(cls: type[L], path: StrPath) -> L:
 
 
 def _learner(cls: type[L], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> L:
-    states = [tuple(labels) for labels in header["states"]]
-    naming = Naming.of(header["names"], states, np.array([len(labels) for labels in states], np.int64))
+    naming, params = _FORMAT.from_header(header)
     ptr, scope = arrays["scope_ptr"], arrays["scope_vars"]
-    structure = Structure.of_parents(naming, [scope[ptr[v] : ptr[v + 1] - 1].tolist() for v in range(len(states))])
+    structure = Structure.of_parents(naming, [scope[ptr[v] : ptr[v + 1] - 1].tolist() for v in range(naming.card.size)])
     n = structure.layout.n_cells
     floats = {name: np.array(array, np.float64) for name, array in arrays.items() if array.dtype.kind == "f"}
     weights, counts, mean = floats["weights"], floats["counts"], floats["mean"]
     if counts.size != n or mean.size != weights.size or weights.size < n:
         raise ValueError(f"expected {n} counts and as many tables, found {counts.size} and {weights.size}")
-    params = {name: value for name, value in header["params"].items() if name not in _NOT_THE_MODELS}
     leaves = params.get("leaves")
     if leaves:
         params["leaves"] = {name: GaussianLeaf(**{word: leaf[word] for word in _LEAF}) for name, leaf in leaves.items()}
@@ -109,11 +98,12 @@ def _learner(cls: type[L], header: dict[str, Any], arrays: dict[str, np.ndarray]
     return found  # type: ignore[no-any-return]
 
 
-def _leaves_as_json(leaves: Any) -> Any:
-    if not leaves:
-        return None
-    return {
+def _as_json(name: str, value: Any) -> Any:
+    """Return an option as JSON; leaves by their fields."""
+    if name != "leaves":
+        return plain_option(name, value)
+    return None if not value else {
         name: {"columns": leaf.column_names, "parents": leaf.parent_names, "covariance": leaf.covariance,
                "floor": float(leaf.floor)}
-        for name, leaf in leaves.items()
+        for name, leaf in value.items()
     }  # fmt: skip
