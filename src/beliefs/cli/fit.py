@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beliefs.cli.data import archive_bytes, in_files, read_data
-from beliefs.cli.joint import JOINT, fill_rows, fit_joint, print_facts
+from beliefs.cli.joint import fill_rows, fit_joint, print_facts
 from beliefs.cli.options import json_flag
 from beliefs.cli.stopping import Stoppable
 from beliefs.driver import Status
@@ -42,9 +42,9 @@ class EstimatorWord(_Choice):
     @property
     def choices(self) -> tuple[str, ...]:
         """The words."""
-        from beliefs.learning.estimators.registry import estimator_words
+        from beliefs.learning.estimators.registry import estimator_words, learner_words
 
-        return (*estimator_words(), *JOINT)
+        return (*estimator_words(), *learner_words())
 
     @choices.setter
     def choices(self, _: object) -> None:
@@ -133,15 +133,15 @@ def _fit(
     data: str, model: str, output: str, more: tuple[str, ...], threads: int, progress: bool | None, as_json: bool,
     options: dict[str, Any],
 ) -> None:  # fmt: skip
-    if model in JOINT:
+    from beliefs.learning.estimators.registry import estimator, learner_words
+
+    if model in learner_words():
         _fit_joint(data, model, output, more, threads, progress, as_json, options)
         return
     structure = options.pop("structure")
     if structure is not None:
-        raise ModelError(f"--structure is of {' and '.join(JOINT)}; --model {model} has none")
+        raise ModelError(f"--structure is of {' and '.join(learner_words())}; --model {model} has none")
     _check_output(output, data, options["checkpoint"])
-    from beliefs.learning.estimators.registry import estimator
-
     cls: Any = estimator(model)
     chosen = {cls.option_names.get(name, name): value for name, value in options.items() if value is not None}
     _check_known(cls, chosen)
@@ -257,9 +257,9 @@ def _fit_joint(
     options: dict[str, Any],
 ) -> None:  # fmt: skip
     """Fit a joint model to a table of rows."""
-    import beliefs
+    from beliefs.learning.estimators.registry import learner
 
-    cls: Any = getattr(beliefs, JOINT[model])
+    cls = learner(model)
     structure = options.pop("structure")
     chosen = {name: value for name, value in options.items() if value is not None}
     _check_known(cls, chosen)

@@ -19,33 +19,30 @@ from beliefs.io.files import check_place, plain_name, write_bytes
 from beliefs.io.formats import format_of, suffixes
 from beliefs.model.graph import as_factor_graph
 
-__all__ = ["JOINT", "fill_rows", "fit_joint", "print_facts", "score_command"]
-
-JOINT = {"bn": "BNLearner", "mrf": "MRFLearner"}
-"""The words of joint models, and their learners."""
+__all__ = ["fill_rows", "fit_joint", "print_facts", "score_command"]
 
 
 def fit_joint(data: str, word: str, structure: str | None, output: str, options: dict[str, Any]) -> dict[str, Any]:
     """Fit a joint model to the rows of a file, write the model, and return what to tell."""
-    import beliefs
+    from beliefs.learning.estimators.registry import learner
 
     check_place(output)
     format_of(output, written=True)
     if structure is None:
         raise ModelError(f"--model {word} needs --structure: a model, chow_liu, forest, or arcs such as a>b,b>c")
-    learner_of: Any = getattr(beliefs, JOINT[word])
-    given = structure_of(structure, word)
+    cls = learner(word)
+    given = structure_of(structure, cls.directed)
 
     def asked(stop: Callable[[Any], bool]) -> Any:
-        return learner_of(given, **options, callback=stop).fit(data)
+        return cls(given, **options, callback=stop).fit(data)
 
     run = Stoppable(asked)
-    learner = run.run()
-    write(learner.model_, output)
-    result = learner.result_
+    fitted = run.run()
+    write(fitted.model_, output)
+    result = fitted.result_
     facts = {
-        "model": type(learner.model_).__name__,
-        "variables": learner.model_.n_vars,
+        "model": type(fitted.model_).__name__,
+        "variables": fitted.model_.n_vars,
         "n_parameters": result.n_parameters,
         "log_likelihood": result.log_likelihood,
         "bound": result.bound.name,
@@ -58,7 +55,7 @@ def fit_joint(data: str, word: str, structure: str | None, output: str, options:
     return facts | {"exit_code": run.exit_code}
 
 
-def structure_of(text: str, word: str) -> Any:
+def structure_of(text: str, directed: bool) -> Any:
     """Return what ``--structure`` means: a search, a model, arcs ``a>b``, or scopes ``a-b-c``, with commas between."""
     from beliefs.learning.networks.trees import SEARCHES
 
@@ -66,9 +63,9 @@ def structure_of(text: str, word: str) -> Any:
         return text
     if os.path.exists(text) or plain_name(text).endswith(suffixes()) or not any(c in text for c in ">-,"):
         return load_model(text)
-    sign = ">" if word == "bn" else "-"
+    sign = ">" if directed else "-"
     parts = [tuple(name.strip() for name in part.split(sign)) for part in text.split(",")]
-    if word == "bn" and any(len(part) != 2 for part in parts):
+    if directed and any(len(part) != 2 for part in parts):
         raise ModelError(f"arcs are written parent>child with commas between, found {text!r}")
     return parts
 

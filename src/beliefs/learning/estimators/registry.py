@@ -19,7 +19,18 @@ if TYPE_CHECKING:
 
     AnyEstimator = Estimator[Any] | MachineEstimator
 
-__all__ = ["ESTIMATORS", "EstimatorRow", "data_table", "estimator", "estimator_words", "load_estimator", "word_of"]
+__all__ = [
+    "ESTIMATORS",
+    "LEARNERS",
+    "EstimatorRow",
+    "data_table",
+    "estimator",
+    "estimator_words",
+    "learner",
+    "learner_words",
+    "load_estimator",
+    "word_of",
+]
 
 
 class EstimatorRow(NamedTuple):
@@ -48,10 +59,26 @@ ESTIMATORS: tuple[EstimatorRow, ...] = (
 )
 """Every estimator, in the order of the docs."""
 
+LEARNERS: tuple[EstimatorRow, ...] = (
+    EstimatorRow("bn", "BNLearner", "beliefs.learning.estimators.networks.bayes_net"),
+    EstimatorRow("mrf", "MRFLearner", "beliefs.learning.estimators.networks.markov_field"),
+)
+"""Every learner of joint models from a table of rows; what ``fit`` writes are their models."""
+
 
 def estimator_words() -> tuple[str, ...]:
     """Return the words of all estimators."""
     return tuple(row.word for row in ESTIMATORS)
+
+
+def learner_words() -> tuple[str, ...]:
+    """Return the words of all learners of joint models."""
+    return tuple(row.word for row in LEARNERS)
+
+
+def learner(word: str) -> Any:
+    """Return the class of a learner of joint models."""
+    return next(row.load() for row in LEARNERS if row.word == word)
 
 
 def estimator(word: str) -> type[AnyEstimator]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -142,6 +142,9 @@ class BNLearner(DescribedEstimator, NetworkAnswers, BaseEstimator):  # type: ign
     seed: int | None = None
     callback: Any = None
     progress: bool = False
+
+    directed: ClassVar[bool] = True
+    """Whether a structure is made of arcs; False: of scopes."""
 
     # -- fitting --------------------------------------------------------------------------------------------------
     def fit(self, data: Any, sample_weight: ArrayLike | None = None) -> Self:

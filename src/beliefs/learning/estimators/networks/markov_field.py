@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -129,6 +129,9 @@ class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
     seed: int | None = None
     callback: Any = None
     progress: bool = False
+
+    directed: ClassVar[bool] = False
+    """Whether a structure is made of arcs; False: of scopes."""
 
     def fit(self, data: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows; an error or Ctrl-C leaves the learner as it was."""
