@@ -132,9 +132,8 @@ class _GivenLoss(FitLoss):
     def __init__(self, given: Any) -> None:
         self.given, self.name = given, type(given).__name__  # type: ignore[misc]
         for name in _DECLARED:
-            found = getattr(given, name, None)
-            if found is not None and callable(found) == callable(getattr(FitLoss, name, None)):
-                vars(self)[name] = found
+            if hasattr(given, name) and callable(getattr(given, name)) == callable(getattr(FitLoss, name, None)):
+                vars(self)[name] = getattr(given, name)
 
 
 _DECLARED = tuple(name for name in vars(FitLoss) if not name.startswith("_")) + ("name",)
