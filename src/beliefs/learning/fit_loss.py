@@ -132,7 +132,8 @@ class _GivenLoss(FitLoss):
     def __init__(self, given: Any) -> None:
         self.given, self.name = given, type(given).__name__  # type: ignore[misc]
         for name in _DECLARED:
-            if hasattr(given, name) and callable(getattr(given, name)) == callable(getattr(FitLoss, name, None)):
+            method = callable(getattr(FitLoss, name, None))  # in the place of which a number says nothing
+            if hasattr(given, name) and (not method or callable(getattr(given, name))):
                 vars(self)[name] = getattr(given, name)
 
 

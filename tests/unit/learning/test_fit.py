@@ -165,7 +165,7 @@ def test_estimates_are_refused_by_the_line_search() -> None:
 
 def test_what_a_loss_from_elsewhere_declares_is_asked_and_the_rest_is_as_of_most_losses() -> None:
     class Declared(Valley):
-        l2, least, stochastic = 0.5, -1.0, True
+        l2, least, stochastic, threads, weight_type = 0.5, -1.0, True, None, np.float32
         ridge = 0.5  # no method, so the default is asked
 
         def is_smooth(self, data: Any) -> bool:
@@ -173,6 +173,7 @@ def test_what_a_loss_from_elsewhere_declares_is_asked_and_the_rest_is_as_of_most
 
     own, plain = as_fit_loss(Declared()), as_fit_loss(Valley())
     assert (own.name, own.l2, own.least, own.stochastic, own.is_smooth([])) == ("Declared", 0.5, -1.0, True, False)
+    assert own.threads is None and own.weight_type is np.float32 and plain.weight_type is np.float64
     assert (plain.name, plain.l2, plain.least, plain.stochastic) == ("Valley", 0.0, -np.inf, False)
     assert own.ridge(np.array([1.0, 2.0])) == 2.5 and plain.n_weights is None and plain.is_smooth([])
     assert plain.evaluate(START, []).value == Valley().value_and_grad(START, [])[0]
