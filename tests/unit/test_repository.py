@@ -37,7 +37,7 @@ FLOORS = {
         ("promises",),
         ("base", "budget", "door_options", "engine", "parallel", "prune", "quiet", "units"),
         ("batch_result", "machine_gradient", "many_result", "result", "rounding", "show", "temperatures", "text"),
-        ("run",),
+        ("run", "states_result"),
         ("orders",),
         ("clusters",),
         ("exact",),

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from beliefs.inference.base import Bound
-from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult
+from beliefs.inference.result import InferenceResult
+from beliefs.inference.states_result import MapResult, MarginalMapResult, SampleResult
 
 __all__ = ["Answer", "best_states", "csv_text", "document", "json_text", "labels_of"]
 

@@ -17,7 +17,8 @@ from beliefs.cli.documents import Answer, csv_text, document, json_text
 from beliefs.cli.names import load_model
 from beliefs.errors import FormatError
 from beliefs.inference.base import Task
-from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult
+from beliefs.inference.result import InferenceResult
+from beliefs.inference.states_result import MapResult, MarginalMapResult, SampleResult
 from beliefs.io import write
 from beliefs.io.files import check_place, plain_name, write_bytes
 from beliefs.io.uai import write_solution

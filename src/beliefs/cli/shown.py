@@ -9,7 +9,8 @@ import click
 
 from beliefs.cli.documents import Answer, best_states, labels_of
 from beliefs.cli.table import Table, on_terminal, show_facts, show_table, width
-from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult
+from beliefs.inference.result import InferenceResult
+from beliefs.inference.states_result import MapResult, MarginalMapResult, SampleResult
 
 __all__ = ["facts", "show_answer"]
 

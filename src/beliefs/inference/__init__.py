@@ -9,7 +9,8 @@ from beliefs.inference.doors import infer, marginal_map, maximize, sample
 from beliefs.inference.likelihood import LogLikelihood, log_likelihood
 from beliefs.inference.many import infer_many, maximize_many
 from beliefs.inference.many_result import ManyDecodings, ManyMarginals
-from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult
+from beliefs.inference.result import InferenceResult
+from beliefs.inference.states_result import MapResult, MarginalMapResult, SampleResult
 from beliefs.inference.text import use_methods
 
 if TYPE_CHECKING:

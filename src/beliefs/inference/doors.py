@@ -25,8 +25,9 @@ from beliefs.inference.portfolio.auto import EXACT_SHARE, INSTEAD, choose, inste
 from beliefs.inference.prune import prune_barren
 from beliefs.inference.question import Done, Question, warn_if_short
 from beliefs.inference.quiet import warn
-from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult, SampleResult, _Result
+from beliefs.inference.result import InferenceResult, Result
 from beliefs.inference.run import default_threads
+from beliefs.inference.states_result import MapResult, MarginalMapResult, SampleResult
 from beliefs.inference.text import named_method
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.machine import BoltzmannMachine
@@ -360,7 +361,7 @@ def _warm(model: FactorGraph | BoltzmannMachine, method: Method, init: Any, prun
     """Return the state to start from: that of the same method on the same variables, else None."""
     if init is None:
         return None
-    if not isinstance(init, _Result):
+    if not isinstance(init, Result):
         raise ModelError(f"init must be an earlier result, found {type(init).__name__}")
     if not _same_structure(init.model, model):
         raise ModelError("init is the result of a model with another layout; start without it")

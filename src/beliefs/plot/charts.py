@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError
-from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult
+from beliefs.inference.result import InferenceResult
+from beliefs.inference.states_result import MapResult, MarginalMapResult
 from beliefs.plot.canvas import ACCENT, FAINT, INK, LINE, STRONG, axes_or_new, plain
 from beliefs.typing import VariableRef
 

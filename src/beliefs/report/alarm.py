@@ -8,7 +8,8 @@ import numpy as np
 
 from beliefs.datasets import load_bn
 from beliefs.inference.doors import infer, marginal_map, maximize
-from beliefs.inference.result import InferenceResult, MapResult, MarginalMapResult
+from beliefs.inference.result import InferenceResult
+from beliefs.inference.states_result import MapResult, MarginalMapResult
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.graph import FactorGraph
 from beliefs.plot import marginal_change, plot_marginals, plot_network
