@@ -117,6 +117,10 @@ class ChainCRF(CRF):
         self.pair_ptr_, self.pair_label_ = np.zeros(1, np.int64), np.zeros(0, np.int64)  # known when all is read
         self.transitions_ = np.zeros(0, np.int64)
 
+    @property
+    def _n_constants(self) -> int:
+        return int(self.intercept)
+
     def _read(self, x: Any, name: str) -> ParsedInput:
         form = _form(x)
         if isinstance(x, list | tuple) and not x:

@@ -333,7 +333,7 @@ class CRF(Estimator[Loss]):
 
     def _feature_names(self, given: Sequence[str] | None) -> Sequence[str] | None:
         """Return the names of features as tables take them: without the constant, which has a name already."""
-        if given is None and getattr(self, "intercept", False):
+        if given is None and self._n_constants:
             return [f"feature {k}" for k in range(self.kinds_[0].width - 1)]
         return given
 
@@ -360,7 +360,7 @@ class CRF(Estimator[Loss]):
 
     def _check_kinds(self, parsed: ParsedInput, kinds: tuple[FactorSpec, ...], name: str, model: str) -> None:
         if parsed.kinds != kinds:
-            check_kinds(parsed.kinds, kinds, name, model, int(bool(getattr(self, "intercept", False))))
+            check_kinds(parsed.kinds, kinds, name, model, self._n_constants)
 
     @contextmanager
     def _list_of_inputs(self, X: Any) -> Iterator[None]:
@@ -420,6 +420,11 @@ class CRF(Estimator[Loss]):
         """Features of a variable, the constant included."""
         self._check_fitted()
         return self.kinds_[0].width
+
+    @property
+    def _n_constants(self) -> int:
+        """How many features of a vertex are not those of the input: 1 where a constant is put before them."""
+        return 0
 
     @property
     def _ridge(self) -> float:

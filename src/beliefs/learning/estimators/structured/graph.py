@@ -149,6 +149,10 @@ class GraphCRF(CRF):
     def _template(self, kinds: tuple[FactorSpec, ...]) -> Template:
         return super()._template(kinds) if self.template is None else self.template
 
+    @property
+    def _n_constants(self) -> int:
+        return int(self.intercept)
+
     def _read(self, x: Any, name: str) -> ParsedInput:
         parts = _parts(x, name)
         unary = checked_features(parts["unary"], None, name, "unary features")

@@ -131,6 +131,10 @@ class GridCRF(CRF):
             self.edge_thresholds_ = maker.thresholds(images, self._directions)
 
     # -- reading ------------------------------------------------------------------------------------------------
+    @property
+    def _n_constants(self) -> int:
+        return int(self.intercept)
+
     def _read(self, x: Any, name: str) -> ParsedInput:
         image, given = _image(x, name)
         shape = (int(image.shape[0]), int(image.shape[1]))
