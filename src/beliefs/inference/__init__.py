@@ -43,7 +43,7 @@ __all__ = [
 
 @cache
 def _registry() -> Any:
-    """Load the list of methods, and with it all of them, when somebody asks for it or names one."""
+    """Load the list of methods, and with it all of them, when it is asked for or one is named."""
     from beliefs.inference import registry
 
     return registry

@@ -4,7 +4,7 @@ Doors speak to a person: they choose, warn, show progress and wrap. Searches, po
 own, many thousand times, and want flags. All of them come here: no warnings and no text, the same verbs and the same
 driver.
 
-- :func:`solve` runs the verbs of a method under the driver, within a deadline that somebody else may have set.
+- :func:`solve` runs the verbs of a method under the driver, within a deadline that may be of a question around it.
 - :func:`ask` is a question with a time limit of its own; OutOfTime where it has no answer when that is over.
 - :func:`answer` and :func:`settled` ask for log Z and marginals, as learning does.
 """

@@ -67,7 +67,7 @@ class FitLoss:
 
     @property
     def n_weights(self) -> int | None:
-        """Number of weights; None: whoever fits must say where to start."""
+        """Number of weights; None: a fit must be given weights to start from."""
         return None
 
     @property

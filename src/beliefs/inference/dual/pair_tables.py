@@ -60,7 +60,7 @@ def pair_memory(graph: JunctionGraph) -> PairMemory:
 
 
 class PairTables(SplitTables):
-    """Tables of two variables each, with the shifts of both kept beside them until somebody asks for the tables."""
+    """Tables of two variables each, with the shifts of both kept beside them until the tables are asked for."""
 
     def __init__(
         self, model: FactorGraph, graph: JunctionGraph, tau: Floats, floor: float, spread: float | None = None

@@ -3,7 +3,7 @@
 Memory that a process touches for the first time costs several times more than a sweep that writes to it, and large
 arrays go back to the system as soon as they are dropped. A fit walks forward and backward thousands of times over
 graphs of much the same size, and a model is asked with one evidence after the other. So a few large arrays are kept
-here, up to a limit, for whoever comes next.
+here, up to a limit, for the next question.
 
 Ctrl-C may come at any moment, and an exception in what runs when an object dies is printed and lost. So no Python code
 runs then (see :class:`_Loan`), and what was interrupted while it changed begins anew (:meth:`_Kept.begin`).
@@ -28,7 +28,7 @@ _SHARE = 0.25  # of a question's budget, that is an eighth of the memory availab
 _MANY = 256  # arrays kept and lent at most
 _SMALL = 2**12  # doubles: what the allocator keeps by itself
 _LARGE = 2**24  # doubles, 128 MB: what is not kept when it is over
-_WASTE = 4  # an array is not given to somebody who needs less than this part of it
+_WASTE = 4  # an array is not lent where less than this part of it is needed
 
 
 class _Loan(ref[Any]):

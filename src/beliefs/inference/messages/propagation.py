@@ -326,7 +326,7 @@ class MessagePassing(Method):
         return energy, Bound.ESTIMATE, -np.inf, np.inf
 
     def marginals(self, state: MessageState) -> Marginals:
-        """Return beliefs and their worth; those of factors are made when somebody asks for them."""
+        """Return beliefs and their worth; those of factors are made when they are asked for."""
         log_z, bound, lower, upper = self.worth(state)
         return Marginals(
             log_z,

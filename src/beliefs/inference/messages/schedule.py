@@ -63,7 +63,7 @@ class Pass:
     """One walk over factors; ``groups`` holds bounds into ``factors``, chunk by chunk, group after group.
 
     ``skip`` has the axis that each factor leaves out, or is empty. A walk the other way round keeps the forward list
-    and makes its own only when somebody asks.
+    and makes its own only when it is asked for.
     """
 
     forward: Ints

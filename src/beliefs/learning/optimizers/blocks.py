@@ -65,7 +65,7 @@ class Dual:
 
     @property
     def memory(self) -> dict[str, np.ndarray]:
-        """The arrays themselves, by name: whoever keeps them sees later steps, too, always whole ones."""
+        """The arrays themselves, by name; they change with later steps, always by whole ones."""
         return dict(zip(DualArrays._fields, self.arrays, strict=True))
 
     @property
