@@ -208,8 +208,9 @@ class PlanBuilder:
     @cached_property
     def rows(self) -> Ints:
         """Rows of each table of a loop, 0 of others."""
-        first = self.layout.card[self.axes.var[self.axes.ptr[:-1]]]
-        return np.where(self.regions.is_loop[self.region], first, 0)
+        found, loops = np.zeros(self.region.size, np.int64), np.flatnonzero(self.regions.is_loop[self.region])
+        found[loops] = self.layout.card[self.axes.var[self.axes.ptr[loops]]]  # of others the scope may be empty
+        return found
 
     @cached_property
     def held_bytes(self) -> float:
