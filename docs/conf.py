@@ -105,7 +105,23 @@ def skip_borrowed(
     return True if borrowed else None
 
 
+def short_types(
+    app: Any,
+    what: str,
+    name: str,
+    obj: Any,
+    options: Any,
+    signature: str | None,
+    returns: str | None,
+) -> tuple[str | None, str | None]:
+    """Write the aliases of types as they are called."""
+    alias = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
+    shown = (text and alias.sub(r"\1", text) for text in (signature, returns))
+    return next(shown), next(shown)
+
+
 def setup(app: Any) -> None:
+    app.connect("autodoc-process-signature", short_types)
     app.connect("autodoc-skip-member", skip_borrowed)
     app.connect("autodoc-process-docstring", cite_in_docstring)
     app.connect("source-read", findings_in_page)

@@ -19,17 +19,22 @@ SAME = {
     r"\Big)": r"\right)",
 }
 ARGUMENT = r"\s*(\{[^{}]*\}|\\[a-zA-Z]+|[^\s{}\\])"
+ACCENT = re.compile(rf"(\\(?:hat|bar|tilde|vec|dot)){ARGUMENT}(?=\s*[_^])")
 FRACTION = re.compile(rf"(\\[td]?frac){ARGUMENT}{ARGUMENT}")
 
 
 def braced(formula: str) -> str:
-    r"""Return the formula with braces that the reader needs: it takes ``\tfrac12`` for a fraction of 12.
+    r"""Return the formula with braces that the reader needs: it takes ``\tfrac12`` for a fraction of 12, and the
+    index of ``\hat y_i`` for what stands under the letter.
 
     Examples
     --------
     >>> print(braced(r"\tfrac12 x + \tfrac\lambda2 y + \tfrac1{4n} z"))
     \tfrac{1}{2} x + \tfrac{\lambda}{2} y + \tfrac{1}{4n} z
+    >>> print(braced(r"\mu_i(\hat y_i) + \bar{u}^2 + \hat y"))
+    \mu_i(\hat{y}{}_i) + \bar{u}{}^2 + \hat y
     """
+    formula = ACCENT.sub(lambda m: f"{m[1]}{{{m[2].strip('{}')}}}{{}}", formula)
     return FRACTION.sub(
         lambda m: m[1] + "".join(f"{{{part.strip('{}')}}}" for part in m.groups()[1:]),
         formula,

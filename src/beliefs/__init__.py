@@ -263,32 +263,11 @@ def __getattr__(name: str) -> Any:
     return found
 
 
-_ELSEWHERE = {  # what other libraries call it
-    "BayesNet": "BayesianNetwork",
-    "BeliefPropagation": "infer(model, 'bp')",
-    "DiscreteBayesianNetwork": "BayesianNetwork",
-    "DiscreteFactor": "Factor",
-    "LazyPropagation": "infer",
-    "MarkovNetwork": "FactorGraph",
-    "TabularCPD": "BayesianNetwork.from_cpts",
-    "VariableElimination": "infer",
-    "load": "read",
-    "map": "maximize",
-    "map_query": "maximize",
-    "query": "infer",
-    "save": "write",
-}
-
-
 def _meant(name: str) -> str:
     """Return a hint at the name that was meant, if there is one."""
-    if name.startswith("_"):
-        return ""
-    if name in _ELSEWHERE:
-        return f"; here it is {_ELSEWHERE[name]}"
-    from beliefs.options import suggestion
+    from beliefs.elsewhere import PACKAGE, meant
 
-    return suggestion(name, __all__)
+    return meant(name, PACKAGE, __all__)
 
 
 def __dir__() -> list[str]:

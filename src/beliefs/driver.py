@@ -107,7 +107,7 @@ class Limits:
             object.__setattr__(self, "end", end)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Trace:
     """What was recorded: one row where the value was computed. Never nan; unknown bounds are -inf and +inf.
 
@@ -158,6 +158,9 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.table)
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self)} rows of {', '.join(self.columns)})"
 
     def to_frame(self) -> Any:
         """Return the rows as a pandas frame."""

@@ -6,7 +6,6 @@ grow with inside a single step says a smaller limit of its own, beyond which nob
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import sys
 from abc import ABCMeta
@@ -15,6 +14,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from beliefs.elsewhere import meant_option, suggestion
 from beliefs.errors import ModelError
 
 __all__ = [
@@ -51,15 +51,6 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return a hint ``; did you mean 'Rain'?`` for a misspelt name, or the empty string."""
-    names = list(known)
-    small = {name.lower(): name for name in reversed(names)}
-    close = difflib.get_close_matches(word, names, n=1)
-    close = close or [small[name] for name in difflib.get_close_matches(word.lower(), small, n=1)]
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
 class Suggesting(ABCMeta):
     """The class of classes made by options: an option they do not have is refused with the one that was meant."""
 
@@ -86,7 +77,7 @@ class Suggesting(ABCMeta):
                 raise TypeError(f"{cls.__name__} takes its options by name, option=value; it has {listed}") from None
             if not unknown:
                 raise
-            hint = suggestion(unknown[0], known) or f"; it has {', '.join(known) or 'none'}"
+            hint = meant_option(unknown[0], known) or f"; it has {', '.join(known) or 'none'}"
             raise TypeError(f"{cls.__name__} has no option {unknown[0]!r}{hint}") from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import beliefs as bl
 from beliefs.cli import commands
-from beliefs.cli.plain_data import read_images, read_tokens
+from beliefs.cli.plain_data import read_images, read_tokens, write_labels
 
 TOKENS = """word,shape,label
 the,low,O
@@ -74,6 +75,30 @@ def test_a_grid_is_fitted_to_a_folder(tmp_path: Path, monkeypatch: pytest.Monkey
     )
 
 
+def test_predicted_labels_become_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder_of_images(tmp_path)
+    run("fit", ".", "--model", "grid", "-o", "model.npz", "--loss", "pseudo_likelihood", "--max-iters", "3")
+    run("predict", "model.npz", ".", "-o", "found.npz")
+    run("predict", "model.npz", ".", "-o", "found/")
+    image = pytest.importorskip("PIL.Image")
+    with np.load("found.npz") as arrays:
+        for k, name in enumerate(sorted(os.listdir("images"))):
+            np.testing.assert_array_equal(np.asarray(image.open(Path("found") / name)), arrays[f"Y_{k}"])
+    assert sorted(os.listdir("found")) == sorted(os.listdir("images"))
+    for place, message in [
+        ("found", "something is there already"),
+        ("found.txt", "into a new folder, or into a file that ends in .npz"),
+        ("no/found", "the folder no does not exist"),
+    ]:
+        assert message in run("predict", "model.npz", ".", "-o", place, code=2).output
+    assert "into a file that ends in .npz" in run("predict", "model.npz", ".", "-o", "m", "--marginals", code=2).output
+    before = set(os.listdir("."))
+    with pytest.raises(bl.FormatError, match="holds labels up to 254, found 255"):
+        write_labels(".", "many", [np.full((4, 5), 255)] * len(os.listdir("images")))
+    assert set(os.listdir(".")) == before
+
+
 def test_tokens_are_words_or_numbers(tmp_path: Path) -> None:
     path = tmp_path / "tokens.csv"
     path.write_text(TOKENS)
@@ -118,3 +143,11 @@ def test_a_chain_is_fitted_to_a_table(tmp_path: Path, monkeypatch: pytest.Monkey
     run("predict", "model.npz", "new.csv", "-o", "found.npz")
     with np.load("found.npz") as found:
         assert found["Y_0"].tolist() == ["B-NP"]
+    run("predict", "model.npz", "new.csv", "-o", "found.csv")
+    assert Path("found.csv").read_text() == "word,shape,label\nOwl,cap,B-NP\n"
+    run("predict", "model.npz", "tokens.csv", "-o", "again.csv")
+    X, Y = read_tokens("again.csv")
+    given = read_tokens("tokens.csv")
+    assert X == given[0] and Y is not None and [len(y) for y in Y] == [2, 2, 1]
+    assert "must end in .csv or .npz" in run("predict", "model.npz", "new.csv", "-o", "x.txt", code=2).output
+    assert "by this very command" in run("predict", "model.npz", "new.csv", "-o", "./new.csv", code=2).output

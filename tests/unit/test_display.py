@@ -51,6 +51,20 @@ def test_print_shows_the_first_marginals_and_what_they_are_worth(asia: Any) -> N
     assert "an upper bound: the truth is not above it" in bound and "estimates of trw, without a guarantee" in bound
 
 
+def test_answers_to_many_rows_are_tables_in_notebooks(asia: Any) -> None:
+    rows = [{"xray": "yes"}, {"asia": "yes", "either": "no", "lung": "yes"}] + [{}] * 30
+    with pytest.warns(bl.DataWarning, match="row 1 has probability zero"):
+        marginals = bl.infer_many(asia, rows)
+    with pytest.warns(bl.DataWarning, match="row 1 has probability zero"):
+        best = bl.maximize_many(asia, rows)
+    shown = words(parsed(marginals))
+    assert "exact, to rounding; marginals of 5 more variables: to_frame()" in shown and "and 20 more" in shown
+    assert "-inf" in shown and "-2.20464" in shown
+    assert "31 proved to be best" in words(parsed(best))
+    named = bl.infer_many(asia, {"xray": ["yes", None]}, targets=["lung"])
+    assert "0.4887 yes" in words(parsed(named)) and "more variables" not in words(parsed(named))
+
+
 def test_print_is_bounded() -> None:
     n = 500
     tables = [((v, v + 1), np.eye(9) + 1) for v in range(n - 1)]

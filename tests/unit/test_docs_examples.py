@@ -9,6 +9,7 @@ import io
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,10 +58,22 @@ def test_short_fractions_of_formulas_have_both_their_parts(written: str, parts: 
     """The reader of formulas takes what follows as one number: a half would be shown as twelve over something."""
     pytest.importorskip("sphinx")
     nodes = pytest.importorskip("docutils.nodes")
+    made = _mathml().mathml(nodes.math(written, written), block=False)
+    fraction = re.sub(r"\s", "", made.partition("<mfrac")[2].partition("</mfrac>")[0])
+    assert re.findall(r"<m[in]>(.*?)</m[in]>", fraction) == list(parts)
+
+
+@pytest.mark.parametrize("written", [r"\log \mu_i(\hat y_i)", r"\hat{y}_{i}^2", r"\bar u^2"])
+def test_the_index_of_a_letter_with_an_accent_is_beside_it(written: str) -> None:
+    pytest.importorskip("sphinx")
+    nodes = pytest.importorskip("docutils.nodes")
+    made = _mathml().mathml(nodes.math(written, written), block=False)
+    assert "<mover" in made and "<munder" not in made
+
+
+def _mathml() -> Any:
     spec = importlib.util.spec_from_file_location("mathml", DOCS / "_extensions" / "mathml.py")
     assert spec is not None and spec.loader is not None
     extension = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(extension)
-    made = extension.mathml(nodes.math(written, written), block=False)
-    fraction = re.sub(r"\s", "", made.partition("<mfrac")[2].partition("</mfrac>")[0])
-    assert re.findall(r"<m[in]>(.*?)</m[in]>", fraction) == list(parts)
+    return extension

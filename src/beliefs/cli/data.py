@@ -19,7 +19,7 @@ from beliefs.errors import FormatError
 if TYPE_CHECKING:
     from beliefs.learning.estimators.parts import FileData
 
-__all__ = ["archive_bytes", "in_files", "read_data"]
+__all__ = ["archive_bytes", "in_files", "plain_form", "read_data"]
 
 
 def in_files(path: str) -> bool:
@@ -42,7 +42,7 @@ def read_data(path: str, model: str) -> FileData:
 
 def _plain(path: str, model: str) -> tuple[list[Any], list[Any] | None] | None:
     """Return data that come as a folder of images or a table of tokens, if the model takes such; else None."""
-    kind = "images" if os.path.isdir(path) else "tokens" if path.lower().endswith(".csv") else ""
+    kind = plain_form(path)
     if not kind:
         return None
     from beliefs.cli.plain_data import read_images, read_tokens
@@ -52,6 +52,11 @@ def _plain(path: str, model: str) -> tuple[list[Any], list[Any] | None] | None:
         what = "a folder of images" if kind == "images" else "a table of tokens"
         raise FormatError(f"{what} is no data for --model {model}; see beliefs fit --help", path)
     return read_images(path) if kind == "images" else read_tokens(path)
+
+
+def plain_form(path: str) -> str:
+    """Return what data that are no archive must be: ``images`` of a folder, ``tokens`` of a table, else nothing."""
+    return "images" if os.path.isdir(path) else "tokens" if path.lower().endswith(".csv") else ""
 
 
 def archive_bytes(columns: dict[str, list[np.ndarray]], stacked: bool) -> bytes:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beliefs.cli.data import archive_bytes, in_files, read_data
+from beliefs.cli.data import archive_bytes, in_files, plain_form, read_data
 from beliefs.cli.joint import fill_rows, fit_joint, print_facts
 from beliefs.cli.options import json_flag
+from beliefs.cli.plain_data import check_label_place, labels_in_table, write_labels
 from beliefs.cli.stopping import Stoppable
 from beliefs.driver import Status
+from beliefs.elsewhere import meant_option
 from beliefs.errors import BeliefsError, FormatError, ModelError
 from beliefs.io.files import check_place, write_bytes
 from beliefs.io.rows import is_table
@@ -202,7 +204,8 @@ def predict_command(
 
     The file that is written has Y, or Y_0, Y_1, ... as the inputs have; with --marginals also marginals. Where DATA.npz
     has labels, the share that is predicted is told. Of Boltzmann machines it is H, the probabilities of hidden units.
-    Grids also take a folder with images/*.png, and chains a DATA.csv with a line a token, as for fit.
+    Grids also take a folder with images/*.png, and chains a DATA.csv with a line a token, as for fit; labels are then
+    also written as PNG files into a new folder, or as such a table: name one in place of OUT.npz.
     Where DATA is a table of rows, .csv or .parquet, MODEL is any model, and the rows are written, or printed, with
     every missing cell at its likeliest state.
     """
@@ -217,7 +220,12 @@ def predict_command(
         return
     if output is None:
         raise click.MissingParameter(param_hint="'--output' / '-o'", param_type="option")
-    _check_output(output, model, data)
+    form = plain_form(data)
+    if form and not output.lower().endswith(".npz"):
+        check_label_place(output, data, form, marginals)
+    else:
+        _check_output(output, model, data)
+        form = ""
     from beliefs.learning.estimators.registry import load_estimator, word_of
 
     crf: Any = load_estimator(model)
@@ -235,7 +243,10 @@ def predict_command(
         columns["marginals"] = crf.predict_marginals(examples.inputs)
     known = examples.labels is not None or not crf.labelled
     score = crf.score(examples.inputs, examples.labels) if known else None
-    write_bytes(output, archive_bytes(columns, examples.stacked))
+    if form == "images":
+        write_labels(data, output, columns["Y"])
+    else:
+        write_bytes(output, labels_in_table(data, columns["Y"]) if form else archive_bytes(columns, examples.stacked))
     print_facts({"n_instances": len(examples.inputs), _score_name(type(crf)): score, "output": output}, as_json)
 
 
@@ -311,7 +322,7 @@ def _further(more: tuple[str, ...], cls: Any, chosen: dict[str, Any]) -> dict[st
         if name in chosen or name in found:
             raise ModelError(f"{name} is given twice")
         if name not in known:
-            hint = suggestion(name, known) or f"; it has {', '.join(known)}"
+            hint = meant_option(name, known) or f"; it has {', '.join(known)}"
             raise ModelError(f"{cls.__name__} has no option {name!r}{hint}")
         try:
             found[name] = ast.literal_eval(value.strip())

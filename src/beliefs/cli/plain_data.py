@@ -6,21 +6,25 @@ value or the number in the palette, 255 where it is unknown.
 
 A table of tokens is a CSV file with a line a token and a first line of names. Sequences are told apart by the column
 ``sequence``, or by blank lines; ``label`` holds the labels, empty where unknown. All other columns are what is known of
-the token: numbers, if all of them are, and else words, each an attribute ``column=word``.
+the token: numbers, if all of them are, and else words, each an attribute ``column=word``. Predicted labels are written
+in the same two forms.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 import os
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from beliefs.errors import FormatError, UnsupportedError
+from beliefs.io.files import check_place
 
-__all__ = ["read_images", "read_tokens"]
+__all__ = ["check_label_place", "labels_in_table", "read_images", "read_tokens", "write_labels"]
 
 _UNKNOWN = 255  # as a label of a pixel
 _KEY, _LABEL = "sequence", "label"
@@ -45,6 +49,52 @@ def read_images(folder: str) -> tuple[list[Any], list[Any] | None]:
             raise FormatError(f"expected {image.shape[0]} x {image.shape[1]} labels, found shape {found.shape}", path)
         labels.append(np.where(found == _UNKNOWN, -1, found))
     return images, labels
+
+
+def check_label_place(path: str, data: str, form: str, marginals: bool) -> None:
+    """Refuse a place for labels in the form of the data, before any work: a new folder of images, a table of tokens."""
+    if marginals:
+        raise FormatError("marginals go into a file that ends in .npz", path)
+    if form == "tokens" and not path.lower().endswith(".csv"):
+        raise FormatError("the file to write must end in .csv or .npz", path)
+    if form == "tokens" and os.path.realpath(path) == os.path.realpath(data):
+        raise FormatError("that file is read by this very command; give --output another name", path)
+    if form == "images" and os.path.splitext(path)[1]:
+        raise FormatError("labels of images go into a new folder, or into a file that ends in .npz", path)
+    if form == "images" and os.path.exists(path):
+        raise FormatError("something is there already; labels of images go into a new folder", path)
+    check_place(os.path.normpath(path))
+
+
+def write_labels(data: str, folder: str, labels: list[Any]) -> None:
+    """Write labels of a folder's images as PNG files of the same names; the new folder appears whole or not at all."""
+    from PIL import Image
+
+    most = max((int(found.max(initial=0)) for found in labels), default=0)
+    if most >= _UNKNOWN:
+        raise FormatError(f"a PNG file holds labels up to {_UNKNOWN - 1}, found {most}; write an .npz file", folder)
+    place = os.path.normpath(folder)
+    with tempfile.TemporaryDirectory(prefix=".", dir=os.path.dirname(place) or ".") as room:
+        made = os.path.join(room, "labels")
+        os.mkdir(made)
+        for name, found in zip(_pictures(os.path.join(data, "images")), labels, strict=True):
+            Image.fromarray(found.astype(np.uint8)).save(os.path.join(made, name))
+        os.rename(made, place)
+
+
+def labels_in_table(data: str, labels: list[Any]) -> bytes:
+    """Return a table of tokens with the column of labels filled, lines and other columns as they are."""
+    with open(data, newline="", encoding="utf-8-sig") as file:
+        head, *lines = csv.reader(file)
+    at = next((k for k, name in enumerate(head) if name.strip() == _LABEL), len(head))
+    words = iter([str(word) for row in labels for word in row])
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow([*head[:at], _LABEL, *head[at + 1 :]])
+    for line in lines:
+        blank = not any(cell.strip() for cell in line)
+        table.writerow(line if blank else [*line[:at], next(words), *line[at + 1 :]])
+    return text.getvalue().encode()
 
 
 def _pictures(folder: str) -> list[str]:

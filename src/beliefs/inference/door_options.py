@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypedDict
 
 from beliefs.driver import Limits, Progress
+from beliefs.elsewhere import meant_option
 from beliefs.errors import ModelError, UnsupportedError
-from beliefs.options import MANY, check_integer, suggestion
+from beliefs.options import MANY, check_integer
 from beliefs.typing import Evidence
 
 __all__ = ["Options", "check_options"]
@@ -53,7 +54,7 @@ def check_options(options: Options, *, batch: bool = False, also: tuple[str, ...
         check = _CHECKS.get(name)
         if check is None:
             known = [*also, *_CHECKS]
-            hint = suggestion(name, known) or f"; known: {', '.join(known)}"
+            hint = meant_option(name, known) or f"; known: {', '.join(known)}"
             raise TypeError(
                 f"no keyword {name!r}{hint.removesuffix('?')}; options of a method are in its text, 'bp(damping=0.3)'"
             )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from beliefs.display.description import MOST_ROWS, Cell, Chances, Described, Description
+from beliefs.elsewhere import RESULTS, Hinting
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Bound, Method
 from beliefs.model.graph import FactorGraph
@@ -15,13 +19,17 @@ from beliefs.typing import Bools, Floats, Ints, VariableRef
 
 __all__ = ["ManyDecodings", "ManyMarginals"]
 
+_MOST_TARGETS, _MOST_COLUMNS = 3, 8  # variables that are shown
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class _Many:
+class _Many(Hinting, Described):
     """What both answers carry; ``index`` are the labels of the rows where they came in a frame.
 
     ``method`` is what all rows were asked of, or "auto" where each had a method of its own.
     """
+
+    _elsewhere: ClassVar[Mapping[str, str]] = RESULTS
 
     model: FactorGraph
     method: Method | str
@@ -39,6 +47,28 @@ class _Many:
         except ImportError:
             raise UnsupportedError("frames are pandas', which is not installed; read the arrays") from None
         return pd.DataFrame(columns, index=self.index)
+
+    @property
+    def _labels(self) -> list[str]:
+        """What the rows that are shown are called."""
+        return list(map(str, range(len(self)) if self.index is None else self.index))[:MOST_ROWS]
+
+    @abstractmethod
+    def _table(self) -> tuple[str, list[str], list[list[Cell]]]:
+        """Return what the numbers are worth, the columns, and the cells of the first rows."""
+
+    def _description(self) -> Description:
+        worth, head, cells = self._table()
+        short = int((~self.converged).sum())
+        facts = [
+            ("method", f"{self.method}"),
+            *[("because", self.reason)] * (self.reason != "as asked"),
+            ("rows", f"{len(self)}" + f", {short} of them not converged" * (short > 0)),
+            ("worth", worth),
+            ("took", f"{self.seconds:.3g} s"),
+        ]
+        rows = [[label, *row] for label, row in zip(self._labels, cells, strict=True)]
+        return Description(type(self).__name__, facts, "", ["row", *head], rows, len(self))
 
     def _line(self, value: str, impossible: int) -> str:
         zero = f", {impossible} of probability zero" if impossible else ""
@@ -99,6 +129,16 @@ class ManyMarginals(_Many):
         names = [f"{naming.name(v)}={label}" for v in self.targets.tolist() for label in naming.states(v)]
         return self._frame({"log_z": self.log_z, **dict(zip(names, self.marginals.T, strict=True))})
 
+    def _table(self) -> tuple[str, list[str], list[list[Cell]]]:
+        naming, shown = self.model.naming, self.targets.tolist()[:_MOST_TARGETS]
+        left = len(self.targets) - len(shown)
+        cells: list[list[Cell]] = [
+            [f"{self.log_z[row]:.6g}", *(Chances(naming.states(v), self.marginal(v)[row]) for v in shown)]
+            for row in range(len(self._labels))
+        ]
+        more = f"; marginals of {left} more variables: to_frame()" if left else ""
+        return f"log Z: {self.bound.words}{more}", ["log Z", *map(naming.name, shown)], cells
+
     def __repr__(self) -> str:
         return self._line(f"log Z {self.bound}", int((~self.possible).sum()))
 
@@ -136,6 +176,16 @@ class ManyDecodings(_Many):
             labels = np.array([*naming.states(v), None], object)
             columns[naming.name(v)] = labels[self.assignment[:, v]]
         return self._frame(columns)
+
+    def _table(self) -> tuple[str, list[str], list[list[Cell]]]:
+        naming, shown = self.model.naming, range(min(self.model.n_vars, _MOST_COLUMNS))
+        left = self.model.n_vars - len(shown)
+        cells: list[list[Cell]] = [
+            [f"{score:.6g}", *(naming.states(v)[x] if (x := int(found[v])) >= 0 else "" for v in shown)]
+            for score, found in zip(self.log_score[: len(self._labels)], self.assignment, strict=False)
+        ]
+        more = f"; states of {left} more variables: to_frame()" if left else ""
+        return f"{int((self.gap == 0.0).sum())} proved to be best{more}", ["score", *map(naming.name, shown)], cells
 
     def __repr__(self) -> str:
         proofs = int((self.gap == 0.0).sum())

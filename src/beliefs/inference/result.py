@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from beliefs.display.description import MOST_ROWS, Cell, Chances, Described, Description
 from beliefs.display.frames import frame
 from beliefs.driver import Status, Trace
+from beliefs.elsewhere import RESULTS, Hinting
 from beliefs.errors import ModelError, NotConvergedError, UnsupportedError
 from beliefs.inference.base import Bound, Method, Tables
 from beliefs.inference.units import UnitMarginals
@@ -28,11 +29,13 @@ __all__ = ["InferenceResult", "Result"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Result(Described):
+class Result(Hinting, Described):
     """What every answer carries: the model asked about, what ran, why, and how it ended.
 
     ``repr(result)`` is a summary of four lines, ``print(result)`` also shows the first of what was found.
     """
+
+    _elsewhere: ClassVar[Mapping[str, str]] = RESULTS
 
     model: FactorGraph | BoltzmannMachine
     method: Method

@@ -11,6 +11,7 @@ from dataclasses import fields
 from keyword import iskeyword
 from typing import Any, TypeVar
 
+from beliefs.elsewhere import meant_option
 from beliefs.errors import ModelError
 from beliefs.inference.base import Method
 from beliefs.model.variable import suggestion
@@ -88,7 +89,7 @@ def parse_named(
     values: dict[str, Any] = {}
     for keyword in node.keywords:
         if keyword.arg not in options:
-            hint = suggestion(keyword.arg or "", options)
+            hint = meant_option(keyword.arg or "", options)
             raise ModelError(f"{cls.name} has no option {keyword.arg!r}{hint or '; it has ' + _listed(options)}")
         if keyword.arg in values:
             raise ModelError(f"option {keyword.arg!r} of {cls.name} is given twice")

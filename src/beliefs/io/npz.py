@@ -158,6 +158,9 @@ def _header(raw: np.ndarray | None) -> dict[str, Any]:
         header = json.loads(raw.tobytes()) if raw is not None else None
     except (ValueError, RecursionError):
         header = None
+    if isinstance(header, dict) and header.get("format") == "beliefs estimator":
+        name = str(header.get("class"))[:40]
+        raise FormatError(f"the file holds a fitted {name}, which {name}.load(path) reads and `beliefs predict` uses")
     if not isinstance(header, dict) or header.get("format") != "beliefs":
         raise FormatError("the archive has no header of this format")
     if header.get("version") != VERSION:

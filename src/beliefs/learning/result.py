@@ -53,7 +53,7 @@ class FitProgress:
     gap: float = math.inf
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FitTrace:
     """One row an iteration; never nan, and inf where a number was not computed.
 
@@ -83,6 +83,9 @@ class FitTrace:
 
     def __len__(self) -> int:
         return len(self.iteration)
+
+    def __repr__(self) -> str:
+        return f"FitTrace({len(self)} rows of {', '.join(f.name for f in fields(self))})"
 
     def to_frame(self) -> Any:
         """Return the rows as a pandas frame."""

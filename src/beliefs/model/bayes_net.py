@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from beliefs.display.description import Described, Description
+from beliefs.elsewhere import NETWORKS
 from beliefs.errors import ModelError
 from beliefs.kernels.layout import ancestral_samples
 from beliefs.model.describing import describe_network
@@ -51,6 +52,8 @@ class BayesianNetwork(Named, Described, metaclass=Built):
     >>> bn.parents("Grass")
     ('Rain',)
     """
+
+    _elsewhere: ClassVar[Mapping[str, str]] = NETWORKS
 
     graph: FactorGraph
     probabilities: Floats

@@ -10,7 +10,7 @@ r"""Conditional restricted Boltzmann machines: an RBM whose biases depend on inp
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -107,6 +107,10 @@ class CRBM(TwoLayers):
     @cached_property
     def _turned_inputs(self) -> tuple[np.ndarray, np.ndarray]:
         return np.array(self.visible_input.T, order="C"), np.array(self.hidden_input.T, order="C")
+
+    def to_factor_graph(self) -> NoReturn:
+        """Raise a ModelError: without inputs there is no one model to ask."""
+        raise ModelError("expected a model (FactorGraph, BayesianNetwork, ...), found CRBM; ask the machine given(x)")
 
     def free_energy(self, visible: ArrayLike, given: Any) -> Floats:
         """Return F of each row of visible bits with its row of inputs: log p(v | x) = -F(v, x) - log Z(x)."""

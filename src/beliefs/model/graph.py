@@ -50,8 +50,7 @@ def as_factor_graph(model: Model) -> FactorGraph:
         graph: object = made()
         if isinstance(graph, FactorGraph):
             return graph
-    hint = "; ask the machine given(x), or a fitted estimator" if hasattr(model, "given") else ""
-    found = f"{type(model).__name__}{hint or way_in(model)}"
+    found = f"{type(model).__name__}{way_in(model)}"
     raise ModelError(f"expected a model (FactorGraph, BayesianNetwork, ...), found {found}")
 
 

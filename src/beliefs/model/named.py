@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
+from beliefs.elsewhere import MODELS, Hinting
 from beliefs.model.naming import Naming
 from beliefs.model.variable import Variable
 from beliefs.typing import VariableRef
@@ -29,10 +30,11 @@ class Built(ABCMeta):
             raise TypeError(f"{cls.__name__} is not called directly; build one by {ways}, or read(path)") from None
 
 
-class Named:
+class Named(Hinting):
     """A model as a collection of the names of its variables: ``len(model)``, ``"Rain" in model``, ``list(model)``."""
 
     __slots__ = ()
+    _elsewhere: ClassVar[Mapping[str, str]] = MODELS
 
     @property
     @abstractmethod
@@ -66,5 +68,7 @@ def way_in(value: object) -> str:
     """Return a hint how something that is no model becomes one: a file's name, a network of another library."""
     if isinstance(value, str | os.PathLike):
         return "; a file is read by read(path), a bundled network by datasets.load_bn(name)"
+    if type(value).__module__.startswith("beliefs.inference"):
+        return "; its model was asked, and io.uai.write_solution writes what was found"
     library = type(value).__module__.partition(".")[0]
     return f"; BayesianNetwork.from_{library} makes one of it" if library in ("pgmpy", "pyagrum") else ""

@@ -11,7 +11,8 @@ import beliefs as bl
 import families
 import reference
 from beliefs.errors import DataWarning, ModelError, UnsupportedError, ZeroProbabilityError
-from beliefs.inference.rows import best, exact
+from beliefs.inference.parallel import parallel_chunks
+from beliefs.inference.rows import best, exact, sweep
 from beliefs.model.graph import FactorGraph, as_factor_graph
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -97,7 +98,23 @@ def test_rows_of_dicts_frames_and_codes_are_the_same() -> None:
     np.testing.assert_allclose(bl.log_likelihood(bn, frame).per_row, answers[0].log_z, rtol=0, atol=1e-12)
 
 
+def test_threads_share_what_is_worth_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
+    bn, used = bl.datasets.load_bn("asia"), list[int]()
+
+    def shared(task: Any, bounds: Any, threads: int) -> int:
+        used.append(threads)
+        return parallel_chunks(task, bounds, threads)
+
+    monkeypatch.setattr(sweep, "parallel_chunks", shared)
+    bl.infer_many(bn, [{"xray": "yes"}] * 20, threads=2)
+    assert set(used) == {1}
+    monkeypatch.setattr("beliefs.inference.rows.exact._SHARED", 0.0)
+    bl.infer_many(bn, [{"xray": "yes"}] * 20, threads=2)
+    assert 2 in used
+
+
 def test_any_number_of_threads_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beliefs.inference.rows.exact._SHARED", 0.0)  # few rows are shared, too
     bn = bl.datasets.load_bn("asia")
     rows = bl.sample(bn, 700, seed=0).samples.copy()
     rows[np.random.default_rng(1).random(rows.shape) < 0.5] = -1

@@ -42,6 +42,7 @@ _BATCHED = 2**15  # cells of a tree up to which rows go through it together: the
 _SAMPLE = 1024  # rows by which it is judged how many of them have groups in common
 _PLAN, _CELL = 1.5e-4, 5e-9  # seconds to plan a variable of a group, and to sweep a cell
 _PLANNED = 1e-5  # seconds to plan a variable of a junction tree
+_SHARED = 0.02  # seconds of sweeping from which on threads share it; less is over before they have begun
 _RANGE = 600.0  # nats between the largest and the smallest entry of a table that a batch may have
 _LOTS = 64  # of rows that are asked one by one
 
@@ -68,7 +69,8 @@ def exact_rows(
     columns = _columns(graph.layout, wanted)
     found = RowAnswers(np.empty(evidence.n_rows), np.zeros((evidence.n_rows, columns.size)))
     order = JunctionTree().planned(Problem(asked, max_bytes=max_bytes))
-    batched = _Batched(asked, threads, max_bytes)
+    seconds = order.total_cells * _CELL * evidence.n_rows
+    batched = _Batched(asked, threads if seconds > _SHARED else 1, max_bytes)
     if order.total_cells <= _BATCHED and batched.range <= _RANGE:
         batched.whole = _whole(asked, evidence, order.total_cells)
         step = max(1, _CELLS // max(graph.layout.n_states, 1))

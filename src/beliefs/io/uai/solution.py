@@ -137,6 +137,8 @@ def dumps_solution(task: str, values: Any) -> str:
     if task == "PR":
         body = _log10_text(float(values))
     elif task == "MAR":
+        if isinstance(values, Mapping):
+            raise ModelError("marginals are given in the order of the variables: [result.marginal(v) for v in model]")
         marginals = [np.asarray(values_of_v, np.float64) for values_of_v in values]
         if not all((m.ndim == 1 and ((m >= 0) & (m < np.inf)).all()) for m in marginals):
             raise ModelError("marginals must be one array of finite, non-negative numbers a variable")

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
 from beliefs.display.description import Described, Description, shortened
+from beliefs.elsewhere import ESTIMATORS, Hinting
 from beliefs.options import Suggesting
 
 __all__ = ["DescribedEstimator"]
 
 
-class DescribedEstimator(Described, metaclass=Suggesting):
+class DescribedEstimator(Hinting, Described, metaclass=Suggesting):
     """An estimator that notebooks show by its description, in place of scikit-learn's diagram."""
+
+    _elsewhere: ClassVar[Mapping[str, str]] = ESTIMATORS
 
     def _description(self) -> Description:
         chosen = ", ".join(f"{name}={shortened(repr(value))}" for name, value in _changed(self))

@@ -17,7 +17,7 @@ from beliefs.typing import Floats
 __all__ = ["JointFit"]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class JointFit(Described):
     """How tables were found.
 
@@ -75,6 +75,9 @@ class JointFit(Described):
             ("that is", self.reason),
         ]
         return Description("JointFit", facts)
+
+    def __repr__(self) -> str:
+        return self._description().text()
 
     def require_converged(self) -> JointFit:
         """Return itself, or raise NotConvergedError with advice."""

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -165,6 +165,10 @@ class CRF(Estimator[Loss]):
             text, template=self.template_, method=spec.method, n_sweeps=spec.n_sweeps, gradient=spec.gradient,
             tol=spec.tol, l2=self._ridge, threads=self._threads,
         )  # fmt: skip
+
+    def _fitted(self, X: Any, Y: Any, sample_weight: ArrayLike | None) -> Self:
+        with self._list_of_inputs(X):
+            return super()._fitted(X, Y, sample_weight)
 
     def _instances(self, examples: Examples) -> list[Instance] | Stream:
         """Check all examples, settle states, classes and template, and return what a loss takes."""
@@ -368,15 +372,17 @@ class CRF(Estimator[Loss]):
         try:
             yield
         except ModelError:
-            try:
-                self._read(X, "X")
-            except Exception:  # no input either: what was wrong stands
-                single = False
-            else:
-                single = True
-            if single:
+            if not self._is_input(lambda: X[0]) and self._is_input(lambda: X):
                 raise ModelError("X is a single input; pass a list of inputs, [X]") from None
             raise
+
+    def _is_input(self, given: Callable[[], Any]) -> bool:
+        """Whether something could be an input, whatever its features are called."""
+        try:
+            self._read(given(), "X")
+        except Exception:
+            return False
+        return True
 
     def _asked(self, entry: tuple[str, Any]) -> tuple[Instance, Outputs]:
         """Return one input, with its name, as an instance whose labels say nothing, and the shape of its answers."""

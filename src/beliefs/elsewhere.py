@@ -1,0 +1,171 @@
+"""What other libraries call things, and what the same is called here, for errors about a name that is not here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+__all__ = [
+    "ESTIMATORS",
+    "MODELS",
+    "NETWORKS",
+    "OPTIONS",
+    "PACKAGE",
+    "RESULTS",
+    "Hinting",
+    "meant",
+    "meant_option",
+    "suggestion",
+]
+
+PACKAGE = {
+    "BayesNet": "BayesianNetwork",
+    "BeliefPropagation": "infer(model, 'bp')",
+    "DiscreteBayesianNetwork": "BayesianNetwork",
+    "DiscreteFactor": "Factor",
+    "JTree": "infer(model, 'junction_tree')",
+    "LazyPropagation": "infer",
+    "MarkovNetwork": "FactorGraph",
+    "TabularCPD": "BayesianNetwork.from_cpts",
+    "VariableElimination": "infer",
+    "load": "read",
+    "load_bn": "datasets.load_bn",
+    "logz": "infer(model).log_z",
+    "map": "maximize",
+    "map_query": "marginal_map",
+    "plot_network": "plot.plot_network",
+    "query": "infer",
+    "read_uai": "read",
+    "save": "write",
+}
+
+MODELS = {
+    "add_evidence": "condition(evidence), or infer(model, evidence=evidence)",
+    "add_factor": "with_factors([(variables, table)]), a new model",
+    "add_factors": "with_factors([(variables, table)]), a new model",
+    "check_model": "done whenever a model is made",
+    "clamp": "condition(evidence)",
+    "get_factors": "factors",
+    "get_partition_function": "infer(model).log_z, a logarithm",
+    "infer": "infer(model, evidence=evidence)",
+    "map_query": "marginal_map(model, variables, evidence=evidence)",
+    "marginal": "infer(model).marginal(variable)",
+    "maximize": "maximize(model, evidence=evidence)",
+    "nodes": "names",
+    "posterior": "infer(model, evidence=evidence).marginal(variable)",
+    "predict": "maximize_many(model, rows), or infer_many(model, rows) for marginals",
+    "predict_probability": "infer_many(model, rows).marginal(variable)",
+    "query": "infer(model, evidence=evidence).marginal(variable)",
+    "save": "write(model, path)",
+    "setEvidence": "condition(evidence), or infer(model, evidence=evidence)",
+    "simulate": "sample(model, n, evidence=evidence)",
+    "to_frame": "infer(model).to_frame() for marginals, sample(model, n).to_frame() for rows",
+    "write": "write(model, path)",
+}
+
+_TABLES = "BayesianNetwork.from_cpts(variables, {child: (parents, table)}), a new model"
+NETWORKS = MODELS | {
+    "add_arc": _TABLES,
+    "add_cpds": _TABLES,
+    "add_edge": _TABLES,
+    "add_edges_from": _TABLES,
+    "arcs": "edges",
+    "factors": "to_factor_graph().factors",
+    "fit": "BNLearner(model).fit(rows).model_",
+    "get_children": "children(variable)",
+    "get_cpds": "cpt(variable)",
+    "get_parents": "parents(variable)",
+    "with_factors": "to_factor_graph().with_factors([(variables, table)])",
+}
+
+RESULTS = {
+    "belief": "marginal(variable)",
+    "joint": "marginal([variables])",
+    "log_likelihood": "log_z",
+    "logZ": "log_z",
+    "logz": "log_z",
+    "map": "maximize(model)",
+    "partition_function": "log_z, a logarithm",
+    "posterior": "marginal(variable)",
+    "posteriors": "marginals()",
+    "probability": "log_z, a logarithm, of the evidence; marginal(variable) of states",
+    "score": "log_score",
+    "values": "marginals()",
+}
+
+ESTIMATORS = {
+    "bayesian_network": "model_",
+    "coef_": "weights_",
+    "predict_marginals_single": "predict_marginals([x])[0]",
+    "predict_single": "predict([x])[0]",
+    "state_features_": "describe(); the numbers are in weights_",
+    "transition_features_": "describe(); the numbers are in weights_",
+}
+
+OPTIONS = {
+    "algorithm": ("optimizer", ""),
+    "c1": ("l1", ", of one token: c1 divided by their number"),
+    "c2": ("l2", ", of one token: c2 divided by their number"),
+    "epsilon": ("tol", ""),
+    "inference_method": ("inference", ""),
+    "learner": ("optimizer", ""),
+    "lr": ("step", ""),
+    "max_iterations": ("max_iters", ""),
+    "n_hidden": ("n_components", ""),
+    "n_iter": ("max_iters", ""),
+    "random_state": ("seed", ""),
+    "verbose": ("progress", ""),
+}
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return a hint ``; did you mean 'Rain'?`` for a misspelt name, or the empty string."""
+    names = list(known)
+    small = {name.lower(): name for name in reversed(names)}
+    close = difflib.get_close_matches(word, names, n=1)
+    close = close or [small[name] for name in difflib.get_close_matches(word.lower(), small, n=1)]
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def meant(name: str, elsewhere: Mapping[str, str], known: Iterable[str]) -> str:
+    """Return a hint at the name that was meant, if there is one.
+
+    Examples
+    --------
+    >>> meant("get_cpds", MODELS, []), meant("marginal", {}, ["marginals"]), meant("zebra", {}, ["marginals"])
+    ('; here it is cpt(variable)', "; did you mean 'marginals'?", '')
+    """
+    if name.startswith("_"):
+        return ""
+    if name in elsewhere:
+        return f"; here it is {elsewhere[name]}"
+    return suggestion(name, known)
+
+
+def meant_option(name: str, known: Iterable[str]) -> str:
+    """Return a hint at the option that was meant, if there is one.
+
+    Examples
+    --------
+    >>> meant_option("lr", ["step"]), meant_option("stap", ["step"]), meant_option("lr", ["damping"])
+    ('; here it is step', "; did you mean 'step'?", '')
+    """
+    names = list(known)
+    here, more = OPTIONS.get(name, ("", ""))
+    return f"; here it is {here}{more}" if here in names else suggestion(name, names)
+
+
+class Hinting:
+    """An object that answers a name it does not have by the one that was meant."""
+
+    __slots__ = ()
+    _elsewhere: ClassVar[Mapping[str, str]] = {}
+
+    if not TYPE_CHECKING:  # or any name would pass as an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Refuse a name that is not here."""
+            known: Any = () if name.startswith("_") else (word for word in dir(type(self)) if word[0] != "_")
+            hint = meant(name, self._elsewhere, known)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")

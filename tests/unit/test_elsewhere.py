@@ -1,0 +1,119 @@
+"""What people from other libraries type is answered by what it is called here."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import beliefs as bl
+from beliefs.elsewhere import ESTIMATORS, MODELS, NETWORKS, OPTIONS, PACKAGE, RESULTS
+
+SQUARE = bl.FactorGraph.from_tables([2, 2], [((0, 1), [[1, 2], [3, 4]])])
+COIN = bl.BayesianNetwork.from_cpts([bl.Variable("Coin", ["head", "tail"])], {"Coin": ([], [0.5, 0.5])})
+
+
+@pytest.mark.parametrize(
+    ("thing", "name", "text"),
+    [
+        (COIN, "get_cpds", "'BayesianNetwork' object has no attribute 'get_cpds'; here it is cpt(variable)"),
+        (COIN, "fit", "; here it is BNLearner(model).fit(rows).model_"),
+        (COIN, "parnets", "; did you mean 'parents'?"),
+        (COIN, "zebra", "'BayesianNetwork' object has no attribute 'zebra'"),
+        (SQUARE, "clamp", "; here it is condition(evidence)"),
+        (SQUARE, "get_cpds", "'FactorGraph' object has no attribute 'get_cpds'"),
+        (bl.infer(SQUARE), "logz", "; here it is log_z"),
+        (bl.infer(SQUARE), "_zebra", "'InferenceResult' object has no attribute '_zebra'"),
+        (bl.maximize(SQUARE), "score", "; here it is log_score"),
+        (bl.ChainCRF(), "predict_single", "; here it is predict([x])[0]"),
+        (bl, "JTree", "; here it is infer(model, 'junction_tree')"),
+        (bl, "load_bn", "; here it is datasets.load_bn"),
+    ],
+)
+def test_a_name_of_another_library_is_answered_by_ours(thing: Any, name: str, text: str) -> None:
+    assert not hasattr(thing, name)
+    with pytest.raises(AttributeError) as caught:
+        getattr(thing, name)
+    assert str(caught.value).endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "owner"),
+    [(PACKAGE, bl), (MODELS, SQUARE), (NETWORKS, COIN), (RESULTS, bl.infer(SQUARE)), (ESTIMATORS, bl.ChainCRF())],
+)
+def test_no_hint_stands_for_a_name_that_exists(words: dict[str, str], owner: Any) -> None:
+    assert [name for name in words if hasattr(owner, name)] == []
+
+
+def test_hints_name_what_there_is() -> None:
+    public = {name for thing in (bl, COIN, SQUARE, bl.infer(SQUARE), bl.maximize(SQUARE)) for name in dir(thing)}
+    fitted = {"weights_", "model_", "describe()", "predict([x])[0]", "predict_marginals([x])[0]", "done", "a"}
+    for words in (PACKAGE, MODELS, NETWORKS, RESULTS):
+        for name, here in words.items():
+            first = here.partition("(")[0].partition(".")[0].partition(",")[0].split()[0]
+            assert first in public | fitted, (name, here)
+
+
+def test_models_with_hints_are_copied_and_pickled() -> None:
+    for model in (COIN, SQUARE):
+        assert copy.deepcopy(model) == model == pickle.loads(pickle.dumps(model))
+
+
+@pytest.mark.parametrize(
+    ("cls", "option", "text"),
+    [
+        (bl.ChainCRF, "c2", "ChainCRF has no option 'c2'; here it is l2, of one token: c2 divided by their number"),
+        (bl.ChainCRF, "max_iterations", "; here it is max_iters"),
+        (bl.BernoulliRBM, "n_hidden", "; here it is n_components"),
+        (bl.GridSVM, "c2", "; did you mean 'C'?"),
+    ],
+)
+def test_an_option_of_another_library_is_answered_by_ours(cls: Any, option: str, text: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        cls(**{option: 1})
+    assert text in str(caught.value)
+    assert set(OPTIONS) & set(bl.ChainCRF._get_param_names()) == set()
+
+
+def test_options_in_text_are_answered_too() -> None:
+    with pytest.raises(bl.ModelError, match=r"adam has no option 'lr'; here it is step$"):
+        bl.ChainCRF(optimizer="adam(lr=0.1)").fit([np.eye(2)], [np.array([0, 1])])
+
+
+def test_a_file_of_an_estimator_says_what_it_holds(tmp_path: Path) -> None:
+    bl.ChainCRF(max_iters=1).fit([np.eye(2)], [np.array([0, 1])]).save(tmp_path / "m.npz")
+    with pytest.raises(bl.FormatError, match=r"m\.npz: the file holds a fitted ChainCRF, which ChainCRF\.load\(path\)"):
+        bl.read(tmp_path / "m.npz")
+
+
+def test_answers_are_no_models_and_marginals_come_in_order(tmp_path: Path) -> None:
+    answer = bl.infer(SQUARE)
+    untyped: Any = bl
+    with pytest.raises(bl.ModelError, match=r"found InferenceResult; its model was asked, and io\.uai\.write_solution"):
+        untyped.write(answer, tmp_path / "x.uai")
+    with pytest.raises(bl.ModelError, match=r"in the order of the variables: \[result\.marginal\(v\) for v in model\]"):
+        bl.io.uai.write_solution(tmp_path / "x.MAR", "MAR", answer.marginals())
+    bl.io.uai.write_solution(tmp_path / "x.MAR", "MAR", [answer.marginal(v) for v in SQUARE])
+    assert (tmp_path / "x.MAR").read_text().startswith("MAR\n2 2 ")
+
+
+def test_one_input_in_place_of_a_list_is_named_by_fit() -> None:
+    for wrong in (
+        lambda: bl.ChainCRF().fit(np.eye(3), [0, 1, 0]),
+        lambda: bl.GridCRF().fit(np.eye(3), np.eye(3, dtype=int)),
+    ):
+        with pytest.raises(bl.ModelError, match=r"^X is a single input; pass a list of inputs, \[X\]$"):
+            wrong()
+    with pytest.raises(bl.ModelError, match="instance 0: labels must have shape"):  # a list of one image is a list
+        bl.GridCRF().fit([np.eye(3)], [np.zeros((3, 2), int)])
+
+
+def test_traces_and_fits_are_short_in_print() -> None:
+    fit = bl.BNLearner(COIN).fit([[0], [1], [-1]])
+    assert str(bl.infer(SQUARE).trace) == "Trace(1 rows of iteration, seconds, residual, log_z, lower, upper)"
+    assert str(fit.result_.trace).startswith("FitTrace(") and "array" not in repr(fit.result_)
+    assert repr(fit.result_).startswith("JointFit\n  log-likelihood ")
