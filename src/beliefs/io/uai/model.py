@@ -22,6 +22,7 @@ from beliefs.io.limits import MAX_CARD, MOST_ENTRIES
 from beliefs.io.plain import number_texts, plain_graph, potentials
 from beliefs.io.scanner import Scanner, without_comments
 from beliefs.kernels.text.tokens import ENDED, READ, table_sizes
+from beliefs.model.factor import LARGEST_LOG
 from beliefs.model.graph import FactorGraph, Model
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
@@ -99,14 +100,16 @@ def tables(scan: Scanner, sizes: Ints, log: bool) -> Floats:
 
 
 def _check_entries(scan: Scanner, numbers: Floats, is_entry: np.ndarray, places: Ints, log: bool) -> None:
-    legal = numbers < np.inf if log else (numbers >= 0) & (numbers < np.inf)  # False for nan
+    legal = (numbers >= 0) & (numbers < np.inf)  # False for nan, as below
+    if log:
+        legal = (np.abs(numbers) <= LARGEST_LOG) | (numbers == -np.inf)
     if legal.all():
         return
     wrong = ~legal & is_entry
     if wrong.any():
         index = int(np.argmax(wrong))
         f = int(np.searchsorted(places, index, side="right")) - 1
-        kind = "a finite logarithm or -inf" if log else "a finite, non-negative number"
+        kind = f"a finite logarithm (up to {LARGEST_LOG:g}) or -inf" if log else "a finite, non-negative number"
         raise scan.unexpected(f"{kind} in the table of factor {f}", scan.next_token(index))
 
 
