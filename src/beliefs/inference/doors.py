@@ -71,8 +71,8 @@ def infer(
     method : Method or str
         ``"auto"``, a name, or text such as ``"bp(damping=0.2)"``.
     targets : sequence of variables, optional
-        Only these marginals are needed; barren variables of a Bayesian network are then left out, whose columns count as
-        one where they add up to one within 1e-12.
+        Only these marginals are needed; barren variables of a Bayesian network are then left out, whose columns count
+        as one where they add up to one within 1e-12.
     **options
         See :class:`Options`.
 
