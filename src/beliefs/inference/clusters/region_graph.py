@@ -143,7 +143,7 @@ class RegionGraph:
     def of_separators(cls, layout: Layout, graph: JunctionGraph) -> RegionGraph:
         """Take the clusters, and every separator of n of them once, counting 1 - n: the same entropy."""
         n_linked = np.diff(graph.links.ptr)
-        shared = n_linked > 1
+        shared = n_linked != 1  # of no cluster: an isolated variable, a region by itself
         cluster = graph.links.cluster[np.repeat(shared, n_linked)]
         separator = graph.n_clusters + np.repeat(np.arange(shared.sum()), n_linked[shared])
         regions: list[Region] = [tuple(graph.scope(c).tolist()) for c in range(graph.n_clusters)]
