@@ -51,10 +51,11 @@ def measure(run: Run) -> None:
     found["multiplications an image"] = 3 * 2 * SWEEPS * 2 * edges * 2 * 2
     for workers in (1, 2):
         with (
-            LocalCluster(workers, threads_per_worker=1, processes=True, dashboard_address=None) as local,
+            LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None) as local,
             Client(local, set_as_default=False) as client,
             bl.cluster(client) as engine,
         ):
+            assert len(client.nthreads()) == workers
             began = time.perf_counter()
             hand_out(instances)
             one()
