@@ -111,7 +111,7 @@ def marginals(
     graph, rows, shape = _checked(theta, layout, threads)
     through = _through(method, n_sweeps, tol)
     mu_var, mu = _functions()[1].apply(rows, _Question(graph, through, None, threads))
-    return Marginals(mu_var.reshape(*shape, -1), mu.reshape(*shape, -1))
+    return Marginals(mu_var.reshape(*shape, mu_var.shape[1]), mu.reshape(*shape, mu.shape[1]))
 
 
 def log_score(theta: Any, layout: Layout | FactorGraph, labels: Any) -> Any:

@@ -126,6 +126,17 @@ def test_double_tensors_are_not_copied(monkeypatch) -> None:
         value.backward()
 
 
+def test_a_batch_may_be_empty() -> None:
+    graph = tied_chain()
+    theta = potentials(graph, 0)
+    found = layer().marginals(theta, graph)
+    assert found.mu_var.shape == (0, 12) and found.mu.shape == (0, 21)
+    for method in ("exact", "trw"):
+        assert layer().log_partition(theta, graph, method).shape == (0,)
+    (found.mu_var.sum() + layer().log_partition(theta, graph).sum()).backward()
+    assert theta.grad.shape == (0, 21)
+
+
 def test_evidence_and_zeros_are_respected() -> None:
     graph = tied_chain()
     seen = graph.condition({0: 1})
