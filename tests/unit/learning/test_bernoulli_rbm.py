@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import tracemalloc
+from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +94,22 @@ def test_scikit_learn_can_handle_it() -> None:
     assert search.best_estimator_.model_.n_hidden in (2, 3) and np.isfinite(search.best_score_)
     again = pickle.loads(pickle.dumps(small().fit(ROWS)))
     assert again.partial_fit(ROWS[:20]).model_.n_hidden == 5
+
+
+def test_options_of_scikit_learns_machine_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[bool] = []
+
+    def reporter(show: bool, *rest: Any) -> Any:
+        shown.append(show)
+        return nullcontext()
+
+    monkeypatch.setattr(import_module("beliefs.learning.fit"), "reporter", reporter)
+    for verbose in (0, True, 2):
+        theirs = Reference(n_components=3, n_iter=2, verbose=verbose).get_params()
+        assert bl.BernoulliRBM(**theirs).fit(ROWS).components_.shape == (3, ROWS.shape[1])
+    assert shown == [False, True, True]
+    with pytest.raises(bl.ModelError, match="verbose must be an integer of at least 0, found -1"):
+        bl.BernoulliRBM(verbose=-1).fit(ROWS)
 
 
 def test_every_way_to_store_rows_gives_the_same_machine(tmp_path: Path) -> None:

@@ -71,6 +71,8 @@ class BernoulliRBM(MachineEstimator):
     init : RBM, optional
         Where to start; None: small random weights, and visible biases at the log odds of the rows, or at 0 where
         rows come one after the other (streams, ``partial_fit``).
+    verbose : int
+        scikit-learn's name for ``progress``: shown where it is above 0.
     dtype, binarize, validation, patience, max_gap, checkpoint, max_bytes, n_jobs, callback, progress
         As for every estimator of machines, :class:`~beliefs.learning.estimators.boltzmann.machine.MachineEstimator`.
 
@@ -107,6 +109,7 @@ class BernoulliRBM(MachineEstimator):
     optimizer: Any = "sgd(t0=None)"
     inference: Any = "mean_field"
     init: Any = None
+    verbose: int = 0
 
     option_names: ClassVar[dict[str, str]] = MachineEstimator.option_names | {"max_iters": "n_iter"}
     _learned_names: ClassVar[tuple[str, ...]] = ("h_samples_",)
@@ -175,7 +178,7 @@ class BernoulliRBM(MachineEstimator):
             optimizer=optimizer,
             max_iters=1 if once else self.n_iter,
             callback=self.callback,
-            progress=bool(self.progress),
+            progress=bool(self.progress or self.verbose),
             checkpoint=None if once else self.checkpoint,
             seed=seed,
             validation=None if gap is None else _Judge(gap, loss.shape),
@@ -196,6 +199,7 @@ class BernoulliRBM(MachineEstimator):
         check_integer("n_iter", self.n_iter, 0)
         check_number("learning_rate", self.learning_rate, positive=True)
         check_number("l2", self.l2)
+        check_integer("verbose", int(self.verbose) if isinstance(self.verbose, bool) else self.verbose, 0)
         named = isinstance(self.loss, str) or (isinstance(self.loss, type) and issubclass(self.loss, RowLoss))
         check_option(named, "loss", "the text of a loss", self.loss)
         good = self.init is None or isinstance(self.init, RBM)
