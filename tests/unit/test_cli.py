@@ -386,6 +386,20 @@ def test_methods_lists_all(folder: Path) -> None:
     assert "\nbp" not in text
 
 
+@pytest.mark.parametrize(("wide", "shown"), [(80, 4), (160, 5)])
+def test_a_narrow_terminal_gets_the_methods_without_their_references(
+    wide: int, shown: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from beliefs.cli import methods as command
+
+    tables: list[Any] = []
+    monkeypatch.setattr(command, "on_terminal", lambda: True)
+    monkeypatch.setattr(command, "width", lambda: wide)
+    monkeypatch.setattr(command, "show_table", tables.append)
+    run("methods")
+    assert {len(row) for row in [tables[0].columns, *tables[0].rows]} == {shown}
+
+
 def test_help_and_version() -> None:
     assert "marginal-map" in run().stdout
     assert run("--version").stdout == f"beliefs {bl.__version__}\n"

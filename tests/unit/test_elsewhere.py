@@ -90,6 +90,19 @@ def test_a_file_of_an_estimator_says_what_it_holds(tmp_path: Path) -> None:
         bl.read(tmp_path / "m.npz")
 
 
+def test_whatever_is_read_may_be_asked(tmp_path: Path) -> None:
+    """For mypy, too: this function has no exception from it."""
+    machine = bl.CRBM([[1.0]], visible_input=[[2.0]], hidden_input=[[0.0]])
+    for model in (COIN, bl.RBM([[1.0]]), machine):
+        bl.write(model, tmp_path / "model.npz")
+        read = bl.read(tmp_path / "model.npz")
+        if isinstance(read, bl.CRBM):
+            with pytest.raises(bl.ModelError, match=r"found CRBM; ask the machine given\(x\)"):
+                bl.infer(bl.read(tmp_path / "model.npz"))
+        else:
+            assert bl.infer(read).log_z <= 2.0
+
+
 def test_answers_are_no_models_and_marginals_come_in_order(tmp_path: Path) -> None:
     answer = bl.infer(SQUARE)
     untyped: Any = bl

@@ -31,10 +31,20 @@ def help_text() -> str:
     )
 
 
+_EXAMPLES = """\b
+Examples:
+  beliefs info alarm --states --limit 5
+  beliefs infer alarm --evidence HR=HIGH,BP=LOW
+  beliefs infer model.uai --time-limit 60
+  beliefs fit rows.csv --model bn --structure chow_liu -o model.bif
+"""
+
+
 @click.group(
     "beliefs",
     cls=Program,
     help=help_text(),
+    epilog=_EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
 )

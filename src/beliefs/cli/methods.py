@@ -6,11 +6,13 @@ import click
 
 from beliefs.cli.documents import json_text
 from beliefs.cli.options import json_flag
-from beliefs.cli.table import Table, show_table
+from beliefs.cli.table import Table, on_terminal, show_table, width
 from beliefs.inference.base import Task
 from beliefs.inference.registry import methods
 
 __all__ = ["methods_command"]
+
+_WIDE = 120  # columns of a terminal on which all of the table can be read
 
 
 @click.command("methods")
@@ -24,4 +26,5 @@ def methods_command(task: str | None, guarantee: str | None, as_json: bool) -> N
     if as_json:
         click.echo(json_text({"methods": [dict(zip(columns, row, strict=True)) for row in rows]}), nl=False)
     else:
-        show_table(Table(columns, rows))
+        shown = 4 if on_terminal() and width() < _WIDE else 5  # keys of references are long words
+        show_table(Table(columns[:shown], [row[:shown] for row in rows]))
