@@ -125,7 +125,7 @@ def _class_of(name: str, known: Sequence[Any], what: str, also: Sequence[str]) -
         if cls.name == name:
             return cls
     names = _names_of(known)
-    raise ModelError(f"no {what} {name!r}{suggestion(name, names)} (known: {', '.join([*also, *names])})")
+    raise ModelError(f"no {what} {_short(name)}{suggestion(name, names)} (known: {', '.join([*also, *names])})")
 
 
 def _literal(node: ast.expr, option: str) -> Any:

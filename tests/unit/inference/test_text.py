@@ -90,6 +90,7 @@ def test_the_doors_take_text() -> None:
         ("auto()", "auto has no options and is written without parentheses"),
         ("auto(damping=0.1)", "auto has no options and is written without parentheses"),
         ("bp(damping={[]:1})", "option 'damping' must be a number"),
+        ("b" * 3000, r"no method 'b{60}\.\.\.' \(known: "),
         ("3", r"a method is written name\(field=value, ...\), found '3'"),
     ],
 )  # fmt: skip
