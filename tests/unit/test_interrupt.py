@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import os
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import beliefs as bl
+from beliefs.interrupts import interrupts_wait
+from beliefs.kernels import _jit
 
 PROGRAM = """
 import signal, sys, time, warnings
@@ -67,3 +72,60 @@ def test_no_code_in_which_an_interrupt_is_lost() -> None:
             if called == "unique" and "axis" in keys:
                 found.append(f"{path.name}:{node.lineno}")  # type: ignore[attr-defined]
     assert [place for place in found if not place.startswith("_compiler.py:")] == []  # numba's passes have that name
+
+
+def test_what_cannot_be_done_by_halves_is_done_first() -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), interrupts_wait():
+        signal.raise_signal(signal.SIGINT)
+        done.append(1)
+    assert done == [1] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_error_does_not_hide_an_interrupt_that_waits() -> None:
+    with pytest.raises(KeyboardInterrupt), interrupts_wait():
+        signal.raise_signal(signal.SIGINT)
+        raise ImportError("half-way")
+    with pytest.raises(ImportError), interrupts_wait():
+        raise ImportError("half-way")
+
+
+def test_other_handlers_are_told_and_other_threads_left_alone() -> None:
+    told: list[Any] = []
+    before = signal.signal(signal.SIGINT, lambda *_: told.append("handler"))
+    try:
+        with interrupts_wait():
+            signal.raise_signal(signal.SIGINT)
+            told.append("within")
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with interrupts_wait():
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert told == ["within", "handler"]
+
+    def elsewhere() -> None:
+        with interrupts_wait():
+            told.append("elsewhere")
+
+    worker = threading.Thread(target=elsewhere)
+    worker.start()
+    worker.join()
+    assert told[-1] == "elsewhere"
+
+
+def test_importing_the_compiler_is_no_part_of_a_time_limit_and_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+
+    class Waiting:
+        def __enter__(self) -> None:
+            told.append("begin")
+
+        def __exit__(self, *_: object) -> None:
+            told.append("end")
+
+    monkeypatch.setattr(_jit, "compiling", told.append)
+    monkeypatch.setattr(_jit, "interrupts_wait", Waiting)
+    monkeypatch.setattr("numba.core.event.register", lambda *_: None)
+    _jit._numba.__wrapped__()
+    assert told == [True, "begin", "end", False]

@@ -44,6 +44,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from beliefs.deadline import compiling
+from beliefs.interrupts import interrupts_wait
 from beliefs.kernels._interpreted import interpreted, n_entries
 
 __all__ = [
@@ -228,9 +229,16 @@ class Operation:
 
 @cache
 def _numba() -> Any:
-    """Import Numba; while it works, or is waited for, the clock of time limits stands still."""
-    import numba
-    from numba.core import event
+    """Import Numba; while that lasts, and while it works or is waited for, the clock of time limits stands still."""
+    compiling(True)
+    try:
+        with interrupts_wait():
+            import numba
+            from numba.core import event
+
+            from beliefs.kernels import _compiler  # noqa: F401  # which imports more of it
+    finally:
+        compiling(False)
 
     class Clock(event.Listener):
         def on_start(self, event: Any) -> None:

@@ -124,7 +124,8 @@ def region_plan(problem: Problem, regions: RegionGraph, method: str, a_cell: flo
     """
     builder = PlanBuilder(regions)
     check_time()
-    _check(problem, regions, method, a_cell * builder.predicted if builder.predicted < _MOST_CELLS else math.inf)
+    if builder.predicted > _MOST_CELLS:  # beyond what integers count
+        _check(problem, regions, method, math.inf)
     held, making = builder.held_bytes, builder.making_bytes
     _check(problem, regions, method, held + max(making, a_cell * float(builder.cell_ptr[-1])))
     check_time()
