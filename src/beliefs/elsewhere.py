@@ -133,7 +133,7 @@ def meant(name: str, elsewhere: Mapping[str, str], known: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> meant("get_cpds", MODELS, []), meant("marginal", {}, ["marginals"]), meant("zebra", {}, ["marginals"])
+    >>> meant("get_cpds", NETWORKS, []), meant("marginal", {}, ["marginals"]), meant("zebra", {}, ["marginals"])
     ('; here it is cpt(variable)', "; did you mean 'marginals'?", '')
     """
     if name.startswith("_"):

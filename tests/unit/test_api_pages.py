@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 PAGES = Path(__file__).parents[2] / "docs" / "api"
-DIRECTIVE = re.compile(r"^\.\. (?:(currentmodule)|auto(?:class|function|exception|data)):: (\S+)", re.MULTILINE)
+DIRECTIVE = re.compile(r"^\.\. (?:(currentmodule)|(?:auto|py:)(?:class|function|exception|data)):: (\S+)", re.MULTILINE)
 MODULES = (
     "beliefs",
     "beliefs.cycles",

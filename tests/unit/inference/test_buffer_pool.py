@@ -26,14 +26,16 @@ class Owner:
 
 
 def python_calls(act: Callable[[], Any]) -> list[str]:
-    """Return the names of the functions of Python that run while something is done."""
+    """Return the names of the functions of Python that run while something is done; other people's hooks are off."""
     seen: list[str] = []
-    before = sys.getprofile()
+    before, hooks = sys.getprofile(), gc.callbacks[:]
+    gc.callbacks.clear()
     sys.setprofile(lambda frame, event, _: seen.append(frame.f_code.co_name) if event == "call" else None)
     try:
         act()
     finally:
         sys.setprofile(before)
+        gc.callbacks[:] = hooks
     return [name for name in seen if name != act.__name__]
 
 

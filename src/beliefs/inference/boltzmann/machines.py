@@ -63,9 +63,9 @@ class Parameters:
 
     @classmethod
     def of(cls, machine: BoltzmannMachine) -> Parameters:
-        """Return the machine's own arrays, or copies where they are of another type."""
-        arrays = (machine.weights, machine.visible_bias, machine.hidden_bias)
-        return cls(*(array.astype(np.float64, copy=False) for array in arrays))
+        """Return its own weights where they have that type, and copies of the biases, which kernels may write to."""
+        biases = (bias.astype(np.float64) for bias in (machine.visible_bias, machine.hidden_bias))
+        return cls(machine.weights.astype(np.float64, copy=False), *biases)
 
 
 def magnitudes(weights: np.ndarray) -> Floats:

@@ -194,11 +194,12 @@ class ConditionalRBM(RowEstimator):
 
     @classmethod
     def warm_up(cls) -> None:
-        """Fit the tiny data in either type, by each kind of inference, and ask."""
+        """Fit the tiny data in either type, by each kind of inference and without hidden units, and ask."""
         X, V = cls.tiny_data()
         for dtype in ("float32", "float64"):
             for loss in ("surrogate_likelihood", "max_margin", "max_margin(eps_h=0)", "contrastive_divergence"):
                 cls(**cls._tiny, dtype=dtype, loss=loss).fit(X, V).predict(X)
+            cls(**cls._tiny | {"n_components": 0}, dtype=dtype).fit(X, V).predict(X)
 
     # -- what a fit is made of ------------------------------------------------------------------------------------
     def _check_options(self) -> None:

@@ -372,7 +372,9 @@ class CRF(Estimator[Loss]):
         try:
             yield
         except ModelError:
-            if not self._is_input(lambda: X[0]) and self._is_input(lambda: X):
+            first = X[0] if isinstance(X, list) and X else None
+            whole = isinstance(first, np.ndarray) and first.ndim > 1
+            if not whole and not self._is_input(lambda: X[0]) and self._is_input(lambda: X):
                 raise ModelError("X is a single input; pass a list of inputs, [X]") from None
             raise
 
