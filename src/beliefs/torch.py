@@ -15,6 +15,7 @@ answered side by side on threads, small ones together (:mod:`beliefs.learning.co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -30,7 +31,8 @@ from beliefs.learning.gradients.base import Gradient
 from beliefs.learning.gradients.exact import Exact
 from beliefs.learning.gradients.registry import make_gradient
 from beliefs.learning.gradients.smooth import check_smooth
-from beliefs.model.graph import FactorGraph
+from beliefs.learning.gradients.truncated import Truncated
+from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.layout import Layout
 from beliefs.options import MANY, check_integer, check_number, shown
 from beliefs.typing import Floats
@@ -48,7 +50,7 @@ class Marginals(NamedTuple):
 
 
 def log_partition(
-    theta: Any, layout: Layout | FactorGraph, method: Any = "exact", *, tol: float = _TOL, threads: int | None = None
+    theta: Any, layout: Layout | Model, method: Any = "exact", *, tol: float = _TOL, threads: int | None = None
 ) -> Any:
     """Return log Z of each row of log potentials, differentiable: the gradient is the expected statistics.
 
@@ -56,7 +58,7 @@ def log_partition(
     ----------
     theta : Tensor (..., n_cells)
         Log potentials, factor by factor, last variable of a scope fastest; ``-inf`` is a true zero.
-    layout : Layout or FactorGraph
+    layout : Layout or model
         The structure. Evidence is that of a graph: ``graph.condition(...)``.
     method : Method or str
         ``"exact"``, or a method such as ``"trw"`` whose value takes the place of log Z; it is run until it settles.
@@ -87,7 +89,7 @@ def log_partition(
 
 def marginals(
     theta: Any,
-    layout: Layout | FactorGraph,
+    layout: Layout | Model,
     method: Any = "exact",
     *,
     n_sweeps: int | None = None,
@@ -114,7 +116,7 @@ def marginals(
     return Marginals(mu_var.reshape(*shape, mu_var.shape[1]), mu.reshape(*shape, mu.shape[1]))
 
 
-def log_score(theta: Any, layout: Layout | FactorGraph, labels: Any) -> Any:
+def log_score(theta: Any, layout: Layout | Model, labels: Any) -> Any:
     r"""Return the log score :math:`\theta \cdot f(x)` of one assignment a row, ``labels (..., n_vars)``.
 
     ``log_partition(theta, layout) - log_score(theta, layout, labels)`` is the negative log-likelihood.
@@ -131,9 +133,16 @@ def log_score(theta: Any, layout: Layout | FactorGraph, labels: Any) -> Any:
         what = f"{found.dtype} of shape {found.shape}" if found.size else shown(labels)
         raise ModelError(f"labels must be integers of shape {(*shape, lay.n_vars)}, found {what}")
     states = found.reshape(-1, lay.n_vars)
-    if states.size and not ((states >= 0) & (states < lay.card)).all():
-        v = int(np.argmin(((states >= 0) & (states < lay.card)).all(axis=0)))
+    fine = (states >= 0) & (states < lay.card)
+    if not fine.all():
+        v = int(np.argmin(fine.all(axis=0)))
         raise ModelError(f"labels of variable {graph.naming.name(v)!r} must be 0..{lay.card[v] - 1}")
+    states = states.astype(np.int64)
+    as_seen = (states == graph.evidence_states).all(axis=0) | ~lay.observed
+    if not as_seen.all():
+        v = int(np.argmin(as_seen))
+        seen = graph.evidence_states[v]
+        raise ModelError(f"labels of variable {graph.naming.name(v)!r} must be {seen}, as it was observed")
     cells = np.broadcast_to(lay.cell_ptr, (len(states), lay.n_factors)).copy()
     for edge, (f, v) in enumerate(zip(lay.edge_factor, lay.scope_vars, strict=True)):
         cells[:, f] += lay.edge_stride[edge] * states[:, v]
@@ -155,17 +164,29 @@ class _Question:
         else:
             assert self.tol is not None
             found = log_partitions(self.graph, theta, self.how, self.tol, self.threads, self._refusal)
-        if found[0].n_not_converged:
-            warn(
-                f"{found[0].n_not_converged} of {len(theta)} rows have not converged, and their gradients are not "
-                "those of the values; raise tol, use damping, or ask for a number of sweeps",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
+        _warn_of(found[0].n_not_converged, theta, "rows have not converged", 6)
         return found
+
+    def way_back(self, theta: Any, found: RowBeliefs, bars: Sequence[Floats | None]) -> Floats:
+        before = found.n_not_converged
+        grad = found.pullback(*bars)
+        missed = found.n_not_converged - before  # where the way back ends when it settles, as the way there does
+        _warn_of(missed, theta, "rows have not converged on the way back", 5)
+        return grad
 
     def _refusal(self) -> Exception:
         return UnsupportedError(f"log_partition by {self.how} has no second derivative; use method='exact'")
+
+
+def _warn_of(n_missed: int, theta: Any, what: str, stacklevel: int) -> None:
+    """Warn of rows whose gradients are not those of their values."""
+    if n_missed:
+        warn(
+            f"{n_missed} of {len(theta)} {what}, and their gradients are not those of the values; raise tol, use "
+            "damping, or ask for a number of sweeps",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def _checked(theta: Any, layout: Any, threads: Any) -> tuple[FactorGraph, Any, tuple[int, ...]]:
@@ -188,8 +209,7 @@ def _checked(theta: Any, layout: Any, threads: Any) -> tuple[FactorGraph, Any, t
                 "the layout has observed variables but not their states; give the conditioned graph itself"
             )
         layout = layout.plan(_empty)
-    if not isinstance(layout, FactorGraph):
-        raise ModelError(f"layout must be a Layout or a FactorGraph, found {type(layout).__name__}")
+    layout = as_factor_graph(layout)
     n = layout.layout.n_cells
     if theta.ndim == 0 or theta.shape[-1] != n:
         raise ModelError(f"theta must have {n} log potentials in its last dimension, found shape {tuple(theta.shape)}")
@@ -206,11 +226,17 @@ def _through(method: Any, n_sweeps: int | None, tol: float | None) -> Gradient:
             if value is not None:
                 raise ModelError(f"{type(method).__name__}(...) says how far inference runs, not {name}={value}")
         return method
-    if isinstance(method, str) and method == "exact":
-        if n_sweeps is not None:
-            raise ModelError(f"exact marginals take no n_sweeps, found {n_sweeps}; name a method such as 'trw'")
-        return Exact()
-    return make_gradient("auto", named_method(method), n_sweeps=n_sweeps, tol=tol)
+    check_number("tol", tol, none=True)
+    exact = isinstance(method, str) and method == "exact"
+    way = Exact() if exact else make_gradient("auto", named_method(method), n_sweeps=n_sweeps, tol=tol)
+    if n_sweeps is None:
+        return way
+    if not isinstance(way, Truncated):
+        end = "exact" if isinstance(way, Exact) else "those at its end"
+        raise ModelError(f"marginals by {method} are {end} and take no n_sweeps, found {n_sweeps}; 'trw' does")
+    if tol is not None:
+        raise ModelError(f"marginals after n_sweeps={n_sweeps} have no tolerance, found tol={tol}; give one of the two")
+    return way
 
 
 @cache
@@ -220,16 +246,16 @@ def _functions() -> tuple[Any, Any]:
     from torch.autograd import Function
 
     def numbers(tensor: Any) -> Floats:
-        found: Floats = tensor.detach().to(torch.float64).contiguous().numpy()
+        found: Floats = tensor.detach().to(torch.float64).resolve_neg().contiguous().numpy()
         return found
 
     class Pullback(Function):
         """The transposed Jacobian of the marginals times gradients in them; not to be differentiated again."""
 
         @staticmethod
-        def forward(ctx: Any, theta: Any, found: RowBeliefs, *bars: Any) -> Any:
-            given = (None if bar is None else numbers(bar) for bar in bars)
-            return torch.from_numpy(found.pullback(*given)).to(theta.dtype)
+        def forward(ctx: Any, theta: Any, question: _Question, found: RowBeliefs, *bars: Any) -> Any:
+            given = [None if bar is None else numbers(bar) for bar in bars]
+            return torch.from_numpy(question.way_back(theta, found, given)).to(theta.dtype)
 
         @staticmethod
         def backward(ctx: Any, *bars: Any) -> Any:
@@ -242,7 +268,7 @@ def _functions() -> tuple[Any, Any]:
         def forward(ctx: Any, theta: Any, question: _Question) -> Any:
             found, log_z = question.answer(numbers(theta))
             mu = torch.from_numpy(found.mu).to(theta.dtype)
-            ctx.found = found
+            ctx.question, ctx.found = question, found
             ctx.save_for_backward(theta, mu)
             ctx.set_materialize_grads(False)
             return torch.from_numpy(log_z).to(theta.dtype), mu
@@ -252,7 +278,7 @@ def _functions() -> tuple[Any, Any]:
             theta, mu = ctx.saved_tensors
             grad = None if bar_log_z is None else bar_log_z[:, None] * mu
             if bar_mu is not None:
-                more = Pullback.apply(theta, ctx.found, None, bar_mu)
+                more = Pullback.apply(theta, ctx.question, ctx.found, None, bar_mu)
                 grad = more if grad is None else grad + more
             return grad, None
 
@@ -262,7 +288,7 @@ def _functions() -> tuple[Any, Any]:
         @staticmethod
         def forward(ctx: Any, theta: Any, question: _Question) -> Any:
             found, _ = question.answer(numbers(theta))
-            ctx.found = found
+            ctx.question, ctx.found = question, found
             ctx.save_for_backward(theta)
             ctx.set_materialize_grads(False)
             return torch.from_numpy(found.mu_var).to(theta.dtype), torch.from_numpy(found.mu).to(theta.dtype)
@@ -272,6 +298,6 @@ def _functions() -> tuple[Any, Any]:
             (theta,) = ctx.saved_tensors
             if bar_var is None and bar_mu is None:
                 return None, None
-            return Pullback.apply(theta, ctx.found, bar_var, bar_mu), None
+            return Pullback.apply(theta, ctx.question, ctx.found, bar_var, bar_mu), None
 
     return LogPartition, MarginalsOf

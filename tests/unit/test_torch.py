@@ -7,7 +7,7 @@ import pytest
 
 import beliefs as bl
 from beliefs.learning.copies import beliefs_of_rows
-from beliefs.learning.gradients import Exact, Truncated
+from beliefs.learning.gradients import AtConvergence, Exact, Truncated
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make torch")
 pytestmark = pytest.mark.long
@@ -212,3 +212,54 @@ def test_tensors_options_and_labels_of_other_kinds() -> None:
     zero[1] = -np.inf
     with pytest.raises(bl.ZeroProbabilityError, match="row 1 of theta"):
         layer().log_partition(zero, graph, "trw")
+
+
+def test_a_way_back_that_does_not_settle_is_said() -> None:
+    graph = bl.datasets.make_ising_grid(4, seed=0)
+    theta = potentials(graph, 2)
+    found = layer().marginals(theta, graph, AtConvergence(method=bl.TRW(), max_iters=6, tol=0.1, back_tol=1e-14))
+    with pytest.warns(bl.ConvergenceWarning, match="2 of 2 rows have not converged on the way back"):
+        found.mu_var.square().sum().backward()
+
+
+def test_sweeps_that_would_be_ignored_are_refused() -> None:
+    graph = mixed_loop()
+    theta = potentials(graph, 2)
+    for method, end in (("exact", "exact"), ("junction_tree", "exact"), ("gbp", "those at its end")):
+        with pytest.raises(bl.ModelError, match=f"marginals by {method} are {end} and take no n_sweeps, found 3"):
+            layer().marginals(theta, graph, method, n_sweeps=3)
+    with pytest.raises(bl.ModelError, match="after n_sweeps=3 have no tolerance, found tol=0.1"):
+        layer().marginals(theta, graph, "trw", n_sweeps=3, tol=0.1)
+    with pytest.raises(bl.ModelError, match="tol must be None or a number of at least 0"):
+        layer().marginals(theta, graph, tol=-1)
+
+
+@pytest.mark.parametrize("method", ["exact", "trw", "mean_field"])
+def test_the_row_without_numbers_is_named(method: str) -> None:
+    graph = tied_chain()
+    theta = potentials(graph, 40).detach()
+    theta[17, 3] = np.nan
+    with pytest.raises(bl.ModelError, match="row 17 of theta: .* found nan"):
+        layer().log_partition(theta, graph, method)
+    with pytest.raises(bl.ModelError, match="row 17 of theta: .* found nan"):
+        layer().marginals(theta, graph, method)
+
+
+def test_labels_agree_with_the_evidence_and_are_of_any_integer_type() -> None:
+    graph = tied_chain().condition({0: 1})
+    theta = potentials(graph, 2)
+    with pytest.raises(bl.ModelError, match="labels of variable 'x0' must be 1, as it was observed"):
+        layer().log_score(theta, graph, torch.tensor([[1, 2, 0, 1], [0, 2, 0, 1]]))
+    labels = torch.tensor([[1, 2, 0, 1], [1, 0, 0, 2]])
+    scores = [layer().log_score(theta, graph, labels.to(kind)) for kind in (torch.int64, torch.uint8, torch.uint64)]
+    assert all(torch.equal(score, scores[0]) for score in scores)
+
+
+def test_views_that_negate_and_networks_of_tables_are_taken() -> None:
+    graph = tied_chain()
+    theta = potentials(graph, 2).detach()
+    negated = torch.complex(torch.zeros_like(theta), -theta).conj().imag  # the sign is a flag of the view
+    assert torch.equal(layer().log_partition(negated, graph), layer().log_partition(theta, graph))
+    asia = bl.datasets.load_bn("asia")
+    own = torch.tensor(asia.to_factor_graph().theta)
+    assert layer().log_partition(own, asia).item() == pytest.approx(0.0, abs=1e-12)

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from beliefs.errors import ZeroProbabilityError
+from beliefs.errors import ModelError
 from beliefs.inference.base import Method
 from beliefs.inference.messages.schedule import is_forest
 from beliefs.inference.run import settled, tol_for_marginals
@@ -156,12 +156,16 @@ def _run(graph: FactorGraph, theta: Floats, through: Gradient, first: int) -> Be
         method.share_plans(union.layout, [graph.layout] * n)
     try:
         return through.run(union.lent(theta.reshape(-1)))
-    except ZeroProbabilityError as error:
+    except ModelError as error:  # probability zero, or no number
         if n == 1:
-            raise ZeroProbabilityError(f"row {first} of theta: {error}") from None
+            raise _of_row(first, error) from None
         for k in range(n):  # which one?
             _run(graph, theta[k : k + 1], through, first + k)
         raise
+
+
+def _of_row(k: int, error: ModelError) -> ModelError:
+    return type(error)(f"row {k} of theta: {error}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,8 +189,8 @@ def log_partitions(
     def ask(k: int) -> tuple[Floats, Floats, float, bool]:
         try:
             found = settled(graph.lent(theta[k]), method, tol=tol_for_marginals(method, tol))
-        except ZeroProbabilityError as error:
-            raise ZeroProbabilityError(f"row {k} of theta: {error}") from None
+        except ModelError as error:
+            raise _of_row(k, error) from None
         return found.mu_var, found.mu, found.log_z, found.converged
 
     answers = executor_of(threads).map(ask, range(len(theta)))
