@@ -20,9 +20,9 @@ import numpy as np
 from beliefs.driver import Status, Value
 from beliefs.errors import ZeroProbabilityError
 from beliefs.inference.promises import Bound, Derivative, Guarantee, Task, Unions
+from beliefs.model.clamped_rbm import AskedModel
 from beliefs.model.graph import FactorGraph, as_factor_graph
 from beliefs.model.layout import Layout
-from beliefs.model.machine import BoltzmannMachine
 from beliefs.options import Suggesting
 from beliefs.typing import Floats, Ints
 
@@ -57,7 +57,7 @@ class Problem:
 
     Attributes
     ----------
-    model : FactorGraph or BoltzmannMachine
+    model : FactorGraph, BoltzmannMachine or ClampedRBM
         Machines are handed on as they are, for the methods that know their layers; all others ask for ``graph``.
     query : ndarray
         The maximised variables of marginal MAP, sorted; empty for the other tasks.
@@ -67,7 +67,7 @@ class Problem:
         Whether the value of a query's states is asked for; who knows it better asks for the states alone.
     """
 
-    model: FactorGraph | BoltzmannMachine
+    model: AskedModel
     task: Task = Task.INFER
     query: Ints = field(default_factory=lambda: _NO_QUERY)
     targets: Ints | None = None

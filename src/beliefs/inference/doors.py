@@ -29,6 +29,7 @@ from beliefs.inference.result import InferenceResult, Result
 from beliefs.inference.run import default_threads
 from beliefs.inference.states_result import MapResult, MarginalMapResult, SampleResult
 from beliefs.inference.text import named_method
+from beliefs.model.clamped_rbm import AskedModel, ClampedRBM
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
@@ -249,7 +250,7 @@ def _decoded_batch(
 
 
 # -- behind the doors ---------------------------------------------------------------------------------------------
-def _posed(model: FactorGraph | BoltzmannMachine, task: Task, options: Options, **more: Any) -> Problem:
+def _posed(model: AskedModel, task: Task, options: Options, **more: Any) -> Problem:
     """Check the options and return the problem within them."""
     check_options(options, also=("targets",) if task is Task.INFER else ())
     return Problem(
@@ -267,7 +268,7 @@ def _ask(
     problem: Problem,
     method: Method | str,
     options: Options,
-    model: FactorGraph | BoltzmannMachine | None = None,
+    model: AskedModel | None = None,
     pruned: Bools | None = None,
 ) -> Done:
     """Choose and run. Where targets made ``problem.model`` a part of ``model``, ``pruned`` says what it lacks."""
@@ -295,9 +296,9 @@ def _is_auto(method: Method | str) -> bool:
     return isinstance(method, str) and method.strip() == "auto"
 
 
-def _is_native(model: FactorGraph | BoltzmannMachine, method: Method | str) -> bool:
+def _is_native(model: AskedModel, method: Method | str) -> bool:
     """Whether states are asked of a machine itself, where methods may have a form for it."""
-    return isinstance(model, RBM) and not _is_auto(method)
+    return isinstance(model, RBM | ClampedRBM) and not _is_auto(method)
 
 
 def _automatic(question: Question) -> Done:
@@ -325,12 +326,12 @@ def _forever() -> float:
     return math.inf
 
 
-def _checked(model: Model, options: Options) -> FactorGraph | BoltzmannMachine:
+def _checked(model: Model, options: Options) -> AskedModel:
     """Return the model as methods take it: machines as they are, all else as a factor graph, with evidence."""
-    known = model if isinstance(model, BoltzmannMachine) else as_factor_graph(model)
+    known = model if isinstance(model, BoltzmannMachine | ClampedRBM) else as_factor_graph(model)
     evidence = options.get("evidence")
     if evidence is not None:
-        known = as_factor_graph(known).condition(evidence)
+        known = known.condition(evidence)
     if known.n_vars == 0:
         raise ModelError("the model has no variables")
     n_states = known.layout.n_states if isinstance(known, FactorGraph) else 2 * known.n_vars
@@ -358,7 +359,7 @@ def checked_query(graph: FactorGraph, query: Sequence[VariableRef]) -> Ints:
     return asked
 
 
-def _warm(model: FactorGraph | BoltzmannMachine, method: Method, init: Any, pruned: Bools | None = None) -> Any:
+def _warm(model: AskedModel, method: Method, init: Any, pruned: Bools | None = None) -> Any:
     """Return the state to start from: that of the same method on the same variables, else None."""
     if init is None:
         return None
@@ -372,7 +373,12 @@ def _warm(model: FactorGraph | BoltzmannMachine, method: Method, init: Any, prun
     return method.warm_from(stages)
 
 
-def _same_structure(one: FactorGraph | BoltzmannMachine, other: FactorGraph | BoltzmannMachine) -> bool:
+def _same_structure(one: AskedModel, other: AskedModel) -> bool:
+    if isinstance(one, ClampedRBM) and isinstance(other, ClampedRBM):
+        alike = np.array_equal(one.evidence_states >= 0, other.evidence_states >= 0)
+        return alike and _same_structure(one.machine, other.machine)
+    if isinstance(one, ClampedRBM) or isinstance(other, ClampedRBM):
+        return False
     if isinstance(one, BoltzmannMachine) or isinstance(other, BoltzmannMachine):
         return type(one) is type(other) and one.weights.shape == other.weights.shape  # type: ignore[union-attr]
     return one.layout.equals(other.layout)
@@ -382,7 +388,7 @@ def _same_structure(one: FactorGraph | BoltzmannMachine, other: FactorGraph | Bo
 class JointMarginals:
     """Answers joint marginals of any set: a factor of ones over it, and the same method again."""
 
-    model: FactorGraph | BoltzmannMachine
+    model: AskedModel
     method: Method
     max_bytes: int | None
     pruned: Bools

@@ -16,8 +16,8 @@ from beliefs.inference.quiet import warn
 from beliefs.inference.run import Watch, solve
 from beliefs.inference.show.progress import reporter
 from beliefs.inference.text import known_methods
+from beliefs.model.clamped_rbm import AskedModel
 from beliefs.model.graph import FactorGraph
-from beliefs.model.machine import BoltzmannMachine
 
 __all__ = ["Done", "Question", "warn_if_short"]
 
@@ -36,7 +36,7 @@ class Done(NamedTuple):
     state: Any
     short: str = ""
 
-    def common(self, model: FactorGraph | BoltzmannMachine) -> dict[str, Any]:
+    def common(self, model: AskedModel) -> dict[str, Any]:
         """Fields that all results share."""
         return {
             "model": model,

@@ -18,6 +18,7 @@ from beliefs.elsewhere import RESULTS, Hinting
 from beliefs.errors import ModelError, NotConvergedError, UnsupportedError
 from beliefs.inference.base import Bound, Method, Tables
 from beliefs.inference.units import UnitMarginals
+from beliefs.model.clamped_rbm import AskedModel, ClampedRBM
 from beliefs.model.factor import check_axes
 from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.graph import FactorGraph, as_factor_graph
@@ -37,7 +38,7 @@ class Result(Hinting, Described):
 
     _elsewhere: ClassVar[Mapping[str, str]] = RESULTS
 
-    model: FactorGraph | BoltzmannMachine
+    model: AskedModel
     method: Method
     reason: str
     status: Status
@@ -122,6 +123,9 @@ class InferenceResult(Result):
         Whether the marginals are exact. Where bounds met, ``log_z`` is and they are estimates all the same.
     """
 
+    of_log_z: ClassVar[tuple[str, ...]] = ()
+    """Fields of this kind of result, besides those of all, that a constant factor moves."""
+
     log_z: float
     bound: Bound
     log_lower: float
@@ -149,11 +153,16 @@ class InferenceResult(Result):
         """The marginals of a restricted Boltzmann machine as matrices."""
         if isinstance(self.tables, UnitMarginals):
             return self.tables
-        if not isinstance(self.model, BoltzmannMachine):
+        machine, tables = self.model, self.mu_factor
+        if isinstance(machine, ClampedRBM):
+            machine, cells = machine.machine, self.graph.parent_cells
+            tables = np.zeros(machine.to_factor_graph().layout.n_cells)
+            tables[cells] = self.mu_factor
+        if not isinstance(machine, BoltzmannMachine):
             raise UnsupportedError("visible, hidden and pairs are those of an RBM; make one by RBM.from_factor_graph")
-        shape = n, m = self.model.weights.shape
+        shape = n, m = machine.weights.shape
         ones = self.mu_var[1::2]
-        pairs = self.mu_factor[2 * (n + m) :].reshape(*shape, 4)[:, :, 3]
+        pairs = tables[2 * (n + m) :].reshape(*shape, 4)[:, :, 3]
         return UnitMarginals(ones[:n], ones[n:], pairs)
 
     @property
@@ -304,16 +313,17 @@ class InferenceResult(Result):
 
     def _table(self) -> tuple[str, list[str], list[list[Cell]], int]:
         rows: list[list[Cell]] = []
-        if isinstance(self.model, BoltzmannMachine):  # whose graph may be large, and is not needed for this
-            n_rows = self.model.n_vars
-            for name, ones in (("v", self.visible), ("h", self.hidden)):
-                rows += [[f"{name}{k}", Chances("01", (1 - p, p))] for k, p in enumerate(ones[:MOST_ROWS].tolist())]
-            del rows[MOST_ROWS:]
-        else:
-            naming, free = self.graph.naming, np.flatnonzero(~self.pruned & ~self.graph.layout.observed)
-            n_rows = len(free)
+        if isinstance(self.model, FactorGraph):
+            free = np.flatnonzero(~self.pruned & ~self.graph.layout.observed)
             for v in free[:MOST_ROWS].tolist():
-                rows.append([naming.name(v), Chances(naming.states(v), self._single(v).tolist())])
+                rows.append([self.graph.naming.name(v), Chances(self.graph.naming.states(v), self._single(v).tolist())])
+        else:  # a machine, whose graph may be large, and is not needed for this
+            n, ones = len(self.visible), self.mu_var[1::2]
+            free = self.model.free_units if isinstance(self.model, ClampedRBM) else np.arange(ones.size)
+            for v in free[:MOST_ROWS].tolist():
+                name = f"v{v}" if v < n else f"h{v - n}"
+                rows.append([name, Chances("01", (1 - ones[v], ones[v]))])
+        n_rows = len(free)
         worth = "exact" if self.exact_marginals else f"estimates of {self.method.name}, without a guarantee"
         return f"marginals: {worth}", [], rows, n_rows
 

@@ -1,6 +1,7 @@
 """Models: what is true. Immutable, without algorithms; whatever its kind, a model becomes a FactorGraph."""
 
 from beliefs.model.bayes_net import BayesianNetwork
+from beliefs.model.clamped_rbm import ClampedRBM
 from beliefs.model.crbm import CRBM
 from beliefs.model.factor import Factor
 from beliefs.model.fractional_rbm import FractionalRBM
@@ -15,6 +16,7 @@ __all__ = [
     "CRBM",
     "RBM",
     "BayesianNetwork",
+    "ClampedRBM",
     "Factor",
     "FactorGraph",
     "FractionalRBM",

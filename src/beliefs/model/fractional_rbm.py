@@ -9,6 +9,8 @@ count is whole it is an ordinary machine with copies of units; in between there 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -17,6 +19,10 @@ from beliefs.model.factor import numeric
 from beliefs.model.graph import FactorGraph
 from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
+from beliefs.typing import Evidence
+
+if TYPE_CHECKING:
+    from beliefs.model.clamped_rbm import ClampedRBM
 
 __all__ = ["FractionalRBM"]
 
@@ -79,3 +85,7 @@ class FractionalRBM(BoltzmannMachine):
     def to_factor_graph(self) -> FactorGraph:
         """Return the factor graph of :meth:`to_rbm`; fractions have none, and raise a ModelError."""
         return self.to_rbm().to_factor_graph()
+
+    def condition(self, evidence: Evidence) -> ClampedRBM:
+        """Return :meth:`to_rbm` with some units observed; fractions raise a ModelError."""
+        return self.to_rbm().condition(evidence)

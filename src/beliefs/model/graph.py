@@ -249,13 +249,7 @@ class FactorGraph(Named, Described, metaclass=Built):
         scopes. Missing values (None, NaN), as in a pandas row, are skipped. Observing the same state again
         changes nothing; another state is a ModelError. Cost: one pass over the cells.
         """
-        states = self.evidence_states.copy()
-        for v, x in self.naming.evidence(evidence).items():
-            if states[v] not in (-1, x):
-                name, old, new = self.naming.name(v), self.naming.label(v, int(states[v])), self.naming.label(v, x)
-                raise ModelError(f"variable {name!r} is already observed as {old!r}, and cannot become {new!r}")
-            states[v] = x
-        return self.observing(states)
+        return self.observing(self.naming.observed(self.evidence_states, evidence))
 
     def observing(self, states: Ints) -> FactorGraph:
         """Return the graph with these states ``(n_vars,)`` observed, -1 where not; its own evidence is among them."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,9 @@ from beliefs.model.graph import FactorGraph
 from beliefs.model.views import Variables
 from beliefs.options import shown
 from beliefs.typing import Evidence, Floats
+
+if TYPE_CHECKING:
+    from beliefs.model.clamped_rbm import ClampedRBM
 
 __all__ = [
     "BoltzmannMachine",
@@ -115,9 +118,9 @@ class BoltzmannMachine(TwoLayers):
         """The units as variables of the factor graph."""
         return self.to_factor_graph().variables
 
-    def condition(self, evidence: Evidence) -> FactorGraph:
-        """Return the factor graph with some units observed, ``{"v0": 1}``."""
-        return self.to_factor_graph().condition(evidence)
+    @abstractmethod
+    def condition(self, evidence: Evidence) -> ClampedRBM:
+        """Return the machine with some units observed, ``{"v0": 1}``."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.n_visible} visible, {self.n_hidden} hidden units, {self.dtype})"

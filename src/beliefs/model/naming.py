@@ -177,6 +177,16 @@ class Naming:
                 raise ModelError(f"evidence gives two states for variable {self.name(v)!r}")
         return found
 
+    def observed(self, states: Ints, evidence: Any) -> Ints:
+        """Return the states of all variables ``(n_vars,)``, -1 where not observed, with more evidence among them."""
+        now = states.copy()
+        for v, x in self.evidence(evidence).items():
+            if now[v] not in (-1, x):
+                name, old, new = self.name(v), self.label(v, int(now[v])), self.label(v, x)
+                raise ModelError(f"variable {name!r} is already observed as {old!r}, and cannot become {new!r}")
+            now[v] = x
+        return now
+
 
 def _missing(value: Any) -> bool:
     """Whether a value stands for no observation: None, nan, or pandas' NA, which is neither equal nor unequal."""

@@ -9,6 +9,7 @@ r"""Restricted Boltzmann machines: every visible unit meets every hidden one, an
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +17,11 @@ from numpy.typing import ArrayLike
 from beliefs.errors import ModelError
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.machine import BoltzmannMachine, checked_bits, given_layer
-from beliefs.typing import Floats
+from beliefs.model.naming import Naming
+from beliefs.typing import Evidence, Floats
+
+if TYPE_CHECKING:
+    from beliefs.model.clamped_rbm import ClampedRBM
 
 __all__ = ["RBM"]
 
@@ -69,8 +74,19 @@ class RBM(BoltzmannMachine):
         edges = np.stack(np.divmod(np.arange(n * m, dtype=np.int64), max(m, 1)), axis=1) + np.array([0, n])
         tables = np.zeros((n * m, 2, 2))
         tables[:, 1, 1] = self.weights.ravel()
-        names = [f"v{i}" for i in range(n)] + [f"h{j}" for j in range(m)]
-        return FactorGraph.pairwise(bias[:, None] * np.array([0.0, 1.0]), edges, tables, names=names)
+        return FactorGraph.pairwise(bias[:, None] * np.array([0.0, 1.0]), edges, tables, names=self.naming.names)
+
+    @cached_property
+    def naming(self) -> Naming:
+        """The units' names, ``v0, v1, ..., h0, h1, ...``."""
+        names = tuple(f"{layer}{k}" for layer, n in (("v", self.n_visible), ("h", self.n_hidden)) for k in range(n))
+        return Naming(np.full(self.n_vars, 2, np.int64), names)
+
+    def condition(self, evidence: Evidence) -> ClampedRBM:
+        """Return the machine with some units observed, ``{"v0": 1}``: one with fewer units, at heart."""
+        from beliefs.model.clamped_rbm import ClampedRBM
+
+        return ClampedRBM(self, self.naming.observed(np.full(self.n_vars, -1, np.int64), evidence))
 
     def to_factor_graph(self) -> FactorGraph:
         """Return the equivalent factor graph, made once: variables ``v0, v1, ..., h0, h1, ...``.

@@ -31,7 +31,7 @@ two matrix products a temperature and chain; memory 40 bytes a unit and chain at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,7 +48,7 @@ from beliefs.inference.units import UnitMarginals
 from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
 from beliefs.options import MANY, check_integer, check_option
-from beliefs.typing import Floats
+from beliefs.typing import Bools, Floats
 
 __all__ = ["AIS"]
 
@@ -139,13 +139,24 @@ class AIS(Form):
         log_z_base = float(np.logaddexp(0.0, base).sum() + np.log(2.0) * machine.counts.sum())
         return Annealing(problem, machine, _schedule(self.schedule, self.temperatures), base, log_z_base)
 
+    def about(self, visible: Bools) -> AIS:
+        """Return the same with the rates of some visible units."""
+        if isinstance(self.base, str):
+            return self
+        rates = self._unit_rates(visible.size)[visible]
+        return replace(self, base=rates if rates.size else "visible_bias")
+
+    def _unit_rates(self, n_visible: int) -> Floats:
+        rates = _rates(self.base)
+        if rates.shape != (n_visible,):
+            raise ModelError(f"base must have a rate for each visible unit, {n_visible}, found {rates.shape}")
+        return rates
+
     def _log_odds(self, machine: BoltzmannMachine) -> Floats:
         if isinstance(self.base, str):
             bias = machine.visible_bias.astype(np.float64)
             return bias if self.base == "visible_bias" else np.zeros(machine.n_visible)
-        rates = _rates(self.base)
-        if rates.shape != (machine.n_visible,):
-            raise ModelError(f"base must have a rate for each visible unit, {machine.n_visible}, found {rates.shape}")
+        rates = self._unit_rates(machine.n_visible)
         kept = np.clip(rates, _LEAST_RATE, 1.0 - _LEAST_RATE)
         odds: Floats = np.log(kept) - np.log1p(-kept)
         return odds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -81,6 +81,8 @@ class AISResult(InferenceResult):
         ``"exact"``: independent samples of the machine; ``"gibbs"``: ends of Markov chains, with which the upper end of
         the interval is only as good as they are; empty where nothing went back.
     """
+
+    of_log_z: ClassVar[tuple[str, ...]] = ("log_z_base", "log_z_reverse")
 
     log_weights: Floats
     standard_error: float

@@ -8,6 +8,7 @@ from beliefs.inference.boltzmann.enumeration import AUTOMATIC, enumerated_units
 from beliefs.inference.exact.enumeration import Enumeration
 from beliefs.inference.sampling.gibbs import Gibbs
 from beliefs.inference.variational.mean_field import MeanField
+from beliefs.model.clamped_rbm import ClampedRBM
 from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
 
@@ -16,7 +17,9 @@ __all__ = ["at_any_time", "choose_for_machine"]
 
 def choose_for_machine(problem: Problem) -> tuple[Method, str]:
     """Return the method to run and the sentence why."""
-    machine = problem.model
+    machine = problem.model.free if isinstance(problem.model, ClampedRBM) else problem.model
+    if machine is None:
+        return Enumeration(), "every unit is observed"
     assert isinstance(machine, BoltzmannMachine)
     layer = "smaller" if isinstance(machine, RBM) else "visible"
     k = enumerated_units(machine)
@@ -30,4 +33,4 @@ def choose_for_machine(problem: Problem) -> tuple[Method, str]:
 
 def at_any_time(problem: Problem) -> Method:
     """Return what has an answer whenever the time is over."""
-    return MeanField() if isinstance(problem.model, RBM) and problem.task is Task.INFER else Gibbs()
+    return MeanField() if isinstance(problem.model, RBM | ClampedRBM) and problem.task is Task.INFER else Gibbs()

@@ -11,12 +11,12 @@ from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Method, Problem, Task
 from beliefs.inference.rounding import rounding_error
 from beliefs.kernels.boltzmann.layers import softplus_sums
+from beliefs.model.clamped_rbm import AskedModel
 from beliefs.model.fractional_rbm import FractionalRBM
-from beliefs.model.graph import FactorGraph
 from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
 from beliefs.model.rbm_batch import RBMBatch
-from beliefs.typing import Floats
+from beliefs.typing import Bools, Floats
 
 __all__ = ["Form", "Parameters", "SampledUnits", "machine_of", "magnitudes", "rounding_of", "roundings_of"]
 
@@ -42,8 +42,12 @@ class Form(Method):
         """Whether it stands for a method with these options on this machine."""
         return cls.takes_fractions or isinstance(machine, RBM)
 
+    def about(self, visible: Bools) -> Form:
+        """Return the form for the machine of some visible units alone; options with a number a unit are cut."""
+        return self
 
-def machine_of(model: FactorGraph | BoltzmannMachine, asked: str) -> BoltzmannMachine:
+
+def machine_of(model: AskedModel, asked: str) -> BoltzmannMachine:
     """Return the machine that a model is, or an UnsupportedError that says why it is none."""
     if isinstance(model, BoltzmannMachine):
         return model

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
+import numpy as np
+
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Method, Problem
 from beliefs.inference.boltzmann.ais import AIS
 from beliefs.inference.boltzmann.bp import LayerBP
 from beliefs.inference.boltzmann.enumeration import LayerEnumeration
+from beliefs.inference.boltzmann.free_units import FreeUnits
 from beliefs.inference.boltzmann.gibbs import BlockGibbs
-from beliefs.inference.boltzmann.machines import machine_of
+from beliefs.inference.boltzmann.machines import Form, machine_of
 from beliefs.inference.boltzmann.mean_field import LayerMeanField
 from beliefs.inference.boltzmann.tap import TAP
+from beliefs.model.clamped_rbm import ClampedRBM
 from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.machine import BoltzmannMachine
 
@@ -32,9 +36,12 @@ FORMS = (LayerEnumeration, LayerMeanField, TAP, LayerBP, BlockGibbs, AIS)
 def native(method: Method, problem: Problem) -> tuple[Method, Problem]:
     """Return the form of a method for a problem's model, and the problem with the model that it takes.
 
-    That is the method itself and the problem as it is unless the model is a machine, or must be one.
+    That is the method itself and the problem as it is unless the model is a machine, or must be one. Of a machine with
+    observed units the others make the machine that is asked about.
     """
     model = problem.model
+    if isinstance(model, ClampedRBM):
+        return _clamped(method, problem, model)
     if not isinstance(model, BoltzmannMachine):
         if not method.needs_machine:
             return method, problem
@@ -49,4 +56,17 @@ def native(method: Method, problem: Problem) -> tuple[Method, Problem]:
         names = sorted({form.name for form in FORMS if problem.task in form.answers and form.takes_fractions})
         instead = "ask to_rbm() instead" if model.is_whole else f"use {' or '.join(names)}"
         raise UnsupportedError(f"{method} does not answer {problem.task.value} about a fractional machine; {instead}")
+    return method, problem
+
+
+def _clamped(method: Method, problem: Problem, machine: ClampedRBM) -> tuple[Method, Problem]:
+    """Return the form for the units that are not observed, if there are some, and the question about them."""
+    if machine.free is not None:
+        left = replace(problem, model=machine.free, query=np.searchsorted(machine.free_units, problem.query))
+        form, asked = native(method, left)
+        if isinstance(form, Form):
+            visible = machine.evidence_states[: machine.machine.n_visible] < 0
+            return FreeUnits(form=form.about(visible), machine=machine, task=problem.task), asked
+    elif method.needs_machine:
+        raise UnsupportedError(f"every unit is observed, which leaves {method} nothing to do; use enumeration")
     return method, problem
