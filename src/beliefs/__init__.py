@@ -9,8 +9,9 @@ Four doors answer the four questions about a model; every number says whether it
 ('EXACT', array([0.4887, 0.5113]))
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from beliefs.lazy import loader
 
 if TYPE_CHECKING:
     from beliefs import cycles, datasets, inference, io, learning, metrics, plot
@@ -162,8 +163,6 @@ _MODULES = (
     "plot",
     "torch",
 )
-_HOME = {name: f"beliefs.{module}" for module, names in _HOMES.items() for name in names}
-
 __all__ = [
     "AIS",
     "BP",
@@ -253,21 +252,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Load a public name at its first use."""
-    if name in _MODULES:
-        return import_module(f"beliefs.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_meant(name)}")
-    globals()[name] = found = getattr(import_module(_HOME[name]), name)
-    return found
-
-
 def _meant(name: str) -> str:
     """Return a hint at the name that was meant, if there is one."""
     from beliefs.elsewhere import PACKAGE, meant
 
     return meant(name, PACKAGE, __all__)
+
+
+__getattr__ = loader(__name__, _HOMES, _MODULES, _meant)
 
 
 def __dir__() -> list[str]:

@@ -22,6 +22,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 # A module may import from its own room, from rooms below it, and (see SIBLINGS) from some beside it.
 LAYERS = {
     "errors": 0, "typing": 0, "options": 0, "elsewhere": 0, "deadline": 0, "interrupts": 0, "driver": 0, "display": 0,
+    "lazy": 0,
     "kernels": 1,
     "model": 2,
     "cycles": 3,

@@ -1,20 +1,21 @@
 """Questions and methods: four doors, one driver, one method a file."""
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from beliefs.inference.base import Bound, Method, Task
-from beliefs.inference.batch_result import BatchDecoding, BatchMarginals
-from beliefs.inference.doors import infer, marginal_map, maximize, sample
-from beliefs.inference.likelihood import LogLikelihood, log_likelihood
-from beliefs.inference.many import infer_many, maximize_many
-from beliefs.inference.many_result import ManyDecodings, ManyMarginals
-from beliefs.inference.result import InferenceResult
-from beliefs.inference.states_result import MapResult, MarginalMapResult, SampleResult
 from beliefs.inference.text import use_methods
+from beliefs.lazy import loader
 
 if TYPE_CHECKING:
+    from beliefs.inference.base import Bound, Method, Task
+    from beliefs.inference.batch_result import BatchDecoding, BatchMarginals
+    from beliefs.inference.doors import infer, marginal_map, maximize, sample
+    from beliefs.inference.likelihood import LogLikelihood, log_likelihood
+    from beliefs.inference.many import infer_many, maximize_many
+    from beliefs.inference.many_result import ManyDecodings, ManyMarginals
     from beliefs.inference.registry import METHODS, methods
+    from beliefs.inference.result import InferenceResult
+    from beliefs.inference.states_result import MapResult, MarginalMapResult, SampleResult
 
 __all__ = [
     "BatchDecoding",
@@ -40,19 +41,16 @@ __all__ = [
     "sample",
 ]
 
-
-@cache
-def _registry() -> Any:
-    """Load the list of methods, and with it all of them, when it is asked for or one is named."""
-    from beliefs.inference import registry
-
-    return registry
-
-
-def __getattr__(name: str) -> Any:
-    if name not in ("METHODS", "methods"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_registry(), name)
-
-
-use_methods(lambda: _registry().METHODS)
+_HOMES = {
+    "base": ("Bound", "Method", "Task"),
+    "batch_result": ("BatchDecoding", "BatchMarginals"),
+    "doors": ("infer", "marginal_map", "maximize", "sample"),
+    "likelihood": ("LogLikelihood", "log_likelihood"),
+    "many": ("infer_many", "maximize_many"),
+    "many_result": ("ManyDecodings", "ManyMarginals"),
+    "registry": ("METHODS", "methods"),
+    "result": ("InferenceResult",),
+    "states_result": ("MapResult", "MarginalMapResult", "SampleResult"),
+}
+__getattr__ = loader(__name__, _HOMES)
+use_methods(lambda: import_module("beliefs.inference.registry").METHODS)  # with all of them, when one is named
