@@ -29,6 +29,7 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.engine import Summand
 from beliefs.inference.parallel import one_thread_of_blas
+from beliefs.learning.allocator import keep_free_memory
 from beliefs.learning.instances import Instance
 from beliefs.learning.parallel import Threads
 from beliefs.model.layout import Layout
@@ -171,6 +172,7 @@ _HELD: dict[str, Any] = {}  # of this process: shards and jobs by their keys
 def put(key: str, data: bytes, is_shard: bool) -> int:
     """Hold a shard or a job; return its bytes."""
     thing = unpacked(data)
+    keep_free_memory(True)
     with _LOCK:
         _HELD[key] = Shard(thing) if is_shard else thing
     return len(data)
@@ -187,6 +189,7 @@ def drop(prefix: str) -> int:
                 del shard.states[job]
         if not _HELD:
             _LAYOUTS.clear()
+            keep_free_memory(False)
     return len(gone)
 
 

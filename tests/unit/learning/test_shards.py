@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass
 
@@ -101,3 +105,38 @@ def test_an_instance_travels_without_what_was_derived_from_it() -> None:
 def test_what_cannot_be_sent_is_said_in_one_line() -> None:
     with pytest.raises(ModelError, match=r"lock.* cannot be sent to other processes: cannot pickle '_thread.lock'"):
         packed([threading.Lock()])
+
+
+_FAULTS = """
+import resource
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+from beliefs.learning.shards import drop, packed, put
+
+def faults():  # of pages, in memory that twenty evaluations work in
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        work = [np.ones(2**16) for _ in range(3)]
+        del work
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+def told():
+    found = []
+    for step in (lambda: 0, lambda: put("a", data, True), lambda: drop("a")):
+        step()
+        faults()
+        found.append(faults())
+    return found
+
+data = packed([1])
+with ThreadPoolExecutor(1) as threads:
+    print(*threads.submit(told).result())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator than glibc's is not told anything")
+def test_memory_is_kept_as_long_as_shards_are_held() -> None:
+    environment = {**os.environ, "MALLOC_TRIM_THRESHOLD_": "65536"}
+    done = subprocess.run([sys.executable, "-c", _FAULTS], env=environment, capture_output=True, text=True, check=True)
+    before, held, after = map(int, done.stdout.split())
+    assert held < before / 20 and after > before / 2
