@@ -22,7 +22,11 @@ import numpy as np
 from beliefs.inference.parallel import parallel_chunks
 from beliefs.options import MANY, check_integer, check_option
 
-__all__ = ["Executor", "Threads", "executor_of", "threads_of"]
+__all__ = ["WORTH_SHARING", "Executor", "Threads", "executor_of", "threads_of"]
+
+WORTH_SHARING = 2**23
+"""Multiplications of a mini-batch with its weights from which threads share them: an appointment takes as long as a
+million of them, and weights that another thread has written or read must come from its cache."""
 
 S = TypeVar("S")
 T = TypeVar("T")

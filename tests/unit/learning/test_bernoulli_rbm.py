@@ -244,10 +244,10 @@ def test_a_rate_that_is_too_large_diverges_to_the_last_good_weights() -> None:
 
 @pytest.mark.parametrize("optimizer", ["sgd(t0=None)", "sgd(momentum=0.9)", "adam"])
 def test_updates_of_many_weights_are_shared_by_threads(optimizer: str) -> None:
-    """Weights are updated in blocks of 65,536: with more of them than one, threads share them out."""
+    """Weights are updated in blocks of 65,536: threads share them out where they share the products of a mini-batch."""
     X = np.random.default_rng(0).random((60, 700)) < 0.3
     one, two, three = (
-        bl.BernoulliRBM(300, batch_size=20, n_iter=2, learning_rate=0.01, optimizer=optimizer, n_jobs=n).fit(X)
+        bl.BernoulliRBM(300, batch_size=60, n_iter=4, learning_rate=0.01, optimizer=optimizer, n_jobs=n).fit(X)
         for n in (None, 2, 3)
     )
     assert weights(one) == weights(two) == weights(three)
@@ -256,7 +256,7 @@ def test_updates_of_many_weights_are_shared_by_threads(optimizer: str) -> None:
 def test_an_update_that_overflows_on_two_threads_diverges() -> None:
     X = np.random.default_rng(0).random((60, 700)) < 0.3
     with pytest.warns(bl.ConvergenceWarning, match="use a smaller step"):  # and of nothing else
-        rbm = bl.BernoulliRBM(300, batch_size=20, n_iter=5, learning_rate=1e38, n_jobs=2).fit(X)
+        rbm = bl.BernoulliRBM(300, batch_size=60, n_iter=9, learning_rate=1e38, n_jobs=2).fit(X)
     assert rbm.result_.status is bl.Status.DIVERGED and np.isfinite(rbm.model_.weights).all()
 
 

@@ -26,6 +26,7 @@ __all__ = ["BatchMeans", "each_alone", "mean_field_rows", "row_values"]
 
 Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _LOTS = 16  # of rows that threads share
+_SHARED = 2**22  # multiplications from which threads share them: some 150 us
 
 
 def each_alone(threads: int) -> Product:
@@ -38,7 +39,7 @@ def each_alone(threads: int) -> Product:
             row_products(rows[begin:end], matrix, out[begin:end])
             return 0
 
-        parallel_chunks(run, in_chunks(len(rows), _LOTS), threads)
+        parallel_chunks(run, in_chunks(len(rows), _LOTS), threads if len(rows) * matrix.size >= _SHARED else 1)
         return out
 
     return product

@@ -26,6 +26,7 @@ from beliefs.typing import Bools, Floats, Ints
 __all__ = ["LayerMessages", "Propagated"]
 
 _PARTS = 4
+_SHARED = 2**15  # machines times weights from which threads share them: some 100 us
 _RANGE = {4: (35.0, 52.0), 8: (300.0, 400.0)}  # by width of a number: the largest weight of ratios, and of log odds
 _EXPONENT = 600.0  # a product of float64 of that many nats is a number
 
@@ -128,7 +129,7 @@ class LayerMessages:
             if alone:
                 kept.append(work.came)  # where pair beliefs have taken the place of messages
 
-        self._run(part, len(bounds) - 1, partial(self.workspace, n, n))
+        self._run(part, len(visible_bias), len(bounds) - 1, partial(self.workspace, n, n))
         pair_sum = kept[0] if alone else totals[0] if totals else np.zeros((n, m), self.between.dtype)
         for total in totals[1:]:
             pair_sum += total
@@ -144,7 +145,12 @@ class LayerMessages:
         def part(work: Workspace, k: int) -> None:
             rows(couplings, rule, work, beliefs, int(bounds[k]), int(bounds[k + 1]), *none)
 
-        self._run(part, len(bounds) - 1, partial(self.workspace, self.shape[0], self.shape[0] if self.logs else 1))
+        self._run(
+            part,
+            len(visible_bias),
+            len(bounds) - 1,
+            partial(self.workspace, self.shape[0], self.shape[0] if self.logs else 1),
+        )
         return _propagated(beliefs, tol, *none)
 
     def mixed(self, visible_bias: np.ndarray, hidden_bias: np.ndarray, max_iters: int, tol: float) -> Propagated:
@@ -155,10 +161,12 @@ class LayerMessages:
         def part(work: Workspace, k: int) -> None:
             mixed_rows(couplings, rule, work, beliefs, int(bounds[k]), int(bounds[k + 1]), self.logs)
 
-        self._run(part, len(bounds) - 1, partial(self.workspace, 1, 1))
+        self._run(part, len(visible_bias), len(bounds) - 1, partial(self.workspace, 1, 1))
         return _propagated(beliefs, tol, np.empty(0), np.empty((0, 0), self.between.dtype))
 
-    def _run(self, part: Callable[[Workspace, int], None], n_parts: int, workspace: Callable[[], Workspace]) -> None:
+    def _run(
+        self, part: Callable[[Workspace, int], None], n_machines: int, n_parts: int, workspace: Callable[[], Workspace]
+    ) -> None:
         """Run all parts, those of a thread one after the other in the same memory."""
 
         def run(begin: int, end: int) -> int:
@@ -168,7 +176,8 @@ class LayerMessages:
                 part(work, k)
             return 0
 
-        parallel_chunks(run, np.arange(n_parts + 1), self.threads)
+        threads = self.threads if n_machines * self.between.size >= _SHARED else 1
+        parallel_chunks(run, np.arange(n_parts + 1), threads)
 
 
 def _has_ratios(weights: np.ndarray) -> bool:

@@ -26,12 +26,14 @@ from beliefs.kernels.boltzmann.flips import flip_log_odds, flip_pullback
 from beliefs.learning.boltzmann.layers import Layers
 from beliefs.learning.boltzmann.loss import RowLoss, RowTotal
 from beliefs.learning.boltzmann.rows import BitRows
+from beliefs.learning.parallel import executor_of
 from beliefs.typing import Floats
 
 __all__ = ["MinimumProbabilityFlow", "PseudoLikelihood", "RatioMatching"]
 
 _PIECES = 4  # of the visible units, worked on side by side
 _ROWS = 256  # that are looked at together
+_SHARED = 2**15  # rows times weights from which threads share them: some 150 us
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +80,8 @@ class FlipLoss(RowLoss):
                 terms[:, cut], bars[:, cut] = values, slopes
                 flip_pullback(x, v, weights[cut], np.ascontiguousarray(slopes), hidden[k], out[cut])
 
-        layers.executor.chunks(run, len(cuts) - 1)
+        executor = layers.executor if len(visible) * weights.size >= _SHARED else executor_of(1)
+        executor.chunks(run, len(cuts) - 1)
         return terms, bars, hidden.sum(axis=0)
 
 

@@ -14,14 +14,14 @@ import numpy as np
 from beliefs.kernels.boltzmann.layers import draw_units, probabilities
 from beliefs.kernels.boltzmann.single import draw_single, single_probabilities
 from beliefs.learning.boltzmann.parameters import Parts
-from beliefs.learning.parallel import Executor
+from beliefs.learning.parallel import WORTH_SHARING, Executor
 from beliefs.typing import Floats
 
 __all__ = ["Buffers", "Layers"]
 
-_ALONE = 2**23  # multiplications up to which a product is not worth cutting
 _UNITS = 192  # of a piece, about
 _LANES = 32  # whole blocks of units are quicker than others
+_DRAWN = {4: 2**18, 8: 2**16}  # units, by the bytes of a number, from which threads share their draws: some 60 us
 
 
 class Buffers:
@@ -81,7 +81,7 @@ class Layers:
         self._cut(n, visible.size * hidden.shape[1], lambda i: np.matmul(visible[:, i].T, hidden, out=out[i]))
 
     def _cut(self, n_units: int, work: int, task: Callable[[slice], Any]) -> None:
-        if work < _ALONE or n_units < 2 * _UNITS:
+        if work < WORTH_SHARING or n_units < 2 * _UNITS:
             task(slice(None))
             return
         n_pieces = 1 << ((n_units // _UNITS).bit_length() - 1)
@@ -125,7 +125,7 @@ class Layers:
 
     def _rows(self, x: np.ndarray, task: Callable[[slice], Any]) -> None:
         n_rows = len(x)
-        lots = 1 if x.size < 2**14 else min(self.executor.n_workers, n_rows)
+        lots = 1 if x.size < _DRAWN[x.itemsize] else min(self.executor.n_workers, n_rows)
 
         def run(begin: int, end: int) -> None:
             task(slice(begin * n_rows // lots, end * n_rows // lots))

@@ -21,7 +21,7 @@ from beliefs.learning.fit_loss import Evaluation
 from beliefs.learning.optimizers.base import Point, Watched
 from beliefs.learning.optimizers.batches import Batches
 from beliefs.learning.optimizers.objective import Objective
-from beliefs.learning.parallel import executor_of
+from beliefs.learning.parallel import WORTH_SHARING, executor_of
 from beliefs.typing import Floats
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ Memory = dict[str, Floats]
 _DEGREE = 3.0  # of the averaging; 0 would be the plain mean
 _UNKNOWN = sys.float_info.max  # the residual before two passes can be compared; the driver takes inf for divergence
 _BLOCK = 2**16  # weights that are updated together: they stay in cache
+_ALONE = executor_of(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +165,8 @@ class Descent:
             return None
         self.torn = True
         tau = options.step / (1.0 + (t - 1) / (options.t0 or math.inf))
-        self.executor.chunks(
+        shared = not objective.loss.by_row or b * now.weights.size >= WORTH_SHARING
+        (self.executor if shared else _ALONE).chunks(
             lambda begin, end: self._move(range(begin, end), found.grad, scale, b, tau, t),
             -(-now.weights.size // _BLOCK),
         )
