@@ -12,16 +12,19 @@ import numpy as np
 from beliefs.inference.base import Bound, Decoding, Problem, Task
 from beliefs.inference.messages.log_messages import LogMessages
 from beliefs.inference.messages.tiers import Tier
+from beliefs.inference.rounding import UNIT
 from beliefs.inference.search.feasible import feasible_fallback
 from beliefs.inference.search.forest_moves import MOST_MOVES, affordable_moves, forest_moves, locally_best
 from beliefs.inference.search.icm import icm
 from beliefs.inference.search.query_value import SECONDS, QueryValue, query_value
 from beliefs.kernels.messages.decode import best_states
+from beliefs.kernels.messages.log import TIE
 from beliefs.model.layout import Layout
 from beliefs.typing import Ints
 
 __all__ = ["Moves", "decoded", "query_decoding"]
 
+_EQUAL = 32.0 * UNIT  # of all potentials together: scores of exact messages that rounding alone may tell apart
 _SHARE = 0.05  # of the time limit that one value may take
 _ITERATIONS_A_MOVE = 160  # on large models, where a move takes as long as 40
 _FIRST_STEPS = 8  # iterations before the first move there: decodings become better too fast for it to be worth while
@@ -65,7 +68,7 @@ def decoded(problem: Problem, tier: Tier, exact: bool, upper: float, moves: Move
     """Return a joint state with its score; ``exact`` says that the messages are those of exact max-product."""
     graph = problem.graph
     row = graph.evidence_states.copy()
-    tier.decode(row)
+    tier.decode(row, _rounding_tie(tier) if exact else TIE)
     score = float(graph.log_score(row)) if exact else -np.inf
     if not exact:
         row, score = moves.made(problem, row)
@@ -76,6 +79,11 @@ def decoded(problem: Problem, tier: Tier, exact: bool, upper: float, moves: Move
     if exact:
         return Decoding(answer, score, Bound.EXACT, score, score)
     return Decoding(answer, score, Bound.EXACT if of_query else Bound.ESTIMATE, score, max(score, upper))
+
+
+def _rounding_tie(tier: Tier) -> float:
+    """Return how far apart rounding may have moved two equal scores: what is proved optimal must not give more away."""
+    return min(TIE, _EQUAL * (1.0 + tier.spec.magnitude))
 
 
 def query_decoding(problem: Problem, logs: LogMessages, upper: float) -> Decoding:

@@ -111,10 +111,10 @@ class LogMessages:
         tables = np.empty(int(lay.table_ptr[-1]))
         return tables if factor_beliefs(lay.scopes, lay.table_ptr, now.model, self.sums, tables) else None
 
-    def decode(self, states: Ints) -> None:
+    def decode(self, states: Ints, tie: float) -> None:
         """Decide the variables that are open in ``states`` (-1), one after the other, as factors reach them."""
         now, lay = self.spec, self.spec.layout
-        decode_in_order(lay.scopes, lay.adjacency, now.model, self.sums, factors_breadth_first(lay), states)
+        decode_in_order(lay.scopes, lay.adjacency, now.model, self.sums, factors_breadth_first(lay), tie, states)
 
 
 def _largest(values: Floats, starts: Ints) -> Floats:

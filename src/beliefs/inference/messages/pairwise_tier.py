@@ -16,6 +16,7 @@ from beliefs.inference.messages.sweep_spec import SweepSpec
 from beliefs.inference.messages.tiers import REFRESH, Tier
 from beliefs.inference.rounding import UNIT, rounding_error, widened
 from beliefs.kernels.messages.linear import DONE
+from beliefs.kernels.messages.log import TIE
 from beliefs.kernels.messages.pairwise.binary import (
     binary_linear_sweep,
     binary_max_sweep,
@@ -161,14 +162,14 @@ class PairwiseTier(Tier):
         blocks = 2.0 * BLOCK + (n_vars + edges.u.size) / BLOCK
         return rounding_error(magnitude, blocks) + UNIT * made
 
-    def decode(self, states: Ints) -> None:
+    def decode(self, states: Ints, tie: float = TIE) -> None:
         """Decide open variables one after the other, in the order in which factors reach them."""
         if not self.log_domain:
-            super().decode(states)
+            super().decode(states, tie)
             return
         decode_pairs(
             self.pairs, self.edges.width, self.weights.of_edges, self.product, self.messages, *self.plan.ends_near,
-            variables_breadth_first(self.spec.layout), states,
+            variables_breadth_first(self.spec.layout), tie, states,
         )  # fmt: skip
 
     def log_beliefs(self) -> Floats:

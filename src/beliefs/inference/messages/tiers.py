@@ -32,7 +32,7 @@ from beliefs.kernels.messages.linear import (
     scaled_potentials,
     sweep_linear,
 )
-from beliefs.kernels.messages.log import log_beliefs, scratch, send_unary, sweep_log, widest_scope
+from beliefs.kernels.messages.log import TIE, log_beliefs, scratch, send_unary, sweep_log, widest_scope
 from beliefs.kernels.messages.structures import LinearMessages, LogSums, ScaledTables, Update
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
@@ -95,12 +95,12 @@ class Tier(ABC):
         """Return the beliefs of all factors, one after the other, of messages that were found possible."""
         return self.record().tables(mu_var)
 
-    def decode(self, states: Ints) -> None:
-        """Decide the variables that are open in ``states`` (-1), one after the other.
+    def decode(self, states: Ints, tie: float = TIE) -> None:
+        """Decide the variables that are open in ``states`` (-1), one after the other; the first within ``tie`` of best.
 
         See :mod:`beliefs.kernels.messages.decode`.
         """
-        LogMessages.of(self.spec, self.log_messages()).decode(states)
+        LogMessages.of(self.spec, self.log_messages()).decode(states, tie)
 
     def log_beliefs(self) -> Floats:
         """Return the logs of the variables' beliefs up to a constant each, ``-inf`` where a message is."""

@@ -16,7 +16,7 @@ from beliefs.errors import ModelError
 from beliefs.inference.base import Problem, zero_probability
 from beliefs.inference.regions.plan import RegionPlan
 from beliefs.inference.regions.state import RegionState, pieces, region_work
-from beliefs.inference.rounding import UNIT, rounding_error
+from beliefs.inference.rounding import UNIT, magnitude, pairwise, rounding_error
 from beliefs.kernels.regions.concave import Agreements, descend, with_multipliers
 from beliefs.model.layout import frozen_ints, offsets
 from beliefs.model.scopes import within
@@ -155,12 +155,13 @@ class ConcaveState(RegionState):
         weight = np.where(self.outer, self.weight[self.plan.region_of_cell], 1.0)
         largest = _largest(weight * finite, tables.cell_ptr) + _largest(np.abs(sums), tables.cell_ptr)
         shares = float(np.abs(self.multipliers).max(initial=0.0)) * float(self.pairs.region.size)
-        potentials = np.where(self.potentials > -np.inf, np.abs(self.potentials), 0.0)
-        magnitude = float(largest.sum() + _largest(potentials, tables.cell_ptr).sum()) + shares + abs(self.constant)
+        of_factors = magnitude(self.problem.graph)  # added into tables they may cancel, their roundings do not
+        total = float(largest.sum()) + shares + of_factors
         longest = float(np.diff(tables.table_ptr).max(initial=1))
-        terms = sizes.size + widest + self.plan.n_home_cells / max(sizes.size, 1) + longest * widest
+        together = float(np.bincount(self.plan.homes.table).max(initial=0)) + pairwise(self.problem.graph.n_factors)
+        terms = sizes.size + widest + together + longest * widest
         own = float(self.weight.sum()) * UNIT * longest * (3.0 * widest + 10.0) * 4.0
-        return rounding_error(magnitude, terms + float(self.pairs.region.size)) + own
+        return rounding_error(total, terms + float(self.pairs.region.size)) + own
 
 
 def _largest(values: Floats, ptr: Ints) -> Floats:

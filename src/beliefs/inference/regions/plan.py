@@ -64,11 +64,6 @@ class RegionPlan:
         """Cells of all tables."""
         return int(self.tables.cell_ptr[-1])
 
-    @property
-    def n_home_cells(self) -> int:
-        """Cells of the tables of all factors, those with several factors counted for each."""
-        return int(np.diff(self.tables.cell_ptr)[self.homes.table].sum())
-
     def n_bytes(self, a_cell: float = A_CELL) -> float:
         """Memory of the plan and of one run on it, with so many bytes for each cell."""
         return self.held_bytes + max(self.making_bytes, a_cell * self.n_cells)

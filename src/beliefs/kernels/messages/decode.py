@@ -77,11 +77,12 @@ def conditional_gain(
 
 @twofold_kernel
 def decode_in_order(
-    scopes: Scopes, adjacency: Adjacency, model: Reweighted, sums: LogSums, order: Ints, states: Ints
+    scopes: Scopes, adjacency: Adjacency, model: Reweighted, sums: LogSums, order: Ints, tie: float, states: Ints
 ) -> None:
     """Decide the variables of all factors, in the ``order`` of factors; ``states`` comes in as -1 where open.
 
-    Variables in no factor get state 0. Cost: arity times cells.
+    Of states within ``tie`` of the best the first is taken; variables in no factor get state 0. Cost: arity times
+    cells.
     """
     card, scope_ptr, scope_vars, rho = scopes.card, scopes.scope_ptr, scopes.scope_vars, model.rho
     widest, largest, _, _ = widest_scope(card, scope_ptr, scope_vars)
@@ -108,7 +109,7 @@ def decode_in_order(
                         score[x] += rho[f] * sums.messages[model.message_ptr[edge] + x]
             best = 0
             for x in range(1, card[v]):
-                if score[x] > score[best] + TIE:
+                if score[x] > score[best] + tie:
                     best = x
             states[v] = best
     for v in range(card.size):

@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.messages.log import TIE
 from beliefs.kernels.messages.pairwise.structures import PairTables
 from beliefs.typing import Floats, Ints
 
@@ -31,12 +30,13 @@ def decode_pairs(
     near_ptr: Ints,
     near: Ints,
     order: Ints,
+    tie: float,
     out: Ints,
 ) -> None:
     """Decide the variables in ``order``; ``out (n_vars,)`` comes in as -1 where open.
 
     The ends of edges at variable i are ``near[near_ptr[i] : near_ptr[i + 1]]``: ``2 e`` if it is ``u[e]``, else
-    ``2 e + 1``. Of states within ``TIE`` of the best the first is taken.
+    ``2 e + 1``. Of states within ``tie`` of the best the first is taken.
     """
     states, u, v, at, psi = pairs.states, pairs.u, pairs.v, pairs.at, pairs.psi
     score = np.empty(states)
@@ -65,9 +65,9 @@ def decode_pairs(
                 score[x] += rho[e] * (psi[begin + x * step] - messages[sent + x])
         best = 0
         if width == 1:
-            best = 1 if gain > TIE else 0
+            best = 1 if gain > tie else 0
         else:
             for x in range(1, states):
-                if score[x] > score[best] + TIE:
+                if score[x] > score[best] + tie:
                     best = x
         out[i] = best
