@@ -107,14 +107,15 @@ def infer_many(
            [0.4  , 0.6  ]])
     """
     started, graph = time.perf_counter(), _checked(model, options)
-    wanted = np.arange(graph.n_vars) if targets is None else np.unique(listed(graph, targets, "targets"))
+    named = range(graph.n_vars) if targets is None else sorted(set(listed(graph, targets, "targets")))
+    wanted = np.array(named, np.int64)
     rows = read_evidence_rows(graph, evidence, likelihoods)
     threads, max_bytes = _resources(options)
     chosen, reason = _method(graph, method, Task.INFER, max_bytes, options)
     asked = {"targets": None if targets is None else wanted.tolist(), **options}
     shares = _by_engine(partial(_share, infer_many, graph, chosen, asked), rows, chosen)
     if shares is not None:
-        log_z, lower, upper = (_joined(shares, name) + rows.log_scale for name in ("log_z", "log_lower", "log_upper"))
+        log_z, lower, upper = rows.rescaled(*(_joined(shares, name) for name in ("log_z", "log_lower", "log_upper")))
         marginals, converged = _joined(shares, "marginals"), _joined(shares, "converged")
         bounds = {share.bound for share in shares if share.possible.any()}
     elif chosen == JunctionTree():
@@ -131,13 +132,13 @@ def infer_many(
 
         def ask(one: FactorGraph, row: int, left: ManyOptions) -> None:
             answer = infer(one, chosen, targets=targets, **left)
-            shift = rows.log_scale[row]
-            log_z[row], lower[row], upper[row] = (shift + x for x in (answer.log_z, answer.log_lower, answer.log_upper))
+            log_z[row], lower[row], upper[row] = answer.log_z, answer.log_lower, answer.log_upper
             marginals[row] = np.concatenate([*(answer.mu_var[part] for part in columns), np.zeros(0)])
             converged[row], kinds[row] = answer.converged or not answer.method.fixed_point, answer.bound
 
         _row_by_row(graph, rows, ask, threads, options)
         bounds = set(kinds[log_z > -np.inf])
+        log_z, lower, upper = rows.rescaled(log_z, lower, upper)
     bounds.discard(Bound.EXACT)  # what is exact bounds from both sides
     bound = Bound.EXACT if not bounds else bounds.pop() if len(bounds) == 1 else Bound.ESTIMATE
     _warn_of_zero(rows, np.flatnonzero(upper == -np.inf))
@@ -177,7 +178,7 @@ def maximize_many(
     converged = np.ones(rows.n_rows, np.bool_)
     shares = _by_engine(partial(_share, maximize_many, graph, chosen, options), rows, chosen)
     if shares is not None:
-        score, upper = (_joined(shares, name) + rows.log_scale for name in ("log_score", "log_upper"))
+        score, upper = rows.rescaled_scores(_joined(shares, "log_score"), _joined(shares, "log_upper"))
         assignment, converged = _joined(shares, "assignment"), _joined(shares, "converged")
     elif chosen == JunctionTree():
         with _in_time(options):
@@ -191,10 +192,11 @@ def maximize_many(
         def ask(one: FactorGraph, row: int, left: ManyOptions) -> None:
             answer = maximize(one, chosen, **left)
             assignment[row] = answer.assignment
-            score[row], upper[row] = answer.log_score + rows.log_scale[row], answer.log_upper + rows.log_scale[row]
+            score[row], upper[row] = answer.log_score, answer.log_upper
             converged[row] = answer.converged or not answer.method.fixed_point
 
         _row_by_row(graph, rows, ask, threads, options)
+        score, upper = rows.rescaled_scores(score, upper)
     _warn_of_zero(rows, np.flatnonzero(upper == -np.inf))
     _warn_of_short(chosen, converged)
     for array in (assignment, score, upper, converged):

@@ -275,3 +275,28 @@ def test_what_is_no_table_is_refused_in_one_line(rows: Any) -> None:
     graph = bl.FactorGraph.from_tables([2, 2], [((0, 1), np.ones((2, 2)))])
     with pytest.raises(bl.ModelError, match="must be a table"):
         bl.infer_many(graph, rows)
+
+
+def test_no_targets_are_no_marginals() -> None:
+    for method in ("auto", "bp"):
+        many = bl.infer_many(bl.FactorGraph.from_tables([2], [((0,), [1, 3])]), [{}, {"x0": 1}], method, targets=[])
+        assert many.marginals.shape == (2, 0) and np.exp(many.log_z) == pytest.approx([4, 3])
+
+
+@pytest.mark.parametrize("method", ["gibbs(chains=2)", "wmb(ibound=1)", "wmb(ibound=1, side=lower)"])
+def test_bounds_hold_to_the_last_digit_whatever_likelihoods_are_divided_by(method: str) -> None:
+    """Two variables, where these bounds are the value itself up to rounding."""
+    rng = np.random.default_rng(0)
+    graph = bl.FactorGraph.pairwise(rng.normal(size=(2, 2)), [(0, 1)], rng.normal(size=(1, 2, 2)))
+    soft = rng.uniform(0.01, 1, (200, 2)) * 1e-300
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        many = bl.infer_many(graph, np.full((200, 2), -1), method, likelihoods={1: soft}, max_iters=5)
+        best = bl.maximize_many(graph, np.full((200, 2), -1), "trw(damping=0.5)", likelihoods={1: soft}, max_iters=200)
+    joint = reference.joint_table(graph).astype(np.longdouble)
+    for row in range(200):
+        weighed = joint + np.log(soft[row].astype(np.longdouble))
+        slack = 1e-12 * (many.bound is bl.Bound.EXACT)
+        truth = np.logaddexp.reduce(weighed.ravel())
+        assert many.log_lower[row] - slack <= truth <= many.log_upper[row] + slack, row
+        assert best.log_upper[row] >= weighed.max() or best.gap[row] == 0.0, row

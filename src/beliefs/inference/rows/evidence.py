@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.errors import ModelError
+from beliefs.inference.rounding import UNIT
 from beliefs.model.graph import FactorGraph
 from beliefs.model.rows.reading import named_columns, read_rows
 from beliefs.model.rows.table import RowTable, code_type
@@ -29,6 +30,8 @@ class RowEvidence:
         Soft evidence by variable, each row with a largest entry of 1.
     log_scale : ndarray (n_rows,)
         The logs of what the likelihoods were divided by.
+    rounding : ndarray (n_rows,)
+        How far dividing may have moved a value, and these logs.
     index : object
         The labels of the rows of a frame, None for others.
     """
@@ -36,6 +39,7 @@ class RowEvidence:
     table: RowTable
     likelihoods: dict[int, Floats]
     log_scale: Floats
+    rounding: Floats
     index: Any = None
 
     @property
@@ -46,26 +50,50 @@ class RowEvidence:
     def take(self, rows: slice) -> RowEvidence:
         """Return some rows."""
         soft = {v: values[rows] for v, values in self.likelihoods.items()}
-        return RowEvidence(self.table.take(rows), soft, self.log_scale[rows])
+        return RowEvidence(self.table.take(rows), soft, self.log_scale[rows], self.rounding[rows])
 
     def states(self, row: int) -> Ints:
         """Return the observed states of a row, -1 for what is not ``(n_vars,)``."""
         codes = self.table.codes[:, row]
         return np.where(codes == self.table.missing, -1, codes.astype(np.int64))
 
+    def rescaled(self, log_z: Floats, lower: Floats, upper: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return values and their certified ends with the logs of the scales; a value that is an end stays that end."""
+        if not self.likelihoods:
+            return log_z, lower, upper
+        point, exact = log_z + self.log_scale, lower == upper
+        low, high = (np.where(exact, point, self._moved(end, sign)) for end, sign in ((lower, -1.0), (upper, 1.0)))
+        return np.where(log_z == upper, high, np.where(log_z == lower, low, point)), low, high
+
+    def rescaled_scores(self, score: Floats, upper: Floats) -> tuple[Floats, Floats]:
+        """Return scores and certified upper bounds with the logs of the scales; what is proved optimal stays so."""
+        if not self.likelihoods:
+            return score, upper
+        point = score + self.log_scale
+        return point, np.where(score == upper, point, np.maximum(self._moved(upper, 1.0), point))
+
+    def _moved(self, ends: Floats, sign: float) -> Floats:
+        """Return ends with the logs of the scales, moved outwards by what that rounds; infinite ones stay."""
+        moving = np.isfinite(ends) & (self.rounding > 0.0)
+        inside = np.where(moving, ends, 0.0)
+        error = self.rounding + 4.0 * UNIT * (np.abs(inside) + np.abs(self.log_scale))
+        return np.where(moving, np.nextafter(inside + self.log_scale + sign * error, sign * np.inf), ends)
+
 
 def read_evidence_rows(graph: FactorGraph, evidence: Any, likelihoods: Any = None) -> RowEvidence:
     """Return evidence as rows; ModelError names the row and the column of what cannot be read."""
     table = _dict_rows(graph, evidence) if _are_dicts(evidence) else model_rows(graph, evidence)
     table = _with_own(graph, table)
-    soft, log_scale = dict[int, Floats](), np.zeros(table.n_rows)
+    soft, log_scale, rounding = dict[int, Floats](), np.zeros(table.n_rows), np.zeros(table.n_rows)
     for ref, values in _items(likelihoods):
         v = graph.index(ref)
         logs, found = _likelihood(graph, v, values, table.n_rows)
         soft[v] = soft[v] * found if v in soft else found
         log_scale += logs
+        spread = -np.log(np.where(found > 0.0, found, 1.0).min(axis=1))  # of the largest entry over the least
+        rounding += np.where(logs == 0.0, 0.0, 4.0 * UNIT * (np.abs(logs) + spread + 1.0))
     framed = hasattr(evidence, "columns") and not isinstance(evidence, RowTable)
-    return RowEvidence(table, soft, log_scale, getattr(evidence, "index", None) if framed else None)
+    return RowEvidence(table, soft, log_scale, rounding, getattr(evidence, "index", None) if framed else None)
 
 
 def model_rows(graph: FactorGraph, data: Any) -> RowTable:
