@@ -210,3 +210,46 @@ def test_targets_are_names_of_units() -> None:
     with pytest.raises(bl.ModelError, match="v9"):
         ask("rbm", "auto", targets=["v9"])
     assert Task.SAMPLE in bl.Gibbs.tasks
+
+
+@pytest.mark.parametrize("method", ["bp", "mean_field", "gibbs(chains=2)", "auto"])
+@pytest.mark.parametrize("shape", [(1, 3), (3, 2)])
+def test_an_earlier_answer_is_gone_on_from_or_left_out_whatever_its_form(shape: tuple[int, int], method: str) -> None:
+    """Some questions are answered by layers and some on the factor graph, whose warm starts differ."""
+    machine = bl.RBM(np.random.default_rng(0).normal(size=shape))
+    variants = [method] if method == "auto" else [method, method.rstrip(")") + _OTHER_FORM[method]]
+    asked: list[tuple[str, Any, str]] = [("infer", (), m) for m in variants]
+    if method in ("bp", "auto"):
+        queries = [list(range(shape[0])), [machine.n_vars - 1]]
+        asked += [("maximize", (), m) for m in variants] + [
+            ("marginal_map", (q,), m) for q in queries for m in variants
+        ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", bl.ConvergenceWarning)
+        for evidence in ({}, {"v0": 1} if shape[0] > 1 else {"h0": 1}):
+            given = machine.condition(evidence)
+            questions = [q for q in asked if not (evidence and q[1] and 0 in q[1][0])]
+            earlier = [getattr(bl, door)(given, *rest, method=m, max_iters=2) for door, rest, m in questions]
+            for start in earlier:
+                for door, rest, m in questions:
+                    getattr(bl, door)(given, *rest, method=m, max_iters=2, init=start)
+
+
+_OTHER_FORM = {
+    "bp": "(schedule=flooding)", "mean_field": "(structure=tree)", "gibbs(chains=2)": ", schedule=sequential)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.5])
+def test_beliefs_of_pairs_are_distributions_wherever_messages_are(damping: float) -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        machine = bl.RBM(5 * rng.normal(size=(3, 3)), rng.normal(size=3), rng.normal(size=3))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", bl.ConvergenceWarning)
+            answer = bl.infer(machine, bl.BP(damping=damping), max_iters=2)
+        for f in range(machine.to_factor_graph().n_factors):
+            assert (
+                answer.factor_marginal(f).sum() == pytest.approx(1.0, abs=1e-12)
+                and answer.factor_marginal(f).min() >= 0
+            )

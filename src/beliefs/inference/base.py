@@ -155,8 +155,12 @@ class WarmStages:
     stages: tuple[tuple[Method, Any], ...]
 
     def of(self, method: Method) -> Any:
-        """Return the warm state of a method like this, the same options first; None if none ran."""
-        alike = [(repr(m) != repr(method), i) for i, (m, _) in enumerate(self.stages) if type(m) is type(method)]
+        """Return the warm state of a method like this, the same options first; None if none ran, or in another form."""
+        alike = [
+            (repr(m) != repr(method), i)
+            for i, (m, state) in enumerate(self.stages)
+            if m.name == method.name and isinstance(state, method.warm_kind)
+        ]
         return self.stages[min(alike)[1]][1] if alike else None
 
 
@@ -191,6 +195,9 @@ class Method(metaclass=Suggesting):
 
     warm_startable: ClassVar[bool] = False
     """Whether a warm start saves anything."""
+
+    warm_kind: ClassVar[type] = object
+    """Of what type a warm start is, where forms of a method go on from different things."""
 
     ends_by_itself: ClassVar[bool] = True
     """Whether it has an end; False: it goes on for as long as it is let, and so may its start."""

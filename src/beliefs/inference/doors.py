@@ -30,6 +30,7 @@ from beliefs.inference.run import default_threads
 from beliefs.inference.states_result import MapResult, MarginalMapResult, SampleResult
 from beliefs.inference.text import named_method
 from beliefs.model.clamped_rbm import AskedModel, ClampedRBM
+from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
@@ -377,11 +378,18 @@ def _same_structure(one: AskedModel, other: AskedModel) -> bool:
     if isinstance(one, ClampedRBM) and isinstance(other, ClampedRBM):
         alike = np.array_equal(one.evidence_states >= 0, other.evidence_states >= 0)
         return alike and _same_structure(one.machine, other.machine)
-    if isinstance(one, ClampedRBM) or isinstance(other, ClampedRBM):
-        return False
-    if isinstance(one, BoltzmannMachine) or isinstance(other, BoltzmannMachine):
-        return type(one) is type(other) and one.weights.shape == other.weights.shape  # type: ignore[union-attr]
-    return one.layout.equals(other.layout)
+    if isinstance(one, BoltzmannMachine) and isinstance(other, BoltzmannMachine):
+        return type(one) is type(other) and one.weights.shape == other.weights.shape
+    if isinstance(one, FactorGraph) or isinstance(other, FactorGraph):  # best states are answers about the graph
+        return (
+            _has_graph(one) and _has_graph(other) and as_factor_graph(one).layout.equals(as_factor_graph(other).layout)
+        )
+    return False
+
+
+def _has_graph(model: AskedModel) -> bool:
+    """Whether a model is a product of tables."""
+    return not isinstance(model, FractionalRBM) or model.is_whole
 
 
 @dataclass(frozen=True, eq=False)

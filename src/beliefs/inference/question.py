@@ -88,7 +88,7 @@ class Question(NamedTuple):
             problem,
             tol=options.get("tol"),
             max_iters=options.get("max_iters"),
-            warm=self.warm(method),
+            warm=self.warm(form),
             deadline=self.deadline,
             started=self.started,
             watch=Watch(() if callback is None else (callback,), shown, options.get("trace_every")),

@@ -9,7 +9,9 @@ import numpy as np
 from beliefs.errors import UnsupportedError
 from beliefs.typing import Floats
 
-__all__ = ["UnitMarginals", "keep_possible"]
+__all__ = ["AT_A_TIME", "UnitMarginals", "keep_possible"]
+
+AT_A_TIME = 8  # rows of pairs that are worked on, and twice as many beside them
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +48,8 @@ class UnitMarginals:
 
 
 def keep_possible(visible: Floats, hidden: Floats, pairs: Floats) -> None:
-    """Bring pairs to what the marginals of their units allow, in place, with one more matrix at work."""
-    limit = visible[:, None] + hidden
-    limit -= 1.0
-    np.maximum(pairs, np.maximum(limit, 0.0, out=limit), out=pairs)
-    np.minimum(pairs, np.minimum(visible[:, None], hidden, out=limit), out=pairs)
+    """Bring pairs to what the marginals of their units allow, in place."""
+    for begin in range(0, len(visible), AT_A_TIME):
+        rows, ones = pairs[begin : begin + AT_A_TIME], visible[begin : begin + AT_A_TIME, None]
+        np.maximum(rows, np.maximum(ones + hidden - 1.0, 0.0), out=rows)
+        np.minimum(rows, np.minimum(ones, hidden), out=rows)

@@ -23,7 +23,7 @@ from beliefs.inference.boltzmann.machines import Form
 from beliefs.inference.boltzmann.matrix_bp import LayerMessages
 from beliefs.inference.budget import over_budget
 from beliefs.inference.messages.bp import BP
-from beliefs.inference.units import UnitMarginals
+from beliefs.inference.units import AT_A_TIME, UnitMarginals, keep_possible
 from beliefs.kernels.boltzmann.between_layers import Beliefs, Couplings, Workspace
 from beliefs.kernels.boltzmann.log_messages import log_apart, log_pairs, log_sweeps
 from beliefs.kernels.boltzmann.mixed_messages import mixed_sweeps
@@ -70,6 +70,7 @@ class LayerBP(BP, Form):
 
     stands_for: ClassVar[type[Method]] = BP
     answers: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP)
+    warm_kind: ClassVar[type] = Start
 
     @classmethod
     def serves(cls, method: Any, machine: BoltzmannMachine) -> bool:
@@ -88,7 +89,7 @@ class LayerBP(BP, Form):
             return False  # a star, of which the general form knows the exact answer
         return problem.task is Task.MAXIMIZE or np.array_equal(problem.query, np.arange(machine.n_visible))
 
-    def init(self, problem: Problem, warm: Any = None) -> MatrixState:  # type: ignore[override]
+    def init(self, problem: Problem, warm: Start | None = None) -> MatrixState:  # type: ignore[override]
         """Start from messages that say nothing, or from those of an earlier result."""
         machine = problem.model
         assert isinstance(machine, RBM)
@@ -97,13 +98,14 @@ class LayerBP(BP, Form):
         width = LayerMessages.width(weights, self.damping)
         if problem.task is Task.INFER:  # pair beliefs, where messages are kept, and in float64
             needed += (width + (8.0 if width < 8 else 0.0)) * weights.size + 64.0 * sum(weights.shape)
+            needed += 24.0 * AT_A_TIME * weights.shape[1]
         if needed > problem.max_bytes:
             raise over_budget(f"{self} needs", needed, problem.max_bytes, "Raise max_bytes", " for messages")
         messages = LayerMessages(weights, self.damping)
         n = 1 if problem.task is Task.MARGINAL_MAP else machine.n_visible
         couplings = messages.couplings(machine.visible_bias[None], machine.hidden_bias[None])
         state = MatrixState(problem, machine, messages, couplings, messages.workspace(n, n), messages.beliefs(1))
-        fits = isinstance(warm, Start) and warm.logs == messages.logs and warm.sent.shape == state.work.sent.shape
+        fits = warm is not None and warm.logs == messages.logs and warm.sent.shape == state.work.sent.shape
         _begin(state, warm if fits else None)
         return state
 
@@ -144,8 +146,9 @@ class LayerBP(BP, Form):
             return _decoded(state)
         log_z, came = _pairs(state)
         pairs: Floats = came.astype(np.float64, copy=False)
-        np.clip(pairs, 0.0, 1.0, out=pairs)
-        units = UnitMarginals(state.beliefs.visible[0], state.beliefs.hidden[0], pairs)
+        visible, hidden = state.beliefs.visible[0], state.beliefs.hidden[0]
+        keep_possible(visible, hidden, pairs)
+        units = UnitMarginals(visible, hidden, pairs)
         if _is_exact(state):
             return Marginals(log_z, Bound.EXACT, units.mu_var, units, log_z, log_z)
         return Marginals(log_z, Bound.ESTIMATE, units.mu_var, units)

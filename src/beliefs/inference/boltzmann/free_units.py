@@ -26,7 +26,9 @@ from beliefs.typing import Floats, Ints
 
 __all__ = ["ClampedMarginals", "FreeUnits"]
 
-_SAID = ("name", "iterative", "value_is_free", "fixed_point", "residual_of", "default_tol", "default_max_iters")
+_SAID = (
+    "name", "iterative", "value_is_free", "fixed_point", "residual_of", "default_tol", "default_max_iters", "warm_kind",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

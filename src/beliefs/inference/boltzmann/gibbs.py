@@ -184,9 +184,10 @@ class BlockGibbs(Gibbs, Form):
 
     stands_for: ClassVar[type[Method]] = Gibbs
     answers: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.SAMPLE)
+    warm_kind: ClassVar[type] = Start
     takes_fractions: ClassVar[bool] = True
 
-    def init(self, problem: Problem, warm: Any = None) -> MachineChains:  # type: ignore[override]
+    def init(self, problem: Problem, warm: Start | None = None) -> MachineChains:  # type: ignore[override]
         """Check the budget and draw a random start for each chain, or go on from earlier ones."""
         machine = problem.model
         assert isinstance(machine, BoltzmannMachine)
@@ -201,7 +202,7 @@ class BlockGibbs(Gibbs, Form):
         chains.beta[:] = ladder.betas
         chains.start(np.zeros(machine.n_visible))
         state = MachineChains(problem, chains, ladder, self.burn_in)
-        if isinstance(warm, Start) and warm.hidden.shape == chains.hidden.shape:
+        if warm is not None and warm.hidden.shape == chains.hidden.shape:
             _resume(state, warm)
         return state
 

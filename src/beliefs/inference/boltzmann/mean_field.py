@@ -70,6 +70,7 @@ class LayerMeanField(MeanField, Form):
 
     stands_for: ClassVar[type[Method]] = MeanField
     answers: ClassVar[tuple[Task, ...]] = (Task.INFER,)
+    warm_kind: ClassVar[type] = Start
 
     @classmethod
     def serves(cls, method: Any, machine: BoltzmannMachine) -> bool:
@@ -77,7 +78,7 @@ class LayerMeanField(MeanField, Form):
         plain = method.order == 1 and method.structure == "none" and method.schedule == "sequential"
         return plain and isinstance(machine, RBM)
 
-    def init(self, problem: Problem, warm: Any = None) -> LayerMeans:  # type: ignore[override]
+    def init(self, problem: Problem, warm: Start | None = None) -> LayerMeans:  # type: ignore[override]
         """Start from ``warm`` means, from a half each, and from random ones."""
         machine = problem.model
         assert isinstance(machine, RBM)
@@ -91,7 +92,7 @@ class LayerMeanField(MeanField, Form):
             random = np.random.default_rng([problem.seed, r]).exponential(size=2 * (n + m)).reshape(-1, 2)
             means[r] = random[:, 1] / random.sum(axis=1)
         state = LayerMeans(machine, Parameters.of(machine), means[:, :n].copy(), means[:, n:].copy())
-        if isinstance(warm, Start):
+        if warm is not None:
             runs = min(len(warm.visible), len(means))
             state.visible[:runs], state.hidden[:runs] = warm.visible[:runs], warm.hidden[:runs]
             state.forward = warm.forward

@@ -188,6 +188,7 @@ class MessagePassing(Method):
     fixed_point: ClassVar[bool] = True
     derivative: ClassVar[Derivative] = Derivative.MESSAGES
     warm_startable: ClassVar[bool] = True
+    warm_kind: ClassVar[type] = MessageWarmStart
     mixed_price: ClassVar[float] = 30.0
     certifies: ClassVar[bool] = False
     """Whether counting numbers come with a certificate."""

@@ -90,6 +90,7 @@ class Gibbs(Method):
     deterministic: ClassVar[bool] = False
     ends_by_itself: ClassVar[bool] = False
     warm_startable: ClassVar[bool] = True
+    warm_kind: ClassVar[type] = GibbsWarmStart
     variants: ClassVar[Mapping[Task, tuple[str, ...]]] = {
         Task.INFER: (
             "",

@@ -117,6 +117,7 @@ class MeanField(Method):
     derivative: ClassVar[Derivative] = Derivative.MARGINALS
     price: ClassVar[float] = 4.0
     warm_startable: ClassVar[bool] = True
+    warm_kind: ClassVar[type] = MeanFieldWarmStart
     variants: ClassVar[Mapping[Task, tuple[str, ...]]] = {
         Task.INFER: (
             "",
