@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,23 +30,34 @@ _STUCK = 0.9  # a residual that does not fall by a tenth between two such window
 _PATIENCE = 8  # steps between two verifications at most; they begin one step apart
 
 
-class Status(Enum):
-    """Why a method stopped; ``advice`` says what to try."""
+class Status(StrEnum):
+    """Why a method stopped, a word; ``advice`` says what to try.
 
-    CONVERGED = "the residual fell below tol"
-    MAX_ITERS = "max_iters was reached; raise max_iters, or loosen tol if the residual is small enough for you"
-    TIME_LIMIT = "time_limit was reached; raise time_limit, or take the result as it is"
-    DIVERGED = "the residual is no longer finite; add damping or choose a convergent method"
-    OSCILLATING = "the residual does not shrink any more; add damping (for example damping=0.5), or more of it"
-    STOPPED = "stopped by the caller; the result is that of the last finished step"
+    >>> Status.CONVERGED == "CONVERGED"
+    True
+    """
+
+    CONVERGED = "CONVERGED"
+    MAX_ITERS = "MAX_ITERS"
+    TIME_LIMIT = "TIME_LIMIT"
+    DIVERGED = "DIVERGED"
+    OSCILLATING = "OSCILLATING"
+    STOPPED = "STOPPED"
 
     @property
     def advice(self) -> str:
         """What the status means and what to try."""
-        return self.value
+        return _ADVICE[self]
 
-    def __str__(self) -> str:
-        return self.name
+
+_ADVICE = {
+    Status.CONVERGED: "the residual fell below tol",
+    Status.MAX_ITERS: "max_iters was reached; raise max_iters, or loosen tol if the residual is small enough for you",
+    Status.TIME_LIMIT: "time_limit was reached; raise time_limit, or take the result as it is",
+    Status.DIVERGED: "the residual is no longer finite; add damping or choose a convergent method",
+    Status.OSCILLATING: "the residual does not shrink any more; add damping (for example damping=0.5), or more of it",
+    Status.STOPPED: "stopped by the caller; the result is that of the last finished step",
+}
 
 
 @dataclass(frozen=True, slots=True)

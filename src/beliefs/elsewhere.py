@@ -8,28 +8,43 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 __all__ = [
     "ESTIMATORS",
+    "METRICS",
     "MODELS",
+    "NEEDED",
     "NETWORKS",
     "OPTIONS",
     "PACKAGE",
     "RESULTS",
+    "WORDS",
     "Hinting",
     "meant",
     "meant_option",
+    "meant_word",
     "suggestion",
 ]
 
 PACKAGE = {
     "BayesNet": "BayesianNetwork",
     "BeliefPropagation": "infer(model, 'bp')",
+    "CRF": "ChainCRF, GridCRF or GraphCRF",
     "DiscreteBayesianNetwork": "BayesianNetwork",
     "DiscreteFactor": "Factor",
+    "DiscreteMarkovNetwork": "FactorGraph",
+    "EdgeFeatureGraphCRF": "GraphCRF",
+    "FrankWolfeSSVM": "ChainSVM, GridSVM or GraphSVM, with optimizer='bcfw'",
+    "HillClimbSearch": "BNLearner('chow_liu'), of trees alone",
     "JTree": "infer(model, 'junction_tree')",
     "LazyPropagation": "infer",
+    "LatentSSVM": "ChainSVM, GridSVM or GraphSVM, with optimizer='cccp'",
     "MarkovNetwork": "FactorGraph",
+    "MarkovRandomField": "FactorGraph",
+    "NSlackSSVM": "ChainSVM, GridSVM or GraphSVM, with optimizer='n_slack'",
+    "OneSlackSSVM": "ChainSVM, GridSVM or GraphSVM, with optimizer='one_slack'",
     "TabularCPD": "BayesianNetwork.from_cpts",
     "VariableElimination": "infer",
+    "fastBN": "BayesianNetwork.from_cpts",
     "load": "read",
+    "loadBN": "read",
     "load_bn": "datasets.load_bn",
     "logz": "infer(model).log_z",
     "map": "maximize",
@@ -42,10 +57,11 @@ PACKAGE = {
 
 MODELS = {
     "add_evidence": "condition(evidence), or infer(model, evidence=evidence)",
-    "add_factor": "with_factors([(variables, table)]), a new model",
-    "add_factors": "with_factors([(variables, table)]), a new model",
+    "add_factor": "with_factors([(variables, log_table)]), a new model",
+    "add_factors": "with_factors([(variables, log_table)]), a new model",
     "check_model": "done whenever a model is made",
     "clamp": "condition(evidence)",
+    "draw": "plot.plot_network(model)",
     "get_factors": "factors",
     "get_partition_function": "infer(model).log_z, a logarithm",
     "infer": "infer(model, evidence=evidence)",
@@ -53,6 +69,7 @@ MODELS = {
     "marginal": "infer(model).marginal(variable)",
     "maximize": "maximize(model, evidence=evidence)",
     "nodes": "names",
+    "plot": "plot.plot_network(model)",
     "posterior": "infer(model, evidence=evidence).marginal(variable)",
     "predict": "maximize_many(model, rows), or infer_many(model, rows) for marginals",
     "predict_probability": "infer_many(model, rows).marginal(variable)",
@@ -71,15 +88,17 @@ NETWORKS = MODELS | {
     "add_edge": _TABLES,
     "add_edges_from": _TABLES,
     "arcs": "edges",
+    "cpds": "cpt(variable)",
     "factors": "to_factor_graph().factors",
     "fit": "BNLearner(model).fit(rows).model_",
     "get_children": "children(variable)",
     "get_cpds": "cpt(variable)",
     "get_parents": "parents(variable)",
-    "with_factors": "to_factor_graph().with_factors([(variables, table)])",
+    "with_factors": "to_factor_graph().with_factors([(variables, log_table)])",
 }
 
 RESULTS = {
+    "Z": "log_z, a logarithm",
     "belief": "marginal(variable)",
     "joint": "marginal([variables])",
     "log_likelihood": "log_z",
@@ -88,9 +107,12 @@ RESULTS = {
     "map": "maximize(model)",
     "partition_function": "log_z, a logarithm",
     "posterior": "marginal(variable)",
+    "plot": "plot.plot_marginals(result)",
     "posteriors": "marginals()",
     "probability": "log_z, a logarithm, of the evidence; marginal(variable) of states",
+    "query": "marginal(variable)",
     "score": "log_score",
+    "to_csv": "to_frame().to_csv(path)",
     "values": "marginals()",
 }
 
@@ -103,8 +125,46 @@ ESTIMATORS = {
     "transition_features_": "describe(); the numbers are in weights_",
 }
 
+METRICS = {
+    "flat_accuracy_score": "accuracy",
+    "flat_classification_report": "classification_report",
+    "flat_f1_score": "flat_f1",
+}
+
+WORDS = {
+    "brute_force": "enumeration",
+    "elim": "elimination",
+    "frank_wolfe": "bcfw",
+    "gibbs_sampling": "gibbs",
+    "hinge": "max_margin",
+    "jt": "junction_tree",
+    "jtree": "junction_tree",
+    "l2sgd": "sgd",
+    "lazy_propagation": "junction_tree",
+    "lbp": "bp",
+    "loopy_bp": "bp",
+    "lw": "likelihood_weighting",
+    "mbe": "mini_bucket",
+    "mcmc": "gibbs",
+    "mf": "mean_field",
+    "nll": "likelihood",
+    "subgradient": "sgd",
+    "sum_product": "bp",
+    "trwbp": "trw",
+    "trws": "trw",
+    "variable_elimination": "elimination",
+    "ve": "elimination",
+    "vi": "mean_field",
+}
+
+NEEDED = {
+    "structure": ": a model, pairs or sets of variables, or the name of a search, such as 'chow_liu'",
+}
+
 OPTIONS = {
     "algorithm": ("optimizer", ""),
+    "all_possible_states": ("all_pairs", ""),
+    "all_possible_transitions": ("all_transitions", ""),
     "c1": ("l1", ", of one token: c1 divided by their number"),
     "c2": ("l2", ", of one token: c2 divided by their number"),
     "epsilon": ("tol", ""),
@@ -115,6 +175,8 @@ OPTIONS = {
     "n_hidden": ("n_components", ""),
     "n_iter": ("max_iters", ""),
     "random_state": ("seed", ""),
+    "timeout": ("time_limit", ", in seconds"),
+    "tolerance": ("tol", ""),
     "verbose": ("progress", ""),
 }
 
@@ -141,6 +203,19 @@ def meant(name: str, elsewhere: Mapping[str, str], known: Iterable[str]) -> str:
     if name in elsewhere:
         return f"; here it is {elsewhere[name]}"
     return suggestion(name, known)
+
+
+def meant_word(word: str, known: Iterable[str]) -> str:
+    """Return a hint at the method, loss, optimiser or search that was meant, if there is one.
+
+    Examples
+    --------
+    >>> meant_word("loopy_BP", ["bp"]), meant_word("jt", ["bp"]), meant_word("BP", ["bp"])
+    ('; here it is bp', '', "; did you mean 'bp'?")
+    """
+    names = list(known)
+    here = WORDS.get(word.lower().replace("-", "_"))
+    return f"; here it is {here}" if here in names else suggestion(word, names)
 
 
 def meant_option(name: str, known: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from beliefs.elsewhere import meant_option, suggestion
+from beliefs.elsewhere import NEEDED, meant_option, suggestion
 from beliefs.errors import ModelError
 
 __all__ = [
@@ -70,15 +70,29 @@ class Suggesting(ABCMeta):
         try:
             return super().__call__(*args, **options)
         except TypeError:
-            known = list(cls.__signature__.parameters)
+            parameters = cls.__signature__.parameters
+            known = list(parameters)
             unknown = [name for name in options if name not in known]
             if args and not cls._positional:
                 listed = ", ".join(known) or "none"
                 raise TypeError(f"{cls.__name__} takes its options by name, option=value; it has {listed}") from None
-            if not unknown:
+            if unknown:
+                raise TypeError(f"{cls.__name__} has no option {_hinted(unknown, known)}") from None
+            missing = [p.name for p in list(parameters.values())[len(args) :] if p.default is p.empty]
+            if not set(missing).difference(options):
                 raise
-            hint = meant_option(unknown[0], known) or f"; it has {', '.join(known) or 'none'}"
-            raise TypeError(f"{cls.__name__} has no option {unknown[0]!r}{hint}") from None
+            first = next(name for name in missing if name not in options)
+            raise TypeError(f"{cls.__name__} needs {first!r}{NEEDED.get(first, '')}") from None
+
+
+def _hinted(unknown: list[str], known: list[str]) -> str:
+    """Return the options that there are not, each with a hint at the one that was meant."""
+    hints = [meant_option(name, known) for name in unknown]
+    listed = "" if any(hints) else f"; it has {', '.join(known) or 'none'}"
+    if len(unknown) == 1:
+        return f"{unknown[0]!r}{hints[0]}{listed}"
+    told = [f"{name!r}" + f" ({hint[2:]})" * bool(hint) for name, hint in zip(unknown, hints, strict=True)]
+    return f"{', nor '.join(told)}{listed}"
 
 
 def check_option(ok: bool, name: str, expected: str, found: object) -> None:

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.elsewhere import ESTIMATORS, MODELS, NETWORKS, OPTIONS, PACKAGE, RESULTS
+from beliefs.elsewhere import ESTIMATORS, METRICS, MODELS, NETWORKS, OPTIONS, PACKAGE, RESULTS, WORDS
+from beliefs.learning.losses.registry import LOSSES
+from beliefs.learning.optimizers import OPTIMIZERS
 
 SQUARE = bl.FactorGraph.from_tables([2, 2], [((0, 1), [[1, 2], [3, 4]])])
 COIN = bl.BayesianNetwork.from_cpts([bl.Variable("Coin", ["head", "tail"])], {"Coin": ([], [0.5, 0.5])})
@@ -79,6 +81,49 @@ def test_an_option_of_another_library_is_answered_by_ours(cls: Any, option: str,
     assert set(OPTIONS) & set(bl.ChainCRF._get_param_names()) == set()
 
 
+def test_all_unknown_options_are_named_at_once_and_one_that_is_needed() -> None:
+    untyped: Any = bl
+    with pytest.raises(TypeError) as caught:
+        untyped.ChainCRF(algorithm="lbfgs", c1=0.1, zebra=1)
+    assert str(caught.value) == (
+        "ChainCRF has no option 'algorithm' (here it is optimizer), "
+        "nor 'c1' (here it is l1, of one token: c1 divided by their number), nor 'zebra'"
+    )
+    for learner in (untyped.BNLearner, untyped.MRFLearner):
+        with pytest.raises(TypeError, match=rf"^{learner.__name__} needs 'structure': a model, .* such as 'chow_liu'$"):
+            learner(seed=1)
+
+
+@pytest.mark.parametrize(("word", "here"), [("jt", "junction_tree"), ("Loopy-BP", "bp"), ("vi", "mean_field")])
+def test_methods_by_the_names_of_others(word: str, here: str) -> None:
+    with pytest.raises(bl.ModelError, match=f"; here it is {here}\\b"):
+        bl.infer(SQUARE, f"{word}()" if word == "jt" else word)
+    assert set(WORDS.values()) <= {
+        *(method.name for method in bl.inference.METHODS),
+        *(loss.name for loss in LOSSES),
+        *(optimizer.name for optimizer in OPTIMIZERS),
+    }
+
+
+def test_questions_and_metrics_by_the_names_of_others() -> None:
+    untyped: Any = bl
+    with pytest.raises(TypeError, match="no keyword 'timeout'; here it is time_limit, in seconds; options of a method"):
+        untyped.infer(SQUARE, timeout=1)
+    with pytest.raises(bl.ModelError, match=r"found list; marginals of some variables alone: targets=\[\.\.\.\]"):
+        untyped.infer(SQUARE, ["x0"])
+    with pytest.raises(AttributeError, match="'beliefs.metrics' has no attribute 'flat_f1_score'; here it is flat_f1$"):
+        untyped.metrics.flat_f1_score  # noqa: B018
+    with pytest.raises(bl.ModelError, match=r"found ChainCRF; scoring= takes metrics\.scorer\(name\)"):
+        bl.metrics.flat_f1(bl.ChainCRF(), [])
+    assert all(hasattr(bl.metrics, here) and not hasattr(bl.metrics, name) for name, here in METRICS.items())
+
+
+def test_an_estimator_is_no_model(tmp_path: Path) -> None:
+    untyped: Any = bl
+    with pytest.raises(bl.ModelError, match=r"found ChainCRF; an estimator is written by its save\(path\)"):
+        untyped.write(bl.ChainCRF(), tmp_path / "m.npz")
+
+
 def test_options_in_text_are_answered_too() -> None:
     with pytest.raises(bl.ModelError, match=r"adam has no option 'lr'; here it is step$"):
         bl.ChainCRF(optimizer="adam(lr=0.1)").fit([np.eye(2)], [np.array([0, 1])])
@@ -110,6 +155,9 @@ def test_answers_are_no_models_and_marginals_come_in_order(tmp_path: Path) -> No
         untyped.write(answer, tmp_path / "x.uai")
     with pytest.raises(bl.ModelError, match=r"in the order of the variables: \[result\.marginal\(v\) for v in model\]"):
         bl.io.uai.write_solution(tmp_path / "x.MAR", "MAR", answer.marginals())
+    for task, part in (("MAR", r"\[result\.marginal\(v\) for v in model\]"), ("PR", r"result\.log_z")):
+        with pytest.raises(bl.ModelError, match=f"{task} is made of arrays, found InferenceResult; give {part}$"):
+            bl.io.uai.write_solution(tmp_path / "x.MAR", task, answer)
     bl.io.uai.write_solution(tmp_path / "x.MAR", "MAR", [answer.marginal(v) for v in SQUARE])
     assert (tmp_path / "x.MAR").read_text().startswith("MAR\n2 2 ")
 

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 import click
 import numpy as np
 
-from beliefs.cli.documents import Answer, csv_text, document, json_text
+from beliefs.cli.documents import Answer, csv_text, document
 from beliefs.cli.names import load_model
+from beliefs.display.documents import json_text
 from beliefs.errors import FormatError
 from beliefs.inference.base import Task
 from beliefs.inference.result import InferenceResult

@@ -8,10 +8,10 @@ from typing import Any
 import click
 import numpy as np
 
-from beliefs.cli.documents import json_text
 from beliefs.cli.names import load_graph, parse_query
 from beliefs.cli.options import evidence_option, json_flag, limit_option, max_bytes_option, model_argument
 from beliefs.cli.table import Table, show_facts, show_table
+from beliefs.display.documents import json_text
 from beliefs.errors import BudgetError
 from beliefs.inference.base import Bound, Problem, Task
 from beliefs.inference.budget import default_budget, readable_bytes

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from beliefs.cli.documents import json_text
 from beliefs.cli.names import load_model
 from beliefs.cli.options import json_flag
 from beliefs.cli.stopping import Stoppable
 from beliefs.cli.table import show_facts
+from beliefs.display.documents import json_text
 from beliefs.errors import FormatError, ModelError
 from beliefs.io import write
 from beliefs.io.files import check_place, plain_name, write_bytes

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from beliefs.cli.documents import json_text
 from beliefs.cli.options import json_flag
 from beliefs.cli.table import Table, on_terminal, show_table, width
+from beliefs.display.documents import json_text
 from beliefs.inference.base import Task
 from beliefs.inference.registry import methods
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from beliefs.cli.documents import Answer, csv_text, document, json_text
+from beliefs.cli.documents import Answer, csv_text, document
 from beliefs.cli.files import answer_kind, write_answer
 from beliefs.cli.many import answer_rows, evidence_file_option
 from beliefs.cli.names import load_graph, parse_query
@@ -15,6 +15,7 @@ from beliefs.cli.options import Request, question
 from beliefs.cli.shown import facts, show_answer
 from beliefs.cli.stopping import Stoppable
 from beliefs.cli.table import show_facts
+from beliefs.display.documents import json_text
 from beliefs.errors import ModelError
 from beliefs.inference.base import Task
 from beliefs.inference.door_options import Options

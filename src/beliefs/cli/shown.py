@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from beliefs.cli.documents import Answer, best_states, labels_of
+from beliefs.cli.documents import Answer
 from beliefs.cli.table import Table, on_terminal, show_facts, show_table, width
 from beliefs.inference.result import InferenceResult
 from beliefs.inference.states_result import MapResult, MarginalMapResult, SampleResult
@@ -118,9 +118,9 @@ def _broken(words: list[str], room: int) -> str:
 
 
 def _assignment(result: MapResult | MarginalMapResult, few: list[int]) -> Table:
-    observed = result.graph.layout.observed
-    pairs = zip(best_states(result, few), few, strict=True)
-    return Table(("variable", "state"), [(name, x + (" (observed)" if observed[v] else "")) for (name, x), v in pairs])
+    naming, observed = result.graph.naming, result.graph.layout.observed
+    rows = [(naming.name(v), result[v] + (" (observed)" if observed[v] else "")) for v in few]
+    return Table(("variable", "state"), rows)
 
 
 def _show_samples(result: SampleResult, shown: Sequence[int], limit: int) -> None:
@@ -129,7 +129,8 @@ def _show_samples(result: SampleResult, shown: Sequence[int], limit: int) -> Non
     columns: list[tuple[str, list[str]]] = []
     room = width() - len(str(n_rows)) - 3
     for v in shown:
-        name, labels = result.graph.naming.name(v), labels_of(result, v)[:n_rows]
+        name = result.graph.naming.name(v)
+        labels = result[name][:n_rows].tolist()
         room -= 3 + max(map(len, [name, *labels]))
         if room < 0 and columns:
             break

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.display.description import MOST_ROWS, Cell, Chances, Described, Description
+from beliefs.display.documents import json_text, plain
 from beliefs.elsewhere import RESULTS, Hinting
-from beliefs.errors import UnsupportedError
+from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Method
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Bools, Floats, Ints, VariableRef
@@ -40,6 +41,32 @@ class _Many(Hinting, Described):
 
     def __len__(self) -> int:
         return len(self.converged)
+
+    __iter__ = None  # rows have numbers and variables names: which is meant must be said
+
+    def __getitem__(self, variable: str) -> Any:
+        """Return what was found about a variable in all rows."""
+        if not isinstance(variable, str):
+            raise ModelError("answers about rows are indexed by the name of a variable; a row is [i] of their arrays")
+        return self._column(self.model.index(variable))
+
+    @abstractmethod
+    def _column(self, v: int) -> Any:
+        """Return what was found about a variable in each row."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain Python: words, numbers, and lists of one entry a row; infinities are None."""
+        rows = {} if self.index is None else {"rows": [str(label) for label in self.index]}
+        facts = {"method": f"{self.method}", "reason": self.reason, "seconds": self.seconds}
+        return {**facts, **rows, "converged": plain(self.converged), **self._found()}
+
+    def to_json(self) -> str:
+        """Return :meth:`to_dict` as JSON, one key a line."""
+        return json_text(self.to_dict())
+
+    @abstractmethod
+    def _found(self) -> dict[str, Any]:
+        """Return numbers and states as plain Python."""
 
     def _frame(self, columns: dict[str, Any]) -> Any:
         try:
@@ -116,7 +143,9 @@ class ManyMarginals(_Many):
 
     def marginal(self, variable: VariableRef) -> Floats:
         """Return the marginal of a variable in each row, ``(n_rows, K)``; zeros in rows of probability zero."""
-        v = self.model.index(variable)
+        return self._column(self.model.index(variable))
+
+    def _column(self, v: int) -> Floats:
         if v not in self._start:
             name = self.model.naming.name(v)
             raise UnsupportedError(f"the marginal of {name!r} was not computed; add it to targets")
@@ -128,6 +157,13 @@ class ManyMarginals(_Many):
         naming = self.model.naming
         names = [f"{naming.name(v)}={label}" for v in self.targets.tolist() for label in naming.states(v)]
         return self._frame({"log_z": self.log_z, **dict(zip(names, self.marginals.T, strict=True))})
+
+    def _found(self) -> dict[str, Any]:
+        naming, chances = self.model.naming, dict[str, dict[str, Any]]()
+        for v in self.targets.tolist():
+            chances[naming.name(v)] = dict(zip(naming.states(v), plain(self._column(v).T), strict=True))
+        numbers = {name: plain(getattr(self, name)) for name in ("log_z", "log_lower", "log_upper")}
+        return {**numbers, "bound": self.bound.name, "marginals": chances}
 
     def _table(self) -> tuple[str, list[str], list[list[Cell]]]:
         naming, shown = self.model.naming, self.targets.tolist()[:_MOST_TARGETS]
@@ -169,13 +205,20 @@ class ManyDecodings(_Many):
         gap[known] = np.maximum(0.0, self.log_upper[known] - self.log_score[known])
         return gap
 
+    def _column(self, v: int) -> Any:
+        """Return the labels of a variable, ``(n_rows,)``, None in rows of probability zero."""
+        return np.array([*self.model.naming.states(v), None], object)[self.assignment[:, v]]
+
     def to_frame(self) -> Any:
         """Return a pandas frame: ``log_score``, then a column of labels for each variable, None where there is none."""
-        naming, columns = self.model.naming, {"log_score": self.log_score}
-        for v in range(self.model.n_vars):
-            labels = np.array([*naming.states(v), None], object)
-            columns[naming.name(v)] = labels[self.assignment[:, v]]
-        return self._frame(columns)
+        return self._frame({"log_score": self.log_score, **self._columns()})
+
+    def _columns(self) -> dict[str, Any]:
+        return {self.model.naming.name(v): self._column(v) for v in range(self.model.n_vars)}
+
+    def _found(self) -> dict[str, Any]:
+        numbers = {name: plain(getattr(self, name)) for name in ("log_score", "log_upper", "gap")}
+        return {**numbers, "assignment": {name: labels.tolist() for name, labels in self._columns().items()}}
 
     def _table(self) -> tuple[str, list[str], list[list[Cell]]]:
         naming, shown = self.model.naming, range(min(self.model.n_vars, _MOST_COLUMNS))

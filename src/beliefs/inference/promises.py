@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any
 
 __all__ = ["Bound", "Derivative", "Guarantee", "Task", "Unions"]
@@ -17,28 +17,30 @@ class Task(Enum):
     SAMPLE = "sample"
 
 
-class Bound(Enum):
-    """What a number is worth; ``sign`` stands between the true value and it."""
+class Bound(StrEnum):
+    """What a number is worth, a word; ``sign`` stands between the true value and it.
 
-    EXACT = "="
-    UPPER = "<="
-    LOWER = ">="
-    ESTIMATE = "~"
+    >>> Bound.UPPER == "UPPER", Bound.UPPER.sign
+    (True, '<=')
+    """
+
+    EXACT = "EXACT"
+    UPPER = "UPPER"
+    LOWER = "LOWER"
+    ESTIMATE = "ESTIMATE"
 
     @property
     def sign(self) -> str:
         """The relation ``truth sign value``."""
-        return self.value
+        return _SIGN[self]
 
     @property
     def words(self) -> str:
         """What a number of this kind is, in words."""
         return _WORTH[self]
 
-    def __str__(self) -> str:
-        return self.name
 
-
+_SIGN = {Bound.EXACT: "=", Bound.UPPER: "<=", Bound.LOWER: ">=", Bound.ESTIMATE: "~"}
 _WORDS = {Bound.EXACT: "exact", Bound.UPPER: "upper bound", Bound.LOWER: "lower bound", Bound.ESTIMATE: "estimate"}
 _WORTH = {
     Bound.EXACT: "exact, to rounding",

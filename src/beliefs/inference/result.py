@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.display.description import MOST_ROWS, Cell, Chances, Described, Description
+from beliefs.display.documents import json_text, plain
 from beliefs.display.frames import frame
 from beliefs.driver import Status, Trace
 from beliefs.elsewhere import RESULTS, Hinting
@@ -34,6 +35,7 @@ class Result(Hinting, Described):
     """What every answer carries: the model asked about, what ran, why, and how it ended.
 
     ``repr(result)`` is a summary of four lines, ``print(result)`` also shows the first of what was found.
+    ``result[variable]`` is what was found about one variable; the result runs through the names of those it knows.
     """
 
     _elsewhere: ClassVar[Mapping[str, str]] = RESULTS
@@ -70,8 +72,57 @@ class Result(Hinting, Described):
         """Return the name of the number that was asked for, and the number with its worth."""
 
     @abstractmethod
+    def __getitem__(self, variable: Any) -> Any:
+        """Return what was found about a variable, by name or index."""
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.graph.naming.name, self._known())
+
+    def __contains__(self, variable: object) -> bool:
+        return isinstance(variable, str) and variable in self.graph and self.graph.index(variable) in self._known()
+
+    @abstractmethod
     def to_frame(self) -> Any:
         """Return the answer as a pandas frame; pandas must be installed."""
+
+    def to_dict(self, variables: Sequence[VariableRef] | None = None) -> dict[str, Any]:
+        """Return the answer as plain Python: words, numbers, lists, and dicts by name; infinities are None.
+
+        The keys are those of ``--json`` at the command line. ``variables``: those to tell about; None: all it knows.
+        """
+        naming = self.graph.naming
+        shown = self._known() if variables is None else [self.graph.index(v) for v in variables]
+        for v in set(shown).difference(self._known()):
+            raise UnsupportedError(f"nothing is known here about {naming.name(v)!r}: it was not asked for")
+        return {
+            "evidence": {naming.name(v): naming.label(v, x) for v, x in self.graph.evidence.items()},
+            **{name: plain(value) for name, value in self._numbers().items()},
+            "method": repr(self.method),
+            "reason": self.reason,
+            "status": self.status.name,
+            "advice": self.status.advice,
+            "converged": self.converged,
+            "n_iters": self.n_iters,
+            "seconds": self.seconds,
+            "trace": {name: plain(getattr(self.trace, name)) for name in self.trace.columns},
+            **self._found(shown),
+        }
+
+    def to_json(self) -> str:
+        """Return :meth:`to_dict` as JSON, one key a line."""
+        return json_text(self.to_dict())
+
+    @abstractmethod
+    def _known(self) -> Sequence[int]:
+        """Return the variables that the answer tells about."""
+
+    @abstractmethod
+    def _numbers(self) -> dict[str, Any]:
+        """Return what the answer is worth: its value, its bound, its certified interval."""
+
+    @abstractmethod
+    def _found(self, shown: Sequence[int]) -> dict[str, Any]:
+        """Return what was found about some variables, by their names, as plain Python."""
 
     @abstractmethod
     def _table(self) -> tuple[str, list[str], list[list[Cell]], int]:
@@ -189,11 +240,18 @@ class InferenceResult(Result):
             sums.setflags(write=False)
         return sums
 
-    def marginal(self, variables: VariableRef | Sequence[VariableRef]) -> Floats:
+    def __getitem__(self, variable: VariableRef | tuple[VariableRef, ...]) -> Floats:
+        """Return ``marginal(variable)``, of several variables their joint."""
+        return self.marginal(variable)
+
+    def marginal(self, variables: VariableRef | Iterable[VariableRef]) -> Floats:
         """Return the marginal of one variable, or the joint of several with one axis each.
 
         Exact methods answer for any set within the budget; others where a factor covers it, else UnsupportedError.
         """
+        if isinstance(variables, Mapping | Set):
+            kind = type(variables).__name__
+            raise ModelError(f"marginal takes a variable, or a list of them in the order of the axes, found {kind}")
         if isinstance(variables, str) or not isinstance(variables, Iterable):
             return self._single(self.graph.index(variables))
         scope = tuple(self.graph.index(v) for v in variables)
@@ -307,6 +365,19 @@ class InferenceResult(Result):
         if self.graph.index(u) == self.graph.index(v):
             return self.entropy(u)
         return max(0.0, self.entropy(u) + self.entropy(v) - self.entropy([u, v]))
+
+    def _known(self) -> Sequence[int]:
+        kept: list[int] = np.flatnonzero(~self.pruned).tolist()
+        return kept
+
+    def _numbers(self) -> dict[str, Any]:
+        numbers = {"log_z": self.log_z, "log_lower": self.log_lower, "log_upper": self.log_upper}
+        return {**numbers, "bound": self.bound.name, "exact_marginals": self.exact_marginals}
+
+    def _found(self, shown: Sequence[int]) -> dict[str, Any]:
+        naming = self.graph.naming
+        tables = {naming.name(v): zip(naming.states(v), plain(self._single(v)), strict=True) for v in shown}
+        return {"marginals": {name: dict(table) for name, table in tables.items()}}
 
     def _value(self) -> tuple[str, str]:
         return "log Z", f"{self.bound.sign} {self.log_z:.10g} ({self.bound})"

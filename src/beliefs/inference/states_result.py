@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from beliefs.display.description import MOST_ROWS, Cell
 from beliefs.display.frames import categories, frame
+from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Bound
 from beliefs.inference.result import Result
 from beliefs.model.graph import FactorGraph
-from beliefs.typing import Ints
+from beliefs.typing import Ints, VariableRef
 
 __all__ = ["MapResult", "MarginalMapResult", "SampleResult"]
 
@@ -35,6 +38,11 @@ class MapResult(Result):
         """Distance from the proof, at least 0; inf without an upper bound."""
         return max(0.0, self.log_upper - self.log_score) if self.log_score > -math.inf else math.inf
 
+    def __getitem__(self, variable: VariableRef) -> str:
+        """Return the label of a variable's state."""
+        v = self.graph.index(variable)
+        return self.graph.naming.label(v, int(self.assignment[v]))
+
     def states(self) -> dict[str, str]:
         """Return ``{name: label}``."""
         naming = self.graph.naming
@@ -43,6 +51,16 @@ class MapResult(Result):
     def to_frame(self) -> Any:
         """Return a pandas frame of a row a variable: ``variable``, ``state``."""
         return _states_frame(self.states())
+
+    def _known(self) -> Sequence[int]:
+        return range(self.graph.n_vars)
+
+    def _numbers(self) -> dict[str, Any]:
+        bound = Bound.EXACT if self.gap == 0 else Bound.LOWER
+        return {"log_score": self.log_score, "log_upper": self.log_upper, "gap": self.gap, "bound": bound.name}
+
+    def _found(self, shown: Sequence[int]) -> dict[str, Any]:
+        return {"assignment": {self.graph.naming.name(v): self[v] for v in shown}}
 
     def _value(self) -> tuple[str, str]:
         return "score", f"{self.log_score:.10g} ({_proof(self.gap)})"
@@ -70,6 +88,13 @@ class MarginalMapResult(Result):
         """Distance between the certified bounds, at least 0."""
         return max(0.0, self.log_upper - self.log_lower) if self.log_lower > -math.inf else math.inf
 
+    def __getitem__(self, variable: VariableRef) -> str:
+        """Return the label of the state of a variable of the query."""
+        v = self.graph.index(variable)
+        if v not in self.query:
+            raise UnsupportedError(f"{self.graph.naming.name(v)!r} is not in the query: it was summed over")
+        return self.graph.naming.label(v, int(self.assignment[self.query.index(v)]))
+
     def states(self) -> dict[str, str]:
         """Return ``{name: label}`` of the query."""
         naming = self.graph.naming
@@ -78,6 +103,20 @@ class MarginalMapResult(Result):
     def to_frame(self) -> Any:
         """Return a pandas frame of a row a variable of the query: ``variable``, ``state``."""
         return _states_frame(self.states())
+
+    def _known(self) -> Sequence[int]:
+        return self.query
+
+    def _numbers(self) -> dict[str, Any]:
+        numbers = {"log_value": self.log_value, "log_lower": self.log_lower, "log_upper": self.log_upper}
+        return {**numbers, "gap": self.gap, "bound": self.value_bound.name}
+
+    def _found(self, shown: Sequence[int]) -> dict[str, Any]:
+        naming = self.graph.naming
+        return {
+            "assignment": {naming.name(v): self[v] for v in shown},
+            "query": [naming.name(v) for v in self.query],
+        }
 
     def _value(self) -> tuple[str, str]:
         return "value", f"{self.value_bound.sign} {self.log_value:.10g} ({_proof(self.gap)})"
@@ -96,6 +135,15 @@ class SampleResult(Result):
     def __len__(self) -> int:
         return len(self.samples)
 
+    __iter__ = None  # type: ignore[assignment]  # rows have numbers and variables names: which is meant must be said
+
+    def __getitem__(self, variable: str) -> np.ndarray:
+        """Return the labels of a variable in all samples, ``(n,)``; rows are those of ``samples``."""
+        if not isinstance(variable, str):
+            raise ModelError("samples are indexed by the name of a variable; rows are result.samples[i]")
+        v = self.graph.index(variable)
+        return np.array(self.graph.naming.states(v))[self.samples[:, v]]
+
     def states(self) -> list[dict[str, str]]:
         """Return one ``{name: label}`` per sample."""
         naming = self.graph.naming
@@ -105,6 +153,18 @@ class SampleResult(Result):
         """Return a pandas frame of a row a sample and a column a variable, categories that hold its states."""
         naming = self.graph.naming
         return frame({naming.name(v): categories(x, naming.states(v)) for v, x in enumerate(self.samples.T)})
+
+    def _known(self) -> Sequence[int]:
+        return range(self.graph.n_vars)
+
+    def _numbers(self) -> dict[str, Any]:
+        return {"bound": self.bound.name}
+
+    def _found(self, shown: Sequence[int]) -> dict[str, Any]:
+        naming = self.graph.naming
+        columns = [self[naming.name(v)].tolist() for v in shown]
+        rows = [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in self.samples]
+        return {"variables": [naming.name(v) for v in shown], "samples": rows}
 
     def _value(self) -> tuple[str, str]:
         return "samples", f"{len(self.samples)} ({self.bound})"

@@ -11,10 +11,9 @@ from dataclasses import fields
 from keyword import iskeyword
 from typing import Any, TypeVar
 
-from beliefs.elsewhere import meant_option
+from beliefs.elsewhere import meant_option, meant_word
 from beliefs.errors import ModelError
 from beliefs.inference.base import Method
-from beliefs.model.variable import suggestion
 
 __all__ = ["known_methods", "named_method", "parse", "parse_method", "parse_named", "use_methods"]
 
@@ -80,7 +79,7 @@ def parse_named(
         return _class_of(node.id, known, what, also), {}
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
         article = "an" if what[0] in "aeiou" else "a"
-        hint = suggestion(word, _names_of(known))
+        hint = meant_word(word, _names_of(known))
         raise ModelError(f"{article} {what} is written name(field=value, ...), found {_short(text)}{hint}")
     cls: Any = _class_of(node.func.id, known, what, also)
     options = [f.name for f in fields(cls) if f.name not in given]
@@ -99,7 +98,8 @@ def parse_named(
 
 def _kind(value: object) -> str:
     """Return the name of a value's type, and what its author may have meant."""
-    meant = {"dict": "; write evidence={...}", "list": "; best states of some variables: marginal_map"}
+    some = "; marginals of some variables alone: targets=[...], their best states: marginal_map"
+    meant = {"dict": "; write evidence={...}", "list": some}
     if isinstance(value, type):
         return f"the class {value.__name__}; write {value.__name__}()"
     kind = type(value).__name__
@@ -125,7 +125,7 @@ def _class_of(name: str, known: Sequence[Any], what: str, also: Sequence[str]) -
         if cls.name == name:
             return cls
     names = _names_of(known)
-    raise ModelError(f"no {what} {_short(name)}{suggestion(name, names)} (known: {', '.join([*also, *names])})")
+    raise ModelError(f"no {what} {_short(name)}{meant_word(name, names)} (known: {', '.join([*also, *names])})")
 
 
 def _literal(node: ast.expr, option: str) -> Any:

@@ -1,6 +1,9 @@
 """How good answers are: errors and losses (:mod:`.answers`), F1 of labels (:mod:`.labels`) and of chunks
 (:mod:`.chunks`), and all of them as scorers for scikit-learn (:mod:`.scorers`)."""
 
+from typing import NoReturn
+
+from beliefs.elsewhere import METRICS, meant
 from beliefs.metrics.answers import (
     accuracy,
     brier_score,
@@ -36,3 +39,8 @@ __all__ = [
     "scorer",
     "squared_error",
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    """Refuse a name that is not here, with the one that was meant."""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant(name, METRICS, __all__)}")

@@ -34,7 +34,8 @@ def flattened(labels: Any, predictions: Any) -> tuple[list[Any], list[Any]]:
 def _instances(values: Any, what: str) -> list[list[Any]]:
     """Return the labels of each instance as a flat list; a single array is one instance."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise ModelError(f"{what} must be an array or a list of arrays, found {type(values).__name__}")
+        hint = "; scoring= takes metrics.scorer(name)" if hasattr(values, "predict") else ""
+        raise ModelError(f"{what} must be an array or a list of arrays, found {type(values).__name__}{hint}")
     arrays = [values] if isinstance(values, np.ndarray) and values.dtype != object else list(values)
     if arrays and not any(isinstance(a, list | tuple | np.ndarray) for a in arrays):
         arrays = [arrays]

@@ -218,7 +218,7 @@ class BayesianNetwork(Named, Described, metaclass=Built):
         """Return the factor graph with these variables observed; its Z is the probability of the evidence."""
         return self.graph.condition(evidence)
 
-    def with_likelihood(self, likelihoods: Mapping[Any, ArrayLike]) -> FactorGraph:
+    def with_likelihood(self, likelihoods: Mapping[Any, ArrayLike | Mapping[Any, float]]) -> FactorGraph:
         """Return the factor graph with soft evidence, ``{"A": [.7, .3]}``."""
         return self.graph.with_likelihood(likelihoods)
 

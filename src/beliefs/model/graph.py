@@ -263,15 +263,15 @@ class FactorGraph(Named, Described, metaclass=Built):
         before = None if self.children is None else self.without_evidence or self
         return FactorGraph(layout, theta, self.naming, states, cells, self.kind, self.children, before)
 
-    def with_likelihood(self, likelihoods: Mapping[Any, ArrayLike]) -> FactorGraph:
-        """Return the graph with soft evidence: one more unary factor per entry, ``{"A": [.7, .3]}``."""
+    def with_likelihood(self, likelihoods: Mapping[Any, ArrayLike | Mapping[Any, float]]) -> FactorGraph:
+        """Return the graph with soft evidence, a unary factor per entry: ``{"A": [.7, .3]}``, or by label."""
         if not hasattr(likelihoods, "items"):
             raise ModelError(f"soft evidence maps variables to numbers, found {type(likelihoods).__name__}")
         extra: list[tuple[tuple[int], Floats]] = []
         for ref, values in likelihoods.items():
             v = self.index(ref)
             name, card = self.naming.name(v), int(self.layout.card[v])
-            logs = log_table(values, what=f"likelihood of {name!r}")
+            logs = log_table(self.naming.in_order(v, values), what=f"likelihood of {name!r}")
             if logs.shape != (card,):
                 raise ModelError(f"likelihood of {name!r} must have shape ({card},), found {logs.shape}")
             if not (logs > -np.inf).any():

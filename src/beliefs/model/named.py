@@ -70,5 +70,7 @@ def way_in(value: object) -> str:
         return "; a file is read by read(path), a bundled network by datasets.load_bn(name)"
     if type(value).__module__.startswith("beliefs.inference"):
         return "; its model was asked, and io.uai.write_solution writes what was found"
+    if hasattr(value, "fit") and hasattr(value, "save"):
+        return "; an estimator is written by its save(path), and what a learner found is model_"
     library = type(value).__module__.partition(".")[0]
     return f"; BayesianNetwork.from_{library} makes one of it" if library in ("pgmpy", "pyagrum") else ""

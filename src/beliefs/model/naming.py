@@ -5,7 +5,7 @@ Unnamed variables are ``x0, x1, ...`` and unlabelled states ``"0", "1", ...``; n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -159,6 +159,16 @@ class Naming:
         """Resolve a state of variable ``v``: a str is a label, an int an index."""
         labels = None if self.labels is None else self.labels[v]
         return state_index(self.name(v), labels, int(self.card[v]), ref)
+
+    def in_order(self, v: int, values: Any) -> Any:
+        """Return numbers by state, ``{"yes": .7, "no": .3}``, in the order of the states; other values as they are."""
+        if not isinstance(values, Mapping):
+            return values
+        numbers = {self.state(v, ref): number for ref, number in values.items()}
+        for x in range(int(self.card[v])):
+            if x not in numbers:
+                raise ModelError(f"likelihood of {self.name(v)!r} gives no number for the state {self.label(v, x)!r}")
+        return [numbers[x] for x in range(int(self.card[v]))]
 
     def evidence(self, evidence: Any) -> dict[int, int]:
         """Resolve ``{variable: state}`` (or a pandas row); missing values are skipped, contradictions raise."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import beliefs as bl
@@ -300,3 +301,21 @@ def test_bounds_hold_to_the_last_digit_whatever_likelihoods_are_divided_by(metho
         truth = np.logaddexp.reduce(weighed.ravel())
         assert many.log_lower[row] - slack <= truth <= many.log_upper[row] + slack, row
         assert best.log_upper[row] >= weighed.max() or best.gap[row] == 0.0, row
+
+
+def test_rows_come_one_by_one_or_in_chunks() -> None:
+    """A generator of dicts is its list; chunks of columns may name some variables alone."""
+    model = bl.datasets.load_bn("asia")
+    rows = [{"dysp": "yes"}, {"smoke": "no", "xray": "yes"}, {}]
+    whole = bl.infer_many(model, rows)
+    np.testing.assert_array_equal(bl.infer_many(model, (row for row in rows)).log_z, whole.log_z)
+    np.testing.assert_array_equal(bl.infer_many(model, iter(rows))["lung"], whole["lung"])
+    chunks = ({"dysp": [state]} for state in ("yes", "no"))
+    ends = bl.infer_many(model, [{"dysp": "yes"}, {"dysp": "no"}]).log_z
+    np.testing.assert_array_equal(bl.infer_many(model, chunks).log_z, ends)
+    frames = (pd.DataFrame({"dysp": [state]}) for state in ("yes", "no"))
+    np.testing.assert_array_equal(bl.infer_many(model, frames).log_z, ends)
+    with pytest.raises(bl.ModelError, match="indexed by the name of a variable"):
+        whole[0]  # type: ignore[index]
+    with pytest.raises(TypeError, match="not iterable"):
+        list(whole)  # type: ignore[call-overload]

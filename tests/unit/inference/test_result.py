@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -166,3 +169,61 @@ def test_bounds_that_meet_prove_log_z_and_nothing_about_marginals() -> None:
         np.testing.assert_allclose(whole.mu_var, 0.5, atol=1e-12)
     bounded = bl.infer(graph, max_bytes=1500)
     assert not bounded.exact_marginals and "marginals: estimates" in str(bounded)
+
+
+def test_answers_are_indexed_by_variables_and_run_through_their_names() -> None:
+    model = bl.datasets.load_bn("asia")
+    marginals: Any = bl.infer(model, evidence={"dysp": "yes"})
+    best = bl.maximize(model)
+    assert list(marginals) == list(best) == list(model) and "bronc" in marginals and "zebra" not in best
+    np.testing.assert_array_equal(marginals["bronc"], marginals.marginal("bronc"))
+    np.testing.assert_array_equal(marginals["smoke", "bronc"], marginals.marginal(["smoke", "bronc"]))
+    assert {name: best[name] for name in best} == best.states() and best[0] == best["asia"]
+    some = bl.marginal_map(model, ["lung", "tub"])
+    assert list(some) == ["lung", "tub"] and "asia" not in some and {v: some[v] for v in some} == some.states()
+    with pytest.raises(bl.UnsupportedError, match="'asia' is not in the query: it was summed over"):
+        some["asia"]
+    few = bl.infer(model, targets=["smoke"])
+    assert list(few) == ["smoke"] and "lung" not in few
+    draws: Any = bl.sample(model, 5, seed=1)
+    assert draws["bronc"].tolist() == [row["bronc"] for row in draws.states()]
+    for wrong in (lambda: draws[0], lambda: marginals["zebra"], lambda: marginals[{"bronc": "yes"}]):
+        with pytest.raises(bl.ModelError):
+            wrong()
+    with pytest.raises(TypeError, match="not iterable"):
+        list(draws)
+    assert np.array([marginals, best]).shape == (2,) and marginals  # no sequence of states to NumPy
+
+
+def test_answers_as_plain_python() -> None:
+    """JSON's own types alone, by name, with infinities as None; the marginals are those of the answer."""
+    model = bl.datasets.load_bn("asia")
+    answers: list[Any] = [
+        bl.infer(model, "bp(damping=0.5)", evidence={"dysp": "yes"}, max_iters=50),
+        bl.maximize(model, "local_search", max_iters=3),
+        bl.marginal_map(model, ["lung"]),
+        bl.sample(model, 3, seed=0),
+        bl.infer_many(model, [{"dysp": "yes"}, {"asia": "yes", "smoke": "no"}]),
+        bl.maximize_many(model, [{"dysp": "yes"}]),
+    ]
+    for answer in answers:
+        found = answer.to_dict()
+        assert json.loads(answer.to_json()) == found and found["method"] == repr(answer.method)
+    one, best, some, draws, many, decoded = (answer.to_dict() for answer in answers)
+    assert one["marginals"]["bronc"] == dict(zip(("yes", "no"), answers[0]["bronc"].tolist(), strict=True))
+    assert one["evidence"] == {"dysp": "yes"} and one["log_upper"] is None and one["bound"] == "ESTIMATE"
+    assert best["assignment"] == answers[1].states() and some["assignment"] == answers[2].states()
+    assert [dict(zip(draws["variables"], row, strict=True)) for row in draws["samples"]] == answers[3].states()
+    assert many["marginals"]["lung"]["yes"] == answers[4]["lung"][:, 0].tolist()
+    assert decoded["assignment"]["dysp"] == ["yes"] == answers[5]["dysp"].tolist()
+    assert list(answers[0].to_dict(["lung", "tub"])["marginals"]) == ["lung", "tub"]
+    with pytest.raises(bl.UnsupportedError, match="nothing is known here about 'asia'"):
+        answers[2].to_dict(["asia"])
+
+
+def test_the_worth_of_a_number_is_a_word() -> None:
+    result = bl.infer(sprinkler())
+    assert result.bound == "EXACT" and result.status == "CONVERGED" and json.dumps(result.bound) == '"EXACT"'
+    assert [bound.sign for bound in bl.Bound] == ["=", "<=", ">=", "~"]
+    assert pickle.loads(pickle.dumps(result.status)) is bl.Status.CONVERGED
+    assert all(status.advice for status in bl.Status)

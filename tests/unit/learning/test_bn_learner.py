@@ -288,3 +288,24 @@ def test_what_is_no_table_is_refused():
 def test_a_family_over_the_budget_is_predicted():
     with pytest.raises(BudgetError, match="'c' is the largest"):
         bl.BNLearner(ARCS, max_bytes=100).fit(frame(20))
+
+
+def test_rows_of_dicts_and_absent_columns():
+    """Rows may be dicts; what a fitted learner is asked about may lack columns, which are unknown cells."""
+    frame = bl.sample(bl.datasets.load_bn("asia"), 300, seed=1).to_frame()
+    learner = bl.BNLearner("chow_liu").fit(frame)
+    records = [{name: str(x) for name, x in row.items()} for row in frame.to_dict("records")]
+    assert bl.BNLearner("chow_liu").fit(records).model_.edges == learner.model_.edges
+    blank = frame.assign(bronc=None)
+    absent = frame.drop(columns=["bronc"])
+    assert (learner.predict(absent)["bronc"] == learner.predict(blank)["bronc"]).all()
+    assert list(learner.predict(absent)) == [*absent, "bronc"]
+    np.testing.assert_array_equal(learner.predict_proba(absent, "bronc"), learner.predict_proba(blank, "bronc"))
+    np.testing.assert_array_equal(learner.score_samples(absent), learner.score_samples(blank))
+    assert learner.predict([{"smoke": "yes"}]).shape == (1, 8)
+    with pytest.raises(bl.ModelError, match="no variable 'bronk' for this column; leave it out; did you mean 'bronc'"):
+        learner.predict(absent.rename(columns={"smoke": "bronk"}))
+    with pytest.raises(bl.ModelError, match="variable 'bronc' has no column; name it in hidden if it is never seen"):
+        bl.BNLearner(learner.model_).fit(absent)
+    with pytest.raises(bl.ModelError, match=r"found SampleResult; give its to_frame\(\)"):
+        bl.BNLearner("chow_liu").fit(bl.sample(learner.model_, 3))

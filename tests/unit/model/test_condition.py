@@ -161,3 +161,13 @@ class TestSoftEvidence:
         np.testing.assert_array_equal(more.theta[: graph.theta.size], graph.theta)
         joint = reference.joint_table(graph)
         assert bl.infer(more).log_z == pytest.approx(reference.log_z(joint) + 1.5)
+
+
+def test_soft_evidence_by_label() -> None:
+    model = bl.FactorGraph.from_tables([2], [((0,), [1, 3])], names=["Rain"], states=[["no", "yes"]])
+    soft = model.with_likelihood({"Rain": {"yes": 0.75, "no": 0.25}})
+    assert soft == model.with_likelihood({"Rain": [0.25, 0.75]})
+    with pytest.raises(bl.ModelError, match="likelihood of 'Rain' gives no number for the state 'no'"):
+        model.with_likelihood({"Rain": {"yes": 1}})
+    with pytest.raises(bl.ModelError, match="variable 'Rain' has no state 'maybe'"):
+        model.with_likelihood({"Rain": {"maybe": 1}})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.rounding import UNIT
 from beliefs.model.graph import FactorGraph
-from beliefs.model.rows.reading import named_columns, read_rows
+from beliefs.model.rows.reading import are_chunks, are_records, read_rows, without_column
 from beliefs.model.rows.table import RowTable, code_type
+from beliefs.options import is_iterable
 from beliefs.typing import Floats, Ints
 
 __all__ = ["RowEvidence", "model_rows", "read_evidence_rows"]
@@ -82,7 +84,9 @@ class RowEvidence:
 
 def read_evidence_rows(graph: FactorGraph, evidence: Any, likelihoods: Any = None) -> RowEvidence:
     """Return evidence as rows; ModelError names the row and the column of what cannot be read."""
-    table = _dict_rows(graph, evidence) if _are_dicts(evidence) else model_rows(graph, evidence)
+    if isinstance(evidence, Iterator):
+        evidence = _opened(evidence)
+    table = _dict_rows(graph, evidence) if are_records(evidence) else model_rows(graph, evidence)
     table = _with_own(graph, table)
     soft, log_scale, rounding = dict[int, Floats](), np.zeros(table.n_rows), np.zeros(table.n_rows)
     for ref, values in _items(likelihoods):
@@ -99,15 +103,16 @@ def read_evidence_rows(graph: FactorGraph, evidence: Any, likelihoods: Any = Non
 def model_rows(graph: FactorGraph, data: Any) -> RowTable:
     """Return data as rows over a model's variables; variables without a column are unobserved in every row."""
     names = [graph.naming.name(v) for v in range(graph.n_vars)]
-    given = set(data.names) if isinstance(data, RowTable) else None
-    if given is None and (hasattr(data, "columns") or hasattr(data, "keys")):
-        given = set(named_columns(data, None, ()))
-    hidden = [] if given is None else [name for name in names if name not in given]
-    return read_rows(data, graph.naming, hidden=hidden)
+    return read_rows(data, graph.naming, hidden=names if are_chunks(data) else without_column(data, graph.naming))
 
 
-def _are_dicts(evidence: Any) -> bool:
-    return isinstance(evidence, list | tuple) and bool(evidence) and all(isinstance(row, Mapping) for row in evidence)
+def _opened(rows: Iterator[Any]) -> Any:
+    """Return dicts that come one by one as a list; chunks of tables stay as they are."""
+    first = next(rows, None)
+    if first is None:
+        return []
+    one_row = isinstance(first, Mapping) and not any(is_iterable(x) and not isinstance(x, str) for x in first.values())
+    return [first, *rows] if one_row else chain([first], rows)
 
 
 def _dict_rows(graph: FactorGraph, rows: Any) -> RowTable:

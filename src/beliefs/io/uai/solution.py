@@ -124,6 +124,16 @@ _READERS: dict[str, Callable[[Scanner], Solution]] = {
 }
 
 
+_PARTS = {
+    "PR": "result.log_z",
+    "MAR": "[result.marginal(v) for v in model]",
+    "MAP": "result.assignment",
+    "MPE": "result.assignment",
+    "MMAP": "dict(zip(result.query, result.assignment))",
+}
+"""What of an answer goes into a solution."""
+
+
 def dumps_solution(task: str, values: Any) -> str:
     """Return the text of a solution; ``values`` as in the module's table.
 
@@ -134,11 +144,13 @@ def dumps_solution(task: str, values: Any) -> str:
     >>> dumps_solution("MAP", [0, 2, 1])
     'MAP\\n3 0 2 1\\n'
     """
+    if task in _PARTS and type(values).__module__.startswith("beliefs.inference"):
+        raise ModelError(f"a solution for {task} is made of arrays, found {type(values).__name__}; give {_PARTS[task]}")
     if task == "PR":
         body = _log10_text(float(values))
     elif task == "MAR":
         if isinstance(values, Mapping):
-            raise ModelError("marginals are given in the order of the variables: [result.marginal(v) for v in model]")
+            raise ModelError(f"marginals are given in the order of the variables: {_PARTS['MAR']}")
         marginals = [np.asarray(values_of_v, np.float64) for values_of_v in values]
         if not all((m.ndim == 1 and ((m >= 0) & (m < np.inf)).all()) for m in marginals):
             raise ModelError("marginals must be one array of finite, non-negative numbers a variable")

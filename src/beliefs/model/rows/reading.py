@@ -1,4 +1,4 @@
-"""Tables of rows from what people have: arrays, lists of rows, mappings of columns, pandas frames, chunks of these.
+"""Tables of rows from what people have: arrays, lists of rows or dicts, mappings of columns, frames, chunks of these.
 
 Columns meet variables by name. An array has no names: its columns are the given variables in their order, or ``x0,
 x1, ...`` where none are given. Codes are written chunk by chunk, so a memory map is read once, a piece at a time.
@@ -19,7 +19,16 @@ from beliefs.model.rows.table import Codes, RowTable, code_type
 from beliefs.model.variable import suggestion
 from beliefs.typing import Floats
 
-__all__ = ["CodedColumn", "are_chunks", "chunk_tables", "named_columns", "read_rows", "row_weights"]
+__all__ = [
+    "CodedColumn",
+    "are_chunks",
+    "are_records",
+    "chunk_tables",
+    "named_columns",
+    "read_rows",
+    "row_weights",
+    "without_column",
+]
 
 _PIECE = 2**13  # rows of an array that are coded at a time: they stay in cache while all columns are read
 _NO_ROWS = "there are no rows; at least one is needed"
@@ -39,7 +48,7 @@ def read_rows(
 
     Parameters
     ----------
-    data : array, list of rows, mapping of columns, DataFrame, RowTable, or an iterator of chunks of these
+    data : array, list of rows or dicts, mapping of columns, DataFrame, RowTable, or an iterator of chunks of these
     naming : Naming, optional
         The variables and states that the columns must have; the table has its variables in its order.
     states : mapping, optional
@@ -84,6 +93,11 @@ def are_chunks(data: Any) -> bool:
     return not known and isinstance(data, Iterable) and not hasattr(data, "__array__") and not hasattr(data, "__len__")
 
 
+def are_records(data: Any) -> bool:
+    """Whether data is a list of rows that name their columns, ``{name: state}``."""
+    return isinstance(data, list | tuple) and bool(data) and all(isinstance(row, Mapping) for row in data)
+
+
 def row_weights(weights: ArrayLike | None, n_rows: int) -> Floats | None:
     """Check weights of rows."""
     if weights is None:
@@ -113,8 +127,12 @@ def named_columns(chunk: Any, names: Sequence[str] | None, hidden: Collection[st
                     f"column {name!r} must be a list, found {values!r}; a single row is passed as [row], rows as a list"
                 )
         return {name: _column(values) for name, values in found.items()}
+    if are_records(chunk):
+        keys = list(dict.fromkeys(key for row in chunk for key in row))
+        return {str(key): _array([row.get(key) for row in chunk]) for key in keys}
     if not isinstance(chunk, Iterable):
-        raise ModelError(f"rows must be a table, a list of rows or columns by name, found {type(chunk).__name__}")
+        hint = "; give its to_frame()" if hasattr(chunk, "to_frame") else ""
+        raise ModelError(f"rows must be a table, a list of rows or columns by name, found {type(chunk).__name__}{hint}")
     array = chunk if isinstance(chunk, np.ndarray) else _array(chunk)
     if array.shape == (0,):
         raise ModelError(_NO_ROWS)
@@ -126,8 +144,19 @@ def named_columns(chunk: Any, names: Sequence[str] | None, hidden: Collection[st
     elif array.shape[1] == len(names):
         visible = list(names)
     if len(visible) != array.shape[1]:
-        raise ModelError(f"expected {len(visible)} columns, one a variable, found {array.shape[1]}")
+        raise ModelError(f"expected {len(visible or names or ())} columns, one a variable, found {array.shape[1]}")
     return {name: array[:, c] for c, name in enumerate(visible)}
+
+
+def without_column(data: Any, naming: Naming) -> list[str]:
+    """Return the variables that have no column in data that names its columns; of other data none are missing."""
+    if isinstance(data, RowTable):
+        given = set(data.names)
+    elif hasattr(data, "columns") or hasattr(data, "keys") or are_records(data):
+        given = set(named_columns(data, None, ()))
+    else:
+        return []
+    return [name for v in range(naming.card.size) if (name := naming.name(v)) not in given]
 
 
 class _Reader:

@@ -60,8 +60,8 @@ __all__ = ["BNLearner"]
 class BNLearner(DescribedEstimator, NetworkAnswers, BaseEstimator):  # type: ignore[misc]
     """Tables of a Bayesian network from rows of observations, complete or not.
 
-    Rows are NumPy integers (codes; -1 missing) or floats (nan missing), lists, a pandas frame, a mapping of columns,
-    the path of a CSV or Parquet file, or an iterator of chunks of these.
+    Rows are NumPy integers (codes; -1 missing) or floats (nan missing), lists, dicts, a pandas frame, a mapping of
+    columns, the path of a CSV or Parquet file, or an iterator of chunks of these.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from beliefs.learning.networks.structure import Structure, hidden_states
 from beliefs.learning.rows import filled_like, opened
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.naming import Naming
-from beliefs.model.rows.reading import CodedColumn, read_rows, row_weights
+from beliefs.model.rows.reading import CodedColumn, read_rows, row_weights, without_column
 from beliefs.model.rows.table import RowTable
 from beliefs.options import MANY, check_integer
 from beliefs.typing import Floats, VariableRef
@@ -50,15 +50,16 @@ class NetworkAnswers:
         def _estimate(self, structure: Structure) -> Estimate: ...
 
     def _rows_and_leaves(
-        self, data: Any, naming: Naming, weights: ArrayLike | None = None
+        self, data: Any, naming: Naming, weights: ArrayLike | None = None, *, asked: bool = False
     ) -> tuple[RowTable, list[Floats]]:
-        """Return rows over the variables, and the numbers of leaves."""
+        """Return rows over the variables, and the numbers of leaves; what is asked may lack columns: unknown cells."""
         names, leaves = [naming.name(v) for v in range(naming.card.size)], checked_leaves(self.leaves)
         data, values = opened(data), list[Floats]()
         if leaves:
             data, values = self._split(data, leaves, naming)
         data = binned(data, self.bins_, names)
-        return read_rows(data, naming, hidden=hidden_states(self.hidden), weights=weights), values
+        hidden = {*hidden_states(self.hidden), *(without_column(data, naming) if asked else ())}
+        return read_rows(data, naming, hidden=hidden, weights=weights), values
 
     def _split(
         self, data: Any, leaves: dict[str, GaussianLeaf], naming: Naming | None
@@ -84,7 +85,7 @@ class NetworkAnswers:
 
     def _evidence(self, data: Any) -> tuple[RowTable, Evidence | None, Floats | None]:
         """Return rows, the soft evidence of their leaves, and the logs it was divided by."""
-        table, values = self._rows_and_leaves(data, self.structure_.naming)
+        table, values = self._rows_and_leaves(data, self.structure_.naming, asked=True)
         if self._leaves is None:
             return table, None, None
         numbers = self._weights[self.structure_.layout.n_cells :]
@@ -112,7 +113,7 @@ class NetworkAnswers:
     def predict_proba(self, data: Any, variable: VariableRef) -> Floats:
         """Return the posterior of one variable in each row given the row's other cells, ``(n_rows, states)``."""
         self._check_fitted()
-        table, values = self._rows_and_leaves(data, self.structure_.naming)
+        table, values = self._rows_and_leaves(data, self.structure_.naming, asked=True)
         v = self.model_.index(variable)
         codes = table.codes.copy()
         codes[v] = table.missing
@@ -129,7 +130,7 @@ class NetworkAnswers:
         return np.concatenate(parts)
 
     def predict(self, data: Any) -> Any:
-        """Return the rows with missing cells filled by their likeliest states, hidden variables included.
+        """Return the rows with missing cells filled by their likeliest states, hidden variables and absent columns too.
 
         A frame comes back as a frame of labels, with columns of leaves as they were; anything else as codes
         ``(n_rows, n_vars)`` in the model's order.
