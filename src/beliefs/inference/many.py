@@ -137,7 +137,7 @@ def infer_many(
             converged[row], kinds[row] = answer.converged or not answer.method.fixed_point, answer.bound
 
         _row_by_row(graph, rows, ask, threads, options)
-        bounds = set(kinds[log_z > -np.inf])
+        bounds = set(kinds[upper > -np.inf])
         log_z, lower, upper = rows.rescaled(log_z, lower, upper)
     bounds.discard(Bound.EXACT)  # what is exact bounds from both sides
     bound = Bound.EXACT if not bounds else bounds.pop() if len(bounds) == 1 else Bound.ESTIMATE

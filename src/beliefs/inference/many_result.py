@@ -112,7 +112,7 @@ class ManyMarginals(_Many):
     Attributes
     ----------
     log_z : ndarray (n_rows,)
-        Log Z of the model with the row's evidence; -inf where that has probability zero.
+        Log Z of the model with the row's evidence; -inf where that has probability zero (``log_upper`` is -inf, too).
     bound : Bound
         What they are: EXACT, UPPER, LOWER or ESTIMATE, true of all.
     log_lower, log_upper : ndarray (n_rows,)
@@ -133,8 +133,8 @@ class ManyMarginals(_Many):
 
     @cached_property
     def possible(self) -> Bools:
-        """Which rows have a probability above zero, ``(n_rows,)``."""
-        return self.log_z > -np.inf
+        """Which rows are not known to have probability zero, ``(n_rows,)``."""
+        return self.log_upper > -np.inf
 
     @cached_property
     def _start(self) -> dict[int, int]:

@@ -80,3 +80,10 @@ def test_options() -> None:
         weighted(bl.datasets.load_bn("asia"), max_bytes=1000)
     same = [weighted(bl.datasets.load_bn("asia"), seed=s, max_iters=1).mu_var for s in (1, 1, 2)]
     assert (same[0] == same[1]).all() and (same[0] != same[2]).any()
+
+
+def test_no_draws_about_part_of_a_network_count_one_state_of_that_part() -> None:
+    bn = bl.datasets.load_bn("asia")
+    for targets in ([], ["asia"], ["xray"]):
+        found = bl.infer(bn, "likelihood_weighting", targets=targets, max_iters=0)
+        assert -10.0 < found.log_z <= 0.0

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import beliefs as bl
 import families
 import reference
 from beliefs.errors import DataWarning, ModelError, UnsupportedError, ZeroProbabilityError
+from beliefs.inference import many
 from beliefs.inference.parallel import parallel_chunks
 from beliefs.inference.rows import best, exact, sweep
 from beliefs.model.graph import FactorGraph, as_factor_graph
@@ -319,3 +321,15 @@ def test_rows_come_one_by_one_or_in_chunks() -> None:
         whole[0]  # type: ignore[index]
     with pytest.raises(TypeError, match="not iterable"):
         list(whole)  # type: ignore[call-overload]
+
+
+def test_an_estimate_is_no_proof_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing_found(*_: Any, **__: Any) -> Any:
+        return replace(found, log_z=-np.inf)
+
+    graph = FactorGraph.from_tables([2], [((0,), [1, 3])])
+    found = bl.infer(graph, "gibbs(chains=1)", max_iters=0)
+    monkeypatch.setattr(many, "infer", nothing_found)
+    answer = bl.infer_many(graph, [{}], "gibbs(chains=1)", max_iters=0)
+    assert answer.log_z[0] == -np.inf and answer.log_upper[0] == np.inf
+    assert answer.bound is found.bound and answer.possible.all() and "zero" not in repr(answer)

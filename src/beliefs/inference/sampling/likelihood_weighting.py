@@ -333,7 +333,10 @@ def _count_one_state(state: Draws) -> None:
     column = np.asarray(found, np.int64)[:, None]
     for v in np.flatnonzero(~layout.observed):
         sums.var[layout.state_ptr[v] + found[v]] = 1.0
+    score = 0.0  # of the factors alone: variables that targets left out have no state
     for f in range(layout.n_factors):
-        sums.cells[layout.table_ptr[f] + _cells(graph, f, column)[0]] = 1.0
+        cell = int(_cells(graph, f, column)[0])
+        sums.cells[layout.table_ptr[f] + cell] = 1.0
+        score += float(graph.theta[layout.cell_ptr[f] + cell])
     sums.n = max(sums.n, 1)
-    sums.weights, sums.log_scale = float(sums.n), graph.log_score(column[:, 0])
+    sums.weights, sums.log_scale = float(sums.n), score
