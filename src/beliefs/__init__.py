@@ -252,15 +252,4 @@ __all__ = [
 ]
 
 
-def _meant(name: str) -> str:
-    """Return a hint at the name that was meant, if there is one."""
-    from beliefs.elsewhere import PACKAGE, meant
-
-    return meant(name, PACKAGE, __all__)
-
-
-__getattr__ = loader(__name__, _HOMES, _MODULES, _meant)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = loader(__name__, _HOMES, _MODULES, "PACKAGE")

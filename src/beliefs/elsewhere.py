@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 __all__ = [
     "ESTIMATORS",
+    "MACHINES",
     "METRICS",
     "MODELS",
     "NEEDED",
@@ -96,6 +97,21 @@ NETWORKS = MODELS | {
     "get_parents": "parents(variable)",
     "with_factors": "to_factor_graph().with_factors([(variables, log_table)])",
 }
+
+_OF_THE_GRAPH = (
+    "factors",
+    "index",
+    "layout",
+    "log_score",
+    "names",
+    "states",
+    "theta",
+    "with_factors",
+    "with_likelihood",
+)
+MACHINES = MODELS | {name: f"to_factor_graph().{name}" for name in _OF_THE_GRAPH}
+MACHINES |= {"get_factors": MACHINES["factors"], "nodes": MACHINES["names"]}
+MACHINES |= {name: f"to_factor_graph().{MODELS[name]}" for name in ("add_factor", "add_factors")}
 
 RESULTS = {
     "Z": "log_z, a logarithm",

@@ -14,11 +14,12 @@ def loader(
     package: str,
     homes: Mapping[str, tuple[str, ...]],
     modules: tuple[str, ...] = (),
-    hint: Callable[[str], str] = lambda _: "",
-) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package: its public names by the module below it where they are, and its modules.
+    elsewhere: str = "",
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package: its public names by the module below it where they are.
 
-    A name that is found stays in the package; for one that is not there, ``hint`` may say which was meant.
+    ``modules`` are loaded by their own names. A name that is found stays in the package; for one that is not there, the
+    error says which was meant, by the words of :mod:`beliefs.elsewhere` that ``elsewhere`` names.
     """
     home = {name: module for module, names in homes.items() for name in names}
 
@@ -27,9 +28,17 @@ def loader(
         if name in modules:
             return import_module(f"{package}.{name}")
         if name not in home:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint(name)}")
+            words = import_module("beliefs.elsewhere")
+
+            hint = words.meant(name, getattr(words, elsewhere, {}), [*home, *modules])
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         found = getattr(import_module(f"{package}.{home[name]}"), name)
         setattr(sys.modules[package], name, found)
         return found
 
-    return load
+    def names() -> list[str]:
+        """Return all names, those that are not loaded yet among them."""
+        here = vars(sys.modules[package])
+        return sorted({*here, *here["__all__"]})
+
+    return load, names

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,12 @@ import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.elsewhere import ESTIMATORS, METRICS, MODELS, NETWORKS, OPTIONS, PACKAGE, RESULTS, WORDS
+from beliefs.elsewhere import ESTIMATORS, MACHINES, METRICS, MODELS, NETWORKS, OPTIONS, PACKAGE, RESULTS, WORDS
 from beliefs.learning.losses.registry import LOSSES
 from beliefs.learning.optimizers import OPTIMIZERS
 
 SQUARE = bl.FactorGraph.from_tables([2, 2], [((0, 1), [[1, 2], [3, 4]])])
+MACHINE = bl.RBM([[1.0], [-1.0]])
 COIN = bl.BayesianNetwork.from_cpts([bl.Variable("Coin", ["head", "tail"])], {"Coin": ([], [0.5, 0.5])})
 
 
@@ -28,12 +31,17 @@ COIN = bl.BayesianNetwork.from_cpts([bl.Variable("Coin", ["head", "tail"])], {"C
         (COIN, "zebra", "'BayesianNetwork' object has no attribute 'zebra'"),
         (SQUARE, "clamp", "; here it is condition(evidence)"),
         (SQUARE, "get_cpds", "'FactorGraph' object has no attribute 'get_cpds'"),
+        (MACHINE, "clamp", "'RBM' object has no attribute 'clamp'; here it is condition(evidence)"),
+        (MACHINE, "log_score", "; here it is to_factor_graph().log_score"),
+        (MACHINE.condition({"v0": 1}), "with_likelihood", "; here it is to_factor_graph().with_likelihood"),
         (bl.infer(SQUARE), "logz", "; here it is log_z"),
         (bl.infer(SQUARE), "_zebra", "'InferenceResult' object has no attribute '_zebra'"),
         (bl.maximize(SQUARE), "score", "; here it is log_score"),
         (bl.ChainCRF(), "predict_single", "; here it is predict([x])[0]"),
         (bl, "JTree", "; here it is infer(model, 'junction_tree')"),
         (bl, "load_bn", "; here it is datasets.load_bn"),
+        (bl.io, "load", "module 'beliefs.io' has no attribute 'load'; here it is read"),
+        (bl.inference, "inferr", "; did you mean 'infer'?"),
     ],
 )
 def test_a_name_of_another_library_is_answered_by_ours(thing: Any, name: str, text: str) -> None:
@@ -45,23 +53,45 @@ def test_a_name_of_another_library_is_answered_by_ours(thing: Any, name: str, te
 
 @pytest.mark.parametrize(
     ("words", "owner"),
-    [(PACKAGE, bl), (MODELS, SQUARE), (NETWORKS, COIN), (RESULTS, bl.infer(SQUARE)), (ESTIMATORS, bl.ChainCRF())],
+    [
+        (PACKAGE, bl),
+        (MODELS, SQUARE),
+        (MACHINES, MACHINE),
+        (MACHINES, MACHINE.condition({"v0": 1})),
+        (NETWORKS, COIN),
+        (RESULTS, bl.infer(SQUARE)),
+        (ESTIMATORS, bl.ChainCRF()),
+    ],
 )
 def test_no_hint_stands_for_a_name_that_exists(words: dict[str, str], owner: Any) -> None:
     assert [name for name in words if hasattr(owner, name)] == []
 
 
 def test_hints_name_what_there_is() -> None:
-    public = {name for thing in (bl, COIN, SQUARE, bl.infer(SQUARE), bl.maximize(SQUARE)) for name in dir(thing)}
+    public = {
+        name for thing in (bl, COIN, SQUARE, MACHINE, bl.infer(SQUARE), bl.maximize(SQUARE)) for name in dir(thing)
+    }
     fitted = {"weights_", "model_", "describe()", "predict([x])[0]", "predict_marginals([x])[0]", "done", "a"}
-    for words in (PACKAGE, MODELS, NETWORKS, RESULTS):
+    for words in (PACKAGE, MODELS, NETWORKS, MACHINES, RESULTS):
         for name, here in words.items():
             first = here.partition("(")[0].partition(".")[0].partition(",")[0].split()[0]
             assert first in public | fitted, (name, here)
 
 
+@pytest.mark.parametrize("package", [bl, bl.io, bl.inference])
+def test_names_that_are_not_loaded_yet_are_completed_and_have_help(package: Any) -> None:
+    code = (
+        f"import pydoc, {package.__name__} as package; assert set(package.__all__) <= set(dir(package)); "
+        "print(pydoc.render_doc(package, renderer=pydoc.plaintext))"
+    )
+    asked = [sys.executable, "-W", "error", "-c", code]
+    told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    for function in {"read", "infer"} & set(package.__all__):
+        assert f"    {function}(" in told
+
+
 def test_models_with_hints_are_copied_and_pickled() -> None:
-    for model in (COIN, SQUARE):
+    for model in (COIN, SQUARE, MACHINE, MACHINE.condition({"h0": 1})):
         assert copy.deepcopy(model) == model == pickle.loads(pickle.dumps(model))
 
 

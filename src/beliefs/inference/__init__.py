@@ -52,5 +52,5 @@ _HOMES = {
     "result": ("InferenceResult",),
     "states_result": ("MapResult", "MarginalMapResult", "SampleResult"),
 }
-__getattr__ = loader(__name__, _HOMES)
+__getattr__, __dir__ = loader(__name__, _HOMES)
 use_methods(lambda: import_module("beliefs.inference.registry").METHODS)  # with all of them, when one is named

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Unpack, overload
@@ -38,7 +38,7 @@ from beliefs.model.rbm_batch import RBMBatch
 from beliefs.options import check_integer
 from beliefs.typing import Bools, Floats, Ints, VariableRef
 
-__all__ = ["checked_query", "infer", "listed", "marginal_map", "maximize", "sample"]
+__all__ = ["checked_query", "infer", "marginal_map", "maximize", "sample"]
 
 _LEAST_EXACT = 0.25  # seconds that exact inference may take under auto, however little time there is
 
@@ -100,7 +100,7 @@ def infer(
     pruned, kept_cells, wanted = np.zeros(known.n_vars, np.bool_), None, None
     if targets is not None:
         graph = as_factor_graph(known)
-        wanted = np.array(sorted(set(listed(graph, targets, "targets"))), np.int64)
+        wanted = np.array(sorted(set(graph.naming.indices(targets, "targets"))), np.int64)
         if known is graph:
             asked, pruned, kept_cells = prune_barren(graph, wanted)
     done = _ask(_posed(asked, Task.INFER, options, targets=wanted), method, options, known, pruned)
@@ -341,17 +341,9 @@ def _checked(model: Model, options: Options) -> AskedModel:
     return known
 
 
-def listed(graph: FactorGraph, variables: Sequence[VariableRef], what: str) -> list[int]:
-    """Resolve a list of variables to indices."""
-    if isinstance(variables, str) or not isinstance(variables, Iterable):
-        hint = f"; write [{variables!r}]" if isinstance(variables, str) else ""
-        raise ModelError(f"{what} must be a list of variables, found {variables!r}{hint}")
-    return [graph.index(v) for v in variables]
-
-
 def checked_query(graph: FactorGraph, query: Sequence[VariableRef]) -> Ints:
     """Return the indices of a marginal-MAP query; repeated and observed variables are refused."""
-    asked = np.array(listed(graph, query, "query"), np.int64)
+    asked = np.array(graph.naming.indices(query, "query"), np.int64)
     if len(set(asked)) < len(asked):
         raise ModelError("the query names a variable twice")
     for v in asked:

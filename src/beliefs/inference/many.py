@@ -30,7 +30,7 @@ from beliefs.errors import (
 from beliefs.inference.base import Bound, Method, Problem, Task
 from beliefs.inference.budget import default_budget
 from beliefs.inference.door_options import check_options
-from beliefs.inference.doors import infer, listed, maximize
+from beliefs.inference.doors import infer, maximize
 from beliefs.inference.engine import engine_around
 from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.many_result import ManyDecodings, ManyMarginals
@@ -107,7 +107,7 @@ def infer_many(
            [0.4  , 0.6  ]])
     """
     started, graph = time.perf_counter(), _checked(model, options)
-    named = range(graph.n_vars) if targets is None else sorted(set(listed(graph, targets, "targets")))
+    named = range(graph.n_vars) if targets is None else sorted(set(graph.naming.indices(targets, "targets")))
     wanted = np.array(named, np.int64)
     rows = read_evidence_rows(graph, evidence, likelihoods)
     threads, max_bytes = _resources(options)

@@ -50,6 +50,13 @@ class _Many(Hinting, Described):
             raise ModelError("answers about rows are indexed by the name of a variable; a row is [i] of their arrays")
         return self._column(self.model.index(variable))
 
+    def __contains__(self, variable: object) -> bool:
+        return isinstance(variable, str) and variable in self.model and self._knows(self.model.index(variable))
+
+    @abstractmethod
+    def _knows(self, v: int) -> bool:
+        """Whether something was found about a variable."""
+
     @abstractmethod
     def _column(self, v: int) -> Any:
         """Return what was found about a variable in each row."""
@@ -145,8 +152,11 @@ class ManyMarginals(_Many):
         """Return the marginal of a variable in each row, ``(n_rows, K)``; zeros in rows of probability zero."""
         return self._column(self.model.index(variable))
 
+    def _knows(self, v: int) -> bool:
+        return v in self._start
+
     def _column(self, v: int) -> Floats:
-        if v not in self._start:
+        if not self._knows(v):
             name = self.model.naming.name(v)
             raise UnsupportedError(f"the marginal of {name!r} was not computed; add it to targets")
         start = self._start[v]
@@ -204,6 +214,9 @@ class ManyDecodings(_Many):
         known = self.log_score > -np.inf
         gap[known] = np.maximum(0.0, self.log_upper[known] - self.log_score[known])
         return gap
+
+    def _knows(self, v: int) -> bool:
+        return True
 
     def _column(self, v: int) -> Any:
         """Return the labels of a variable, ``(n_rows,)``, None in rows of probability zero."""

@@ -91,7 +91,7 @@ class Result(Hinting, Described):
         The keys are those of ``--json`` at the command line. ``variables``: those to tell about; None: all it knows.
         """
         naming = self.graph.naming
-        shown = self._known() if variables is None else [self.graph.index(v) for v in variables]
+        shown = self._known() if variables is None else naming.indices(variables, "variables")
         for v in set(shown).difference(self._known()):
             raise UnsupportedError(f"nothing is known here about {naming.name(v)!r}: it was not asked for")
         return {

@@ -11,13 +11,15 @@ So what is clamped becomes biases, and whatever serves machines serves it: :attr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from beliefs.display.description import Described, Description
+from beliefs.elsewhere import MACHINES, Hinting
 from beliefs.model.describing import describe_layers
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import frozen
@@ -31,7 +33,7 @@ __all__ = ["AskedModel", "ClampedRBM"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClampedRBM(Described):
+class ClampedRBM(Hinting, Described):
     """What :meth:`beliefs.RBM.condition` returns; it does not change, and is accepted wherever a factor graph is.
 
     Every unit keeps its index and name.
@@ -49,6 +51,8 @@ class ClampedRBM(Described):
     >>> clamped.free.hidden_bias, clamped.free.n_visible
     (array([ 1., -1.]), 1)
     """
+
+    _elsewhere: ClassVar[Mapping[str, str]] = MACHINES
 
     machine: RBM
     evidence_states: Ints

@@ -55,8 +55,6 @@ class Naming:
     @classmethod
     def union(cls, namings: Sequence[Naming], prefixes: Sequence[str] | None) -> Naming:
         """Concatenate namings; clashes raise unless ``prefixes`` (one per part) tell them apart."""
-        import numpy as np
-
         card = np.concatenate([n.card for n in namings])
         if prefixes is not None and len(prefixes) != len(namings):
             raise ModelError(f"expected {len(namings)} prefixes, found {len(prefixes)}")
@@ -132,6 +130,13 @@ class Naming:
             raise ModelError(f"no variable {v}: the model has variables 0..{len(self.card) - 1}")
         return v
 
+    def indices(self, refs: Any, what: str) -> list[int]:
+        """Resolve a list of variables; a single one is refused, for a name is a list of letters."""
+        if isinstance(refs, str) or not isinstance(refs, Iterable):
+            hint = f"; write [{refs!r}]" if isinstance(refs, str) else ""
+            raise ModelError(f"{what} must be a list of variables, found {refs!r}{hint}")
+        return [self.index(ref) for ref in refs]
+
     def has(self, name: str) -> bool:
         """Whether a variable has this name."""
         return self._found(name) >= 0
@@ -164,7 +169,12 @@ class Naming:
         """Return numbers by state, ``{"yes": .7, "no": .3}``, in the order of the states; other values as they are."""
         if not isinstance(values, Mapping):
             return values
-        numbers = {self.state(v, ref): number for ref, number in values.items()}
+        numbers: dict[int, Any] = {}
+        for ref, number in values.items():
+            x = self.state(v, ref)
+            if x in numbers:
+                raise ModelError(f"likelihood of {self.name(v)!r} gives two numbers for the state {self.label(v, x)!r}")
+            numbers[x] = number
         for x in range(int(self.card[v])):
             if x not in numbers:
                 raise ModelError(f"likelihood of {self.name(v)!r} gives no number for the state {self.label(v, x)!r}")

@@ -8,12 +8,14 @@ r"""Restricted Boltzmann machines: every visible unit meets every hidden one, an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from beliefs.elsewhere import MACHINES, Hinting
 from beliefs.errors import ModelError
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
 from beliefs.model.machine import BoltzmannMachine, checked_bits, given_layer
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["RBM"]
 
 
-class RBM(BoltzmannMachine):
+class RBM(Hinting, BoltzmannMachine):
     """A restricted Boltzmann machine. It does not change, and is accepted wherever a factor graph is.
 
     Parameters
@@ -44,6 +46,8 @@ class RBM(BoltzmannMachine):
     >>> rbm.hidden_probability([[1, 1]]).round(4)
     array([[0.8176, 0.7311]])
     """
+
+    _elsewhere: ClassVar[Mapping[str, str]] = MACHINES
 
     def __init__(
         self, weights: ArrayLike, visible_bias: ArrayLike | None = None, hidden_bias: ArrayLike | None = None

@@ -229,6 +229,9 @@ def test_products_that_underflow_are_done_in_logs() -> None:
         (np.full((2, 5), 7), "row 0: expected states 0..1, found 7"),
         ([{}, {"Cloudy": "no"}], "row 1: variable 'Cloudy' is already observed as 'yes'"),
         ([{"Rain": [1, 2]}], "row 0: "),
+        ([{"Rain": "yes"}, 3], "row 0 names its columns, and row 1 is 3"),
+        (np.array([{}, None], object), "row 0 names its columns, and row 1 is None"),
+        (([0, 1, 0, 1, 0] for _ in range(2)), "a single row is passed as \\[row\\], rows as a list"),
     ],
 )
 def test_bad_rows_name_row_and_column(rows: object, message: str) -> None:
@@ -244,6 +247,8 @@ def test_rows_that_say_nothing_are_the_model_itself() -> None:
     np.testing.assert_allclose(many.marginal("Rain"), [bl.infer(bn).marginal("Rain")] * 2, rtol=0, atol=1e-14)
     with pytest.raises(ModelError, match="likelihood of 'Rain', row 1: it is zero for every state"):
         bl.infer_many(bn, [{}, {}], likelihoods={"Rain": [[1, 1], [0, 0]]})
+    with pytest.raises(ModelError, match=r"likelihoods of 'Rain' must be .* \(2, 2\), found rows of different length"):
+        bl.infer_many(bn, [{}, {}], likelihoods={"Rain": [[1, 1], [0]]})
     with pytest.raises(TypeError, match="callback"):
         bl.infer_many(bn, [{}], callback=print)  # type: ignore[call-arg]
 
@@ -321,6 +326,19 @@ def test_rows_come_one_by_one_or_in_chunks() -> None:
         whole[0]  # type: ignore[index]
     with pytest.raises(TypeError, match="not iterable"):
         list(whole)  # type: ignore[call-overload]
+
+
+def test_rows_of_frames_and_dicts_in_any_collection() -> None:
+    pd = pytest.importorskip("pandas")
+    bn, rows = families.sprinkler(), [{"Rain": "yes", "Slip": None}, {"Rain": "no", "Slip": "yes"}]
+    expected = bl.infer_many(bn, rows)
+    frame = pd.DataFrame(rows)
+    one_by_one = [row for _, row in frame.iterrows()]
+    by_name = {"a": rows[0], "b": rows[1]}
+    for given in (one_by_one, iter(one_by_one), by_name.values(), pd.Series(rows), np.array(rows, object)):
+        np.testing.assert_array_equal(bl.infer_many(bn, given).log_z, expected.log_z)
+    assert "Rain" in expected and "Hail" not in expected and 0 not in expected
+    assert "Slip" not in bl.infer_many(bn, rows, targets=["Rain"]) and "Slip" in bl.maximize_many(bn, rows)
 
 
 def test_an_estimate_is_no_proof_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,6 +221,11 @@ def test_answers_as_plain_python() -> None:
         answers[2].to_dict(["asia"])
 
 
+def test_a_single_variable_is_no_list_to_tell_about() -> None:
+    with pytest.raises(bl.ModelError, match=r"variables must be a list of variables, found 'x0'; write \['x0'\]"):
+        bl.infer(bl.FactorGraph.from_tables([2], [((0,), [1, 3])])).to_dict("x0")
+
+
 def test_the_worth_of_a_number_is_a_word() -> None:
     result = bl.infer(sprinkler())
     assert result.bound == "EXACT" and result.status == "CONVERGED" and json.dumps(result.bound) == '"EXACT"'

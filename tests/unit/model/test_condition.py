@@ -171,3 +171,5 @@ def test_soft_evidence_by_label() -> None:
         model.with_likelihood({"Rain": {"yes": 1}})
     with pytest.raises(bl.ModelError, match="variable 'Rain' has no state 'maybe'"):
         model.with_likelihood({"Rain": {"maybe": 1}})
+    with pytest.raises(bl.ModelError, match="likelihood of 'Rain' gives two numbers for the state 'yes'"):
+        model.with_likelihood({"Rain": {"yes": 1, 1: 2, "no": 1}})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.rounding import UNIT
 from beliefs.model.graph import FactorGraph
-from beliefs.model.rows.reading import are_chunks, are_records, read_rows, without_column
+from beliefs.model.rows.reading import are_chunks, are_records, is_record, read_rows, without_column
 from beliefs.model.rows.table import RowTable, code_type
 from beliefs.options import is_iterable
 from beliefs.typing import Floats, Ints
@@ -111,7 +111,7 @@ def _opened(rows: Iterator[Any]) -> Any:
     first = next(rows, None)
     if first is None:
         return []
-    one_row = isinstance(first, Mapping) and not any(is_iterable(x) and not isinstance(x, str) for x in first.values())
+    one_row = is_record(first) and not any(is_iterable(x) and not isinstance(x, str) for _, x in first.items())
     return [first, *rows] if one_row else chain([first], rows)
 
 
@@ -174,7 +174,12 @@ def _items(likelihoods: Any) -> list[tuple[Any, Any]]:
 def _likelihood(graph: FactorGraph, v: int, values: Any, n_rows: int) -> tuple[Floats, Floats]:
     """Return the logs of the largest entries of a variable's likelihoods, and these divided by them."""
     name, shape = graph.naming.name(v), (n_rows, int(graph.layout.card[v]))
-    found = np.array(values)
+    try:
+        found = np.array(values)
+    except ValueError:  # NumPy's word for rows of different length
+        raise ModelError(
+            f"likelihoods of {name!r} must be numbers of shape {shape}, found rows of different length"
+        ) from None
     if found.shape != shape or found.dtype.kind not in "biuf":
         raise ModelError(f"likelihoods of {name!r} must be numbers of shape {shape}, found {found.dtype} {found.shape}")
     numbers = found.astype(np.float64)

@@ -17,6 +17,7 @@ from beliefs.model.naming import Naming
 from beliefs.model.rows.column import Column
 from beliefs.model.rows.table import Codes, RowTable, code_type
 from beliefs.model.variable import suggestion
+from beliefs.options import shown
 from beliefs.typing import Floats
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "are_chunks",
     "are_records",
     "chunk_tables",
+    "is_record",
     "named_columns",
     "read_rows",
     "row_weights",
@@ -94,8 +96,15 @@ def are_chunks(data: Any) -> bool:
 
 
 def are_records(data: Any) -> bool:
-    """Whether data is a list of rows that name their columns, ``{name: state}``."""
-    return isinstance(data, list | tuple) and bool(data) and all(isinstance(row, Mapping) for row in data)
+    """Whether data is a list of rows that name their columns: ``{name: state}``, or rows of a frame."""
+    if isinstance(data, Mapping | str) or not isinstance(data, Collection) or hasattr(data, "columns"):
+        return False
+    return getattr(data, "ndim", 1) == 1 and len(data) > 0 and all(map(is_record, data))
+
+
+def is_record(row: Any) -> bool:
+    """Whether something is a row that names its columns: a dict, or a row of a frame."""
+    return isinstance(row, Mapping) or (hasattr(row, "items") and hasattr(row, "keys") and not hasattr(row, "columns"))
 
 
 def row_weights(weights: ArrayLike | None, n_rows: int) -> Floats | None:
@@ -128,8 +137,11 @@ def named_columns(chunk: Any, names: Sequence[str] | None, hidden: Collection[st
                 )
         return {name: _column(values) for name, values in found.items()}
     if are_records(chunk):
-        keys = list(dict.fromkeys(key for row in chunk for key in row))
-        return {str(key): _array([row.get(key) for row in chunk]) for key in keys}
+        keys = list(dict.fromkeys(key for row in chunk for key in row.keys()))
+        found = {str(key): _array([row.get(key) for row in chunk]) for key in keys}
+        if len(found) < len(keys):
+            raise ModelError("two columns have the same name")
+        return found
     if not isinstance(chunk, Iterable):
         hint = "; give its to_frame()" if hasattr(chunk, "to_frame") else ""
         raise ModelError(f"rows must be a table, a list of rows or columns by name, found {type(chunk).__name__}{hint}")
@@ -137,7 +149,7 @@ def named_columns(chunk: Any, names: Sequence[str] | None, hidden: Collection[st
     if array.shape == (0,):
         raise ModelError(_NO_ROWS)
     if array.ndim != 2:
-        raise ModelError(f"rows must form a table of two axes, (rows, columns), found {array.ndim}")
+        raise ModelError(f"rows must form a table of two axes, (rows, columns), found {array.ndim}{_single(array)}")
     visible = [name for name in names or () if name not in hidden]
     if names is None:
         visible = [f"x{c}" for c in range(array.shape[1])]
@@ -146,6 +158,15 @@ def named_columns(chunk: Any, names: Sequence[str] | None, hidden: Collection[st
     if len(visible) != array.shape[1]:
         raise ModelError(f"expected {len(visible or names or ())} columns, one a variable, found {array.shape[1]}")
     return {name: array[:, c] for c, name in enumerate(visible)}
+
+
+def _single(array: np.ndarray) -> str:
+    """Return a hint at what stands in place of a list of rows."""
+    named = [row for row, cell in enumerate(array[:_PIECE].tolist()) if is_record(cell)] if array.ndim == 1 else []
+    if named:
+        other = next(row for row in range(array.size) if not is_record(array[row]))
+        return f": row {named[0]} names its columns, and row {other} is {shown(array[other])}"
+    return "; a single row is passed as [row], rows as a list" if array.ndim == 1 else ""
 
 
 def without_column(data: Any, naming: Naming) -> list[str]:
