@@ -150,19 +150,6 @@ _HOMES = {
         "noisy_max", "noisy_or",
     ),
 }  # fmt: skip
-_MODULES = (
-    "cycles",
-    "datasets",
-    "driver",
-    "errors",
-    "inference",
-    "io",
-    "learning",
-    "metrics",
-    "model",
-    "plot",
-    "torch",
-)
 __all__ = [
     "AIS",
     "BP",
@@ -252,4 +239,4 @@ __all__ = [
 ]
 
 
-__getattr__, __dir__ = loader(__name__, _HOMES, _MODULES, "PACKAGE")
+__getattr__, __dir__ = loader(__name__, _HOMES, "PACKAGE")

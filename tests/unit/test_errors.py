@@ -64,7 +64,10 @@ RAIN, GRASS = bl.Variable("Rain", ["no", "yes"]), bl.Variable("Grass", ["dry", "
             lambda bn: untyped.infer(bn, {"Rain": "no"}),
             "method must be a Method or its text, found dict; write evidence={...}",
         ),
-        (lambda bn: untyped.maximize(bn, ["Rain"]), "found list; best states of some variables: marginal_map"),
+        (
+            lambda bn: untyped.maximize(bn, ["Rain"]),
+            "found list; marginals of some variables alone: targets=[...], their best states: marginal_map",
+        ),
         (
             lambda bn: untyped.infer_many(bn, {"Rain": "no"}),
             "'Rain' must be a list, found 'no'; a single row is passed as [row]",

@@ -32,4 +32,4 @@ _HOMES = {
     "formats": ("FORMATS",),
     "rg": ("read_regions", "write_regions"),
 }
-__getattr__, __dir__ = loader(__name__, _HOMES, ("uai",), "PACKAGE")
+__getattr__, __dir__ = loader(__name__, _HOMES, "PACKAGE")

@@ -63,7 +63,8 @@ def test_the_doors_take_text() -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("jt", r"no method 'jt' \(known: auto, enumeration, elimination, junction_tree, bp"),
+        ("jt", r"no method 'jt'; here it is junction_tree \(known: auto, enumeration, elimination, junction_tree, bp"),
+        ("zebra", r"no method 'zebra' \(known: auto, enumeration, elimination, junction_tree, bp"),
         ("junction_three", "did you mean 'junction_tree'?"),
         ("bp(dampin=0.2)", "bp has no option 'dampin'; did you mean 'damping'?"),
         ("bp(ibound=3)", "bp has no option 'ibound'; it has damping"),
