@@ -1,4 +1,4 @@
-"""Names that are loaded at their first use: packages answer for their own modules whether or not anything loaded them."""
+"""Names that are loaded at their first use: packages answer for their modules whether or not anything loaded them."""
 
 import subprocess
 import sys
