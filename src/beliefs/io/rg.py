@@ -19,8 +19,6 @@ from beliefs.model.graph import Model, as_factor_graph
 
 __all__ = ["dumps", "loads", "read_regions", "write_regions"]
 
-_MOST_VARIABLES = 2**31 - 1
-
 
 def loads(data: str | bytes, model: Model | None = None) -> list[tuple[int, ...]]:
     """Return the regions of a text, as indices; with a model, they are checked against it.
@@ -31,9 +29,8 @@ def loads(data: str | bytes, model: Model | None = None) -> list[tuple[int, ...]
     [(0, 1, 2), (2, 3)]
     """
     scan = Scanner(without_comments(data))
-    n_vars = _MOST_VARIABLES if model is None else as_factor_graph(model).n_vars
-    count = scan.integer("the number of regions", 0)
-    ptr, flat = scan.scopes(count, n_vars)
+    count = scan.count("the number of regions", "regions")
+    ptr, flat = scan.scopes(count, None if model is None else as_factor_graph(model).n_vars)
     scan.end()
     regions = [tuple(flat[a:b].tolist()) for a, b in zip(ptr[:-1], ptr[1:], strict=True)]
     for k, region in enumerate(regions):

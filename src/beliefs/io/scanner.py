@@ -45,6 +45,7 @@ _TOKEN = re.compile(rb"\S*")
 _NOT_NEWLINE = re.compile(rb"[^\n]")
 _WHITE = b" \t\n\v\f\r"
 _DENSE = 64  # one byte in so many, at least, is no white space where a beginning is judged
+_MOST_VARIABLES = 2**31 - 1  # where nobody says how many there are
 LONGEST = 2**19  # bytes of one comment or token: more are nonsense where a beginning is judged
 
 
@@ -209,13 +210,18 @@ class Scanner:
             state = ENDED
         return out[:read], state
 
-    def scopes(self, n_factors: int, n_vars: int) -> tuple[Ints, Ints]:
-        """Read ``n_factors`` scopes ``k v1 .. vk`` and return ``scope_ptr`` and ``scope_vars``."""
+    def scopes(self, n_factors: int, n_vars: int | None) -> tuple[Ints, Ints]:
+        """Read ``n_factors`` scopes ``k v1 .. vk`` and return ``scope_ptr`` and ``scope_vars``.
+
+        Where nobody knows the number of variables, repeated ones are the caller's to find.
+        """
         ptr = np.zeros(n_factors + 1, np.int64)
         flat = np.empty((self.left + 1) // 2, np.int64)
-        at, f, state = read_scopes(self._buf, self.at, n_vars, ptr, flat, np.full(n_vars, -1, np.int64))
+        most = _MOST_VARIABLES if n_vars is None else n_vars
+        last_seen = np.full(0 if n_vars is None else n_vars, -1, np.int64)
+        at, f, state = read_scopes(self._buf, self.at, most, ptr, flat, last_seen)
         if state != READ:
-            raise self._scope_error(f, n_vars, state, at)
+            raise self._scope_error(f, most, state, at)
         self.at = at
         return ptr, flat[: ptr[-1]].copy()
 

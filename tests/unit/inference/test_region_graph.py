@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -179,12 +180,22 @@ def test_files_and_drawing(tmp_path: Path) -> None:
     assert bl.io.read_regions(path, grid) == list(regions.scopes[:4])
     for text, message in (
         ("2\n2 0 1\n", "expected"), ("1\n2 0 9\n", "line 2"), ("1\n2 0 0\n", "twice"), ("1\n0\n", "no variables"),
-        ("x", "the number of regions"), ("1 1 0 7", "end of the file"),
+        ("x", "the number of regions"), ("1 1 0 7", "end of the file"), ("999999999999 1 0", "bytes left"),
     ):  # fmt: skip
         with pytest.raises(bl.FormatError, match=message):
             rg.loads(text, grid)
     ax = plot_regions(regions, grid)
     assert ax.texts[0].get_text() == "x0 x1 x4 x3\n+1" and len(ax.texts) == 9 and len(ax.lines) == len(regions.edges)
+
+
+def test_regions_are_read_without_a_model_in_the_room_of_their_text() -> None:
+    rg.loads("1 1 0")  # what is loaded once
+    tracemalloc.start()
+    assert rg.loads("2\n1 2147483646\n2 0 7\n") == [(2147483646,), (0, 7)]
+    assert tracemalloc.get_traced_memory()[1] < 1e6
+    tracemalloc.stop()
+    with pytest.raises(bl.FormatError, match="twice"):
+        rg.loads("1 2 5 5")
 
 
 GRID = random_model([2] * 9, unary(9) + grid_pairs(3, 3), seed=1)

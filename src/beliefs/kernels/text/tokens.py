@@ -120,7 +120,8 @@ def read_scopes(
     """Read scopes ``k v1 .. vk`` into ``scope_ptr`` and ``scope_vars``; return the position, the factor and the state.
 
     Equivalent to reading ``k`` and then ``k`` integers for every factor. ``scope_vars`` has room for all the tokens
-    that the text can hold; ``last_seen (n_vars,)`` is scratch filled with -1. Cost: one pass over the bytes.
+    that the text can hold; ``last_seen (at most n_vars,)`` is scratch filled with -1, and variables beyond it are not
+    looked at for repetitions. Cost: one pass over the bytes.
     """
     edges = 0
     for f in range(scope_ptr.size - 1):
@@ -136,11 +137,12 @@ def read_scopes(
             v, end, state = _integer(buf, at)
             if state == READ and not 0 <= v < n_vars:
                 state = OUTSIDE
-            elif state == READ and last_seen[v] == f:
+            elif state == READ and v < last_seen.size and last_seen[v] == f:
                 state = REPEATED
             if state != READ:
                 return at, f, state
-            last_seen[v] = f
+            if v < last_seen.size:
+                last_seen[v] = f
             scope_vars[edges] = v
             edges += 1
             at = end
