@@ -341,6 +341,17 @@ def test_rows_of_frames_and_dicts_in_any_collection() -> None:
     assert "Slip" not in bl.infer_many(bn, rows, targets=["Rain"]) and "Slip" in bl.maximize_many(bn, rows)
 
 
+def test_no_probability_is_above_one() -> None:
+    """Not by a rounding error either: scikit-learn's measures refuse such a number."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        tables = [((v, v + 1), np.exp(rng.normal(scale=30, size=(3, 3)))) for v in range(5)]
+        graph = bl.FactorGraph.from_tables([3] * 6, tables)
+        assert bl.infer_many(graph, [{0: 0}, {1: 1}, {}]).marginals.max() <= 1.0
+        single = bl.infer(graph, "enumeration")
+        assert max(single.mu_var.max(), single.mu_factor.max()) <= 1.0
+
+
 def test_an_estimate_is_no_proof_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing_found(*_: Any, **__: Any) -> Any:
         return replace(found, log_z=-np.inf)

@@ -285,6 +285,37 @@ def test_what_is_no_table_is_refused():
         bl.BNClassifier().fit(np.array([["a", "b"], ["b", "a"]]), [0, 1])
 
 
+def test_states_of_features_that_the_fit_does_not_see_are_named():
+    seen, later = np.array([[0, 0], [0, 1], [0, 0]] * 5), np.array([[1, 1], [0, 0]])
+    with pytest.raises(ModelError, match="column 'x0', row 0: expected states 0..0, found 1"):
+        bl.BNClassifier("naive_bayes").fit(seen, seen[:, 1]).predict(later)
+    named = bl.BNClassifier("naive_bayes", states={"x0": [0, 1]}).fit(seen, seen[:, 1])
+    frame = bl.BNClassifier("naive_bayes").fit(
+        pd.DataFrame({"x0": pd.Categorical(seen[:, 0], [0, 1]), "x1": pd.Categorical(seen[:, 1])}), seen[:, 1]
+    )
+    assert named.model_.states("x0") == ("0", "1")
+    np.testing.assert_array_equal(named.model_.cpt("x0"), frame.model_.cpt("x0"))
+    assert named.predict(later).tolist() == [1, 0]
+    with pytest.raises(ModelError, match="states must be a mapping of columns to states, found 3"):
+        bl.BNClassifier(states=3).fit(seen, seen[:, 1])
+
+
+def test_states_are_texts_and_at_least_one():
+    rows = np.array([[0, 1], [1, 0]] * 3)
+    for learner in (bl.BNLearner, bl.MRFLearner):
+        assert learner("chow_liu", states={"x0": [0, 1, 2]}).fit(rows).model_.states("x0") == ("0", "1", "2")
+        with pytest.raises(ModelError, match="states of 'x0' must be a list of at least one, found"):
+            learner("chow_liu", states={"x0": []}).fit(rows)
+
+
+def test_no_posterior_is_above_one():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 2, (300, 40))
+    rows[:, ::2] |= rows[:, :1]
+    classifier = bl.BNClassifier("naive_bayes", prior="laplace").fit(rows, rows[:, 0])
+    assert classifier.predict_proba(rows).max() <= 1.0
+
+
 def test_a_family_over_the_budget_is_predicted():
     with pytest.raises(BudgetError, match="'c' is the largest"):
         bl.BNLearner(ARCS, max_bytes=100).fit(frame(20))

@@ -78,7 +78,7 @@ def exact_rows(
             rows = slice(begin, begin + step)
             check_time()
             found.log_z[rows], swept = batched.answer(evidence.take(rows), wanted.size > 0)
-            found.marginals[rows] = swept[:, columns]
+            found.marginals[rows] = np.minimum(swept[:, columns], 1.0)  # which rounding may be above
     else:
         masked = order.total_cells * _CELL < _PLANNED * graph.n_vars and _patterns(evidence) > evidence.n_rows // 2
         _one_by_one(asked, evidence, columns, found, masked=masked, threads=threads, max_bytes=max_bytes)

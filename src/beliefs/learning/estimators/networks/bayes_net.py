@@ -23,7 +23,7 @@ from beliefs.io.files import StrPath
 from beliefs.learning.estimators.describing import DescribedEstimator
 from beliefs.learning.estimators.networks.bins import binned, learned_bins
 from beliefs.learning.estimators.networks.network_answers import NetworkAnswers
-from beliefs.learning.estimators.networks.options import check_shared_options
+from beliefs.learning.estimators.networks.options import check_shared_options, given_states
 from beliefs.learning.estimators.unchanged import unchanged_by_errors
 from beliefs.learning.networks.counts import FamilyCounts, check_budget
 from beliefs.learning.networks.em import MissingRows, NetworkLikelihood
@@ -282,8 +282,7 @@ class BNLearner(DescribedEstimator, NetworkAnswers, BaseEstimator):  # type: ign
             if are_chunks(data) and sample_weight is None:
                 return structure, chunk_tables(data, structure.naming, hidden), 0.0
             return structure, [read_rows(data, structure.naming, hidden=hidden, weights=sample_weight)], 0.0
-        given = {name: tuple(map(str, labels)) for name, labels in (self.states or {}).items()}
-        states = {**given, **{name: labels for name, labels in hidden.items() if labels is not None}}
+        states = given_states(self.states) | {name: labels for name, labels in hidden.items() if labels is not None}
         table = table_of(data, states=states, hidden=hidden, weights=sample_weight)
         naming = Naming.of(table.names, table.labels, table.card)
         if search is None:

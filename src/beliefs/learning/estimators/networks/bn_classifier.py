@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, column_or_1d, v
 from beliefs.errors import ModelError
 from beliefs.learning.estimators.describing import DescribedEstimator
 from beliefs.learning.estimators.networks.bayes_net import BNLearner
+from beliefs.learning.estimators.networks.options import given_states
 from beliefs.learning.estimators.unchanged import unchanged_by_errors
 from beliefs.learning.networks.structure import given_network
 from beliefs.model.rows.reading import CodedColumn, read_rows
@@ -46,6 +47,9 @@ class BNClassifier(DescribedEstimator, ClassifierMixin, BaseEstimator):  # type:
         As of ``BNLearner``.
     target : str
         The name of the class among the variables.
+    states : mapping, optional
+        States of features, in order, of which some may be met after the fit only: ``{"x4": ["0", "1"]}``. Otherwise
+        they are those of the categories of a frame, and those that occur.
 
     Attributes
     ----------
@@ -60,6 +64,7 @@ class BNClassifier(DescribedEstimator, ClassifierMixin, BaseEstimator):  # type:
     target: str = "y"
     n_jobs: int | None = None
     seed: int | None = None
+    states: Any = None
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to features ``(n, d)`` and classes ``(n,)``; an error or Ctrl-C leaves the classifier as it was."""
@@ -104,11 +109,11 @@ class BNClassifier(DescribedEstimator, ClassifierMixin, BaseEstimator):  # type:
         if _has_words(X):
             validate_data(self, X, skip_check_array=True)
             classes = column_or_1d(y, warn=True)
-            table = read_rows(X)
+            table = read_rows(X, states=given_states(self.states))
             check_X_y(np.zeros((table.n_rows, 1)), classes, dtype=None)
         else:
             values, classes = validate_data(self, X, y, dtype=None)
-            table = read_rows(self._columns(values))
+            table = read_rows(self._columns(values), states=given_states(self.states))
         check_classification_targets(classes)
         return table, classes
 

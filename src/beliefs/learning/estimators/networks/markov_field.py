@@ -25,7 +25,7 @@ from beliefs.inference.rows.posteriors import filled_rows
 from beliefs.inference.rows.sweep import RowSweep
 from beliefs.io.files import StrPath
 from beliefs.learning.estimators.describing import DescribedEstimator
-from beliefs.learning.estimators.networks.options import check_shared_options
+from beliefs.learning.estimators.networks.options import check_shared_options, given_states
 from beliefs.learning.fields.closed_form import closed_form
 from beliefs.learning.fields.forms import identifiable, identified, weight_cells
 from beliefs.learning.fields.methods import METHODS, ROWS, FieldOptions, chosen, fitted
@@ -238,7 +238,7 @@ class MRFLearner(DescribedEstimator, BaseEstimator):  # type: ignore[misc]
             if are_chunks(data) and weights is None:
                 return structure, chunk_tables(data, graph.naming, hidden)
             return structure, [read_rows(data, graph.naming, hidden=hidden, weights=weights)]
-        states = {**(self.states or {}), **{name: labels for name, labels in hidden.items() if labels is not None}}
+        states = given_states(self.states) | {name: labels for name, labels in hidden.items() if labels is not None}
         table = table_of(data, states=states, hidden=hidden, weights=weights)
         naming = Naming.of(table.names, table.labels, table.card)
         if search is None:

@@ -127,7 +127,7 @@ class NetworkAnswers:
             self.model_.graph, asked, evidence=evidence, threads=self._threads, max_bytes=self.max_bytes
         )
         parts = [soft[:, where[v] : where[v + 1]] for _, soft in found]
-        return np.concatenate(parts)
+        return np.minimum(np.concatenate(parts), 1.0)  # which rounding may be above, and scikit-learn refuses
 
     def predict(self, data: Any) -> Any:
         """Return the rows with missing cells filled by their likeliest states, hidden variables and absent columns too.
