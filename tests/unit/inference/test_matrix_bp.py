@@ -103,10 +103,13 @@ class TestSweeps:
             np.testing.assert_allclose(given, hidden, rtol=1e-10, atol=1e-10)
 
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-    def test_ratios_and_logs_agree_up_to_the_largest_weight(self, dtype: Any) -> None:
+    @pytest.mark.parametrize("n_visible", [1, 6, 7])
+    def test_ratios_and_logs_agree_up_to_the_largest_weight(self, dtype: Any, n_visible: int) -> None:
         """Up to the limit weights are ratios, beyond it logs: both with odds far beyond what ratios can hold."""
-        limit = 300.0 if dtype is np.float64 else 35.0
-        many = batch(3, 6, 5, limit / 3, dtype)
+        limit = 300.0 if dtype is np.float64 else 27.0
+        many = batch(3, n_visible, 5, limit / 3, dtype)
+        size = np.array([[1.0], [limit], [40.0 * limit]], dtype)  # of biases
+        many = bl.RBMBatch(many.weights, size * many.visible_bias, size * many.hidden_bias)
         weights = np.clip(many.weights, -limit, limit)
         weights[0, 0] = limit
         below, above = LayerMessages(weights), LayerMessages(weights, damping=1e-300)
@@ -115,6 +118,10 @@ class TestSweeps:
         np.testing.assert_allclose(one.visible, other.visible, rtol=0, atol=1e-4 if dtype is np.float32 else 1e-9)
         np.testing.assert_allclose(one.log_z, other.log_z, rtol=1e-5 if dtype is np.float32 else 1e-10)
         assert np.isfinite(one.log_z).all() and np.isfinite(one.pair_sum).all()
+        top, same = (m.maxima(many.visible_bias, many.hidden_bias, 4, 0.0) for m in (below, above))
+        np.testing.assert_allclose(top.visible_log_odds, same.visible_log_odds, rtol=1e-5, atol=1e-4)
+        beyond = np.full_like(weights, 1.01 * limit)
+        assert LayerMessages(beyond).logs
 
     def test_an_answer_depends_neither_on_its_batch_nor_on_threads(self) -> None:
         many = batch(11, 13, 9, dtype=np.float32)

@@ -47,10 +47,11 @@ def each_alone(threads: int) -> Product:
 
 @dataclass(frozen=True, eq=False)
 class BatchMeans:
-    """Means of both layers a row, the value of the order asked for, steps taken, and whether they were enough."""
+    """Means of both layers a row, the product of the visible ones with weights, steps taken, and if they sufficed."""
 
     visible: np.ndarray
     hidden: np.ndarray
+    to_hidden: np.ndarray
     n_iters: Ints
     converged: Bools
 
@@ -76,6 +77,7 @@ def mean_field_rows(
     """
     n_rows = len(visible_bias)
     visible, hidden = np.full_like(visible_bias, 0.5), np.full_like(hidden_bias, 0.5)
+    to_hidden = np.empty_like(hidden) if max_iters else product(visible, weights)
     n_iters, converged = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.bool_)
     update = _first_order(weights, product) if order == 1 else _second_order(weights, product)
     active = np.arange(n_rows)
@@ -83,21 +85,21 @@ def mean_field_rows(
         for _ in range(max_iters):
             check_time()
             rows = slice(None) if active.size == n_rows else active
-            v, h, change = update(visible[rows], hidden[rows], visible_bias[rows], hidden_bias[rows])
+            v, h, x, change = update(visible[rows], hidden[rows], visible_bias[rows], hidden_bias[rows])
             if active.size == n_rows:
-                visible, hidden = v, h
+                visible, hidden, to_hidden = v, h, x
             else:
-                visible[rows], hidden[rows] = v, h
+                visible[rows], hidden[rows], to_hidden[rows] = v, h, x
             n_iters[active] += 1
             settled = change <= tol
             converged[active[settled]] = True
             active = active[~settled]
             if not active.size:
                 break
-    return BatchMeans(visible, hidden, n_iters, converged)
+    return BatchMeans(visible, hidden, to_hidden, n_iters, converged)
 
 
-Update = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, Floats]]
+Update = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray, Floats]]
 
 
 def _first_order(weights: np.ndarray, product: Product) -> Update:
@@ -105,13 +107,14 @@ def _first_order(weights: np.ndarray, product: Product) -> Update:
 
     def update(
         v: np.ndarray, h: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, Floats]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Floats]:
         change = np.zeros(len(v), v.dtype)
         new_v = product(h, turned)
         _move(new_v, visible_bias, v, change)
         new_h = product(new_v, weights)
+        x = new_h.copy()
         _move(new_h, hidden_bias, h, change)
-        return new_v, new_h, change
+        return new_v, new_h, x, change
 
     return update
 
@@ -122,13 +125,14 @@ def _second_order(weights: np.ndarray, product: Product) -> Update:
 
     def update(
         v: np.ndarray, h: np.ndarray, visible_bias: np.ndarray, hidden_bias: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, Floats]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Floats]:
         target = _means(product(h, turned) + visible_bias - (v - 0.5) * product(spread(h), turned_squares))
         change = _largest(target - v)
         v = v + STEP * (target - v)
-        target = _means(product(v, weights) + hidden_bias - (h - 0.5) * product(spread(v), squares))
+        x = product(v, weights)
+        target = _means(x + hidden_bias - (h - 0.5) * product(spread(v), squares))
         change = np.maximum(change, _largest(target - h))
-        return v, h + STEP * (target - h), change
+        return v, h + STEP * (target - h), x, change
 
     return update
 
@@ -168,12 +172,11 @@ def row_values(
     Of the first order it is that of the best hidden means given the visible ones, which the last update has made:
     ``b v + H(v) + sum_j log(1 + exp(x_j))`` for the log odds x of hidden units.
     """
-    v, x = means.visible, product(means.visible, weights)
+    v, x = means.visible, means.to_hidden
     values: Floats = np.zeros(len(v))
     entropy_sums(v, values)
     if order == 1:
-        x += hidden_bias
-        scores(v, visible_bias, x, values)
+        scores(v, visible_bias, x + hidden_bias, values)
         return values
     h = means.hidden
     entropy_sums(h, values)

@@ -27,7 +27,7 @@ __all__ = ["LayerMessages", "Propagated"]
 
 _PARTS = 4
 _SHARED = 2**15  # machines times weights from which threads share them: some 100 us
-_RANGE = {4: (35.0, 52.0), 8: (300.0, 400.0)}  # by width of a number: the largest weight of ratios, and of log odds
+_RANGE = {4: (27.0, 44.0), 8: (300.0, 350.0)}  # by width of a number: the largest weight of ratios, and of log odds
 _EXPONENT = 600.0  # a product of float64 of that many nats is a number
 
 
@@ -94,8 +94,8 @@ class LayerMessages:
         """Return what one machine needs while it is worked on."""
         n, m = self.shape
         dtype = self.between.dtype
-        sent, came = np.empty((rows_sent, m), dtype), np.empty((rows_came, m), dtype)
-        return Workspace(sent, came, np.empty(n + m, dtype), np.empty(m), np.empty(n + m))
+        sent, came, spare = (np.empty((rows, m), dtype) for rows in (rows_sent, rows_came, 1))
+        return Workspace(sent, came, spare[0], np.empty(n + m + 1, dtype), np.empty(m), np.empty(n + m))
 
     def couplings(self, visible_bias: np.ndarray, hidden_bias: np.ndarray) -> Couplings:
         """Return the weights beside the biases of machines, ``(N, units)``."""
@@ -149,7 +149,7 @@ class LayerMessages:
             part,
             len(visible_bias),
             len(bounds) - 1,
-            partial(self.workspace, self.shape[0], self.shape[0] if self.logs else 1),
+            partial(self.workspace, self.shape[0], self.shape[0] if self.logs else 0),
         )
         return _propagated(beliefs, tol, *none)
 

@@ -38,8 +38,9 @@ class Workspace(NamedTuple):
     """What one row needs."""
 
     sent: Any  # (n_visible, n_hidden): messages from visible to hidden units
-    came: Any  # the same the other way; one row is enough where no pairs are asked for
-    odds: Any  # (n_visible + n_hidden,): of the hidden units, then of the visible ones
+    came: Any  # the same the other way, where pairs are asked for or messages are logs
+    spare: Any  # (n_hidden,): stands beside the last of an odd number of rows
+    odds: Any  # (n_visible + n_hidden + 1,): of the hidden units, then of the visible ones and a last row's spare
     products: Floats  # (n_hidden,)
     change: Floats  # (n_visible + n_hidden,)
 

@@ -20,7 +20,7 @@ from beliefs.kernels.boltzmann.between_layers import (
     update_beliefs,
 )
 from beliefs.kernels.boltzmann.log_messages import soft_messages
-from beliefs.kernels.boltzmann.ratio_messages import log_product, to_visible
+from beliefs.kernels.boltzmann.ratio_messages import log_product
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.kernels.primitives.lanes import lane_sum
 from beliefs.typing import Floats
@@ -37,6 +37,13 @@ def add_to_hidden(between: Any, logs: bool, out: Floats) -> None:
     else:
         for j in range(out.size):
             out[j] *= between[j]
+
+
+@kernel
+def to_visible(between: Any, odds: Any, back: Any, out: Any) -> None:
+    """Write the ratios that a visible unit receives from all hidden ones."""
+    for j in range(out.size):
+        out[j] = (back[j] + between[j] * odds[j]) / (back[j] + odds[j])
 
 
 @kernel
@@ -67,7 +74,7 @@ def mixed_sweep(
             soft_messages(between[i], odds, back, 0.0, came)
             out[i] = couplings.visible_bias[r, i] + lane_sum(came, m)
         else:
-            to_visible(between[i], odds, back, False, came)
+            to_visible(between[i], odds, back, came)
             out[i] = couplings.visible_bias[r, i] + log_product(came, rule.block)
         n_flips += was_on != (out[i] > 0.0)
         if out[i] > 0.0:

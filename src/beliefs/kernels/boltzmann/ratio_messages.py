@@ -1,4 +1,4 @@
-r"""Belief propagation between two layers of binary units with messages as ratios: one division each, no exponential.
+r"""Belief propagation between two layers of binary units with messages as ratios: a division for two, no exponential.
 
 A message to a binary unit is one number, its value for 1 over that for 0. With :math:`T` the odds of the sender and
 :math:`E` the ratio that comes back to it, Eqs. (6.10) and (6.11) of [ping2016] are
@@ -7,11 +7,14 @@ A message to a binary unit is one number, its value for 1 over that for 0. With 
           r = \frac{\max(E, e^{W} T)}{\max(E, T)} \quad \text{(maxima)}
 
 and the odds of a unit are those of its bias times all that it receives, (6.13) and (6.14). A row of the matrix is
-visited once a sweep: messages to the visible unit, its odds, messages back, which replace those that came.
+visited once a sweep: messages to the visible unit, its odds, messages back, each in the place of the one before. Two
+rows are visited together, since two ratios can be had by one division: with denominators a and b, :math:`1/a` is
+:math:`b \cdot 1/(ab)`. It costs two roundings more, and the product of two denominators must be a number.
 
 Ratios lie between 1 and :math:`e^{W}`. As many of them as are sure to stay numbers (``block``) are multiplied before a
 logarithm is taken, in float64. Odds are kept between :math:`e^{\pm C}` (``most``), so far beyond all weights that
-messages do not feel it. Weights too large for that take :mod:`beliefs.kernels.boltzmann.log_messages`.
+messages do not feel it, and below the square root of the largest number. Weights too large for that take
+:mod:`beliefs.kernels.boltzmann.log_messages`.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from beliefs.kernels.boltzmann.between_layers import (
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.typing import Floats
 
-__all__ = ["ratio_pairs", "ratio_rows", "ratio_sweeps"]
+__all__ = ["log_product", "ratio_pairs", "ratio_rows", "ratio_sweeps"]
 
 _NEAR = 8.0  # times the tolerance: the next sweep may be the last one, whose messages pairs are made of
 
@@ -46,6 +49,16 @@ def product(values: Any) -> float:
     return p
 
 
+@linear_kernel
+def products(first: Any, second: Any) -> tuple[float, float]:
+    """Return the products of the entries of two rows of one length, in float64."""
+    p = q = 1.0
+    for j in range(first.size):
+        p *= first[j]
+        q *= second[j]
+    return p, q
+
+
 @kernel
 def log_product(values: Any, block: int) -> float:
     """Return the log of the product of a row, a logarithm for ``block`` factors."""
@@ -56,29 +69,76 @@ def log_product(values: Any, block: int) -> float:
 
 
 @kernel
-def to_visible(between: Any, odds: Any, back: Any, maximise: bool, out: Any) -> None:
-    """Write the messages of all hidden units to a visible one."""
-    if maximise:
-        for j in range(out.size):
-            out[j] = max(back[j], between[j] * odds[j]) / max(back[j], odds[j])
-    else:
-        for j in range(out.size):
-            out[j] = (back[j] + between[j] * odds[j]) / (back[j] + odds[j])
+def log_products(first: Any, second: Any, block: int) -> tuple[float, float]:
+    """Return the same of two rows."""
+    x = y = 0.0
+    for begin in range(0, first.size, block):
+        p, q = products(first[begin : begin + block], second[begin : begin + block])
+        x += fast_log(p)
+        y += fast_log(q)
+    return x, y
 
 
 @kernel
-def to_hidden(between: Any, odds: Any, back: Any, maximise: bool, out: Any, products: Floats) -> None:
-    """Write the messages of a visible unit to all hidden ones, and multiply them into products."""
+def to_visible(between: Any, other: Any, odds: Any, maximise: bool, back: Any, back_other: Any) -> None:
+    """Replace what two visible units have sent to all hidden ones by what these answer."""
+    one = odds.dtype.type(1.0)
     if maximise:
-        for j in range(out.size):
-            r = max(back[j], between[j] * odds) / max(back[j], odds)
-            out[j] = r
-            products[j] *= r
+        for j in range(odds.size):
+            b, c, t = back[j], back_other[j], odds[j]
+            d, e = max(b, t), max(c, t)
+            shared = one / (d * e)
+            back[j] = max(b, between[j] * t) * (e * shared)
+            back_other[j] = max(c, other[j] * t) * (d * shared)
     else:
-        for j in range(out.size):
-            r = (back[j] + between[j] * odds) / (back[j] + odds)
-            out[j] = r
-            products[j] *= r
+        for j in range(odds.size):
+            b, c, t = back[j], back_other[j], odds[j]
+            d, e = b + t, c + t
+            shared = one / (d * e)
+            back[j] = (b + between[j] * t) * (e * shared)
+            back_other[j] = (c + other[j] * t) * (d * shared)
+
+
+@kernel
+def to_hidden(between: Any, other: Any, odds: Any, maximise: bool, back: Any, back_other: Any) -> None:
+    """Replace what all hidden units have sent to two visible ones, of these two odds, by what these answer."""
+    s, t = odds[0], odds[1]
+    one = odds.dtype.type(1.0)
+    if maximise:
+        for j in range(back.size):
+            b, c = back[j], back_other[j]
+            d, e = max(b, s), max(c, t)
+            shared = one / (d * e)
+            back[j] = max(b, between[j] * s) * (e * shared)
+            back_other[j] = max(c, other[j] * t) * (d * shared)
+    else:
+        for j in range(back.size):
+            b, c = back[j], back_other[j]
+            d, e = b + s, c + t
+            shared = one / (d * e)
+            back[j] = (b + between[j] * s) * (e * shared)
+            back_other[j] = (c + other[j] * t) * (d * shared)
+
+
+@kernel
+def multiply(first: Any, second: Any, out: Floats) -> None:
+    """Multiply two rows into a third."""
+    for j in range(out.size):
+        out[j] *= first[j] * second[j]
+
+
+@kernel
+def start_row(out: Any) -> None:
+    """Make a row say nothing."""
+    for j in range(out.size):
+        out[j] = 1.0
+
+
+@kernel
+def copy_row(values: Any, out: Any) -> None:
+    """Copy a row."""
+    for j in range(out.size):
+        out[j] = values[j]
 
 
 @kernel
@@ -89,28 +149,43 @@ def ratio_sweep(
 
     Equivalent to an iteration of Algorithm 6.1 [ping2016].
     Shapes: as in the structures; ``hidden_log_odds (n_hidden,)`` in and out, ``out (n_visible,)``; ``keep``: the
-    messages to visible units are kept, a row each.
-    Cost: two divisions for a pair of units.
+    messages to visible units are kept, a row each. The last of an odd number of visible units is visited beside
+    ``work.spare``, which says nothing.
+    Cost: a division for a pair of units.
     Numerics: see the file.
     """
     between, most = couplings.between, rule.most
     n, m = between.shape
-    odds, products = work.odds, work.products
+    odds, gathered, n_gathered = work.odds, work.products, 0
     for j in range(m):
         odds[j] = fast_exp(min(max(hidden_log_odds[j], -most), most))
-        products[j] = 1.0
+        gathered[j] = 1.0
         hidden_log_odds[j] = couplings.hidden_bias[r, j]
-    for i in range(n):
-        came = work.came[i if keep else 0]
-        to_visible(between[i], odds[:m], work.sent[i], rule.maximise, came)
-        x = couplings.visible_bias[r, i] + log_product(came, rule.block)
-        out[i] = x
-        odds[m + i] = fast_exp(min(max(x, -most), most))
-        to_hidden(between[i], odds[m + i], came, rule.maximise, work.sent[i], products)
-        if (i + 1) % rule.block == 0 or i == n - 1:
+    for i in range(0, n, 2):
+        k = min(i + 1, n - 1)
+        alone = k == i
+        one, two = work.sent[i], work.spare if alone else work.sent[k]
+        if alone:
+            start_row(two)
+        to_visible(between[i], between[k], odds[:m], rule.maximise, one, two)
+        x, y = log_products(one, two, rule.block)
+        out[k] = couplings.visible_bias[r, k] + y
+        out[i] = couplings.visible_bias[r, i] + x
+        if keep:
+            copy_row(two, work.came[k])
+            copy_row(one, work.came[i])
+        odds[m + i] = fast_exp(min(max(out[i], -most), most))
+        odds[m + i + 1] = fast_exp(min(max(out[k], -most), most))
+        to_hidden(between[i], between[k], odds[m + i : m + i + 2], rule.maximise, one, two)
+        if alone:
+            start_row(two)
+        multiply(one, two, gathered)
+        n_gathered += 2
+        if n_gathered + 2 > rule.block or i + 2 >= n:
+            n_gathered = 0
             for j in range(m):
-                hidden_log_odds[j] += fast_log(products[j])
-                products[j] = 1.0
+                hidden_log_odds[j] += fast_log(gathered[j])
+                gathered[j] = 1.0
 
 
 @kernel
@@ -138,13 +213,14 @@ def ratio_sweeps(
 
 @kernel
 def pair_row(between: Any, came: Any, sent: Any, p: float, q: Floats, ratios: Floats, out: Any) -> None:
-    """Write a row of pair beliefs and their normalisers; ``p`` and ``q`` are P(v = 1), P(h = 1)."""
+    """Write a row of pair beliefs and what normalises them; ``p`` and ``q`` are P(v = 1), P(h = 1)."""
     for j in range(out.size):
         u, w = came[j], sent[j]
         both = between[j] * (p * q[j])
         total = both + (w * (p * (1.0 - q[j])) + u * ((1.0 - p) * q[j])) + (u * w) * ((1.0 - p) * (1.0 - q[j]))
-        out[j] = both / total
-        ratios[j] = total / (u * w)
+        share = 1.0 / total
+        out[j] = both * share
+        ratios[j] = (u * w) * share
 
 
 @kernel
@@ -163,9 +239,8 @@ def ratio_pairs(couplings: Couplings, rule: Rule, work: Workspace, beliefs: Beli
             + \sum_{ij} \log \frac{Z_{ij}}{(1 + T_i)(1 + T_j)}
 
     with :math:`Z_{ij}` the sum of the pair's weight times what comes from elsewhere: stationary where messages settle.
-    Messages that came are replaced by pair beliefs.
-    Shapes: ``out (n_visible, n_hidden)``, added to; of size 0 it is left alone.
-    Cost: two divisions a pair.
+    Shapes: ``out (n_visible, n_hidden)``, added to; if it is of size 0, pair beliefs replace messages that came.
+    Cost: a division a pair.
     Numerics: probabilities in the place of odds, so nothing overflows.
     """
     between = couplings.between
@@ -175,10 +250,11 @@ def ratio_pairs(couplings: Couplings, rule: Rule, work: Workspace, beliefs: Beli
     total = 0.0
     for i in range(n):
         came = work.came[i]
-        pair_row(between[i], came, work.sent[i], beliefs.visible[r, i], hidden, work.products, came)
-        total += log_product(work.products[:m], block) + softplus(beliefs.visible_log_odds[r, i])
+        made = work.spare if out.size else came
+        pair_row(between[i], came, work.sent[i], beliefs.visible[r, i], hidden, work.products, made)
+        total += softplus(beliefs.visible_log_odds[r, i]) - log_product(work.products[:m], block)
         if out.size:
-            add_rows(came, out[i])
+            add_rows(made, out[i])
     for j in range(m):
         total += softplus(beliefs.hidden_log_odds[r, j])
     return total

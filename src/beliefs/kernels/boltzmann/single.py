@@ -12,13 +12,16 @@ from typing import Any
 import numpy as np
 
 from beliefs.kernels._jit import kernel
+from beliefs.kernels.boltzmann.layers import log_product
+from beliefs.kernels.primitives.lanes import lane_sum
 from beliefs.kernels.primitives.random import stream
+from beliefs.typing import Floats
 
-__all__ = ["draw_single", "single_means", "single_probabilities"]
+__all__ = ["draw_single", "single_means", "single_probabilities", "single_residuals"]
 
 _LOG2_E, _ROUND = np.float32(1.4426950408889634), np.float32(12582912.0)  # 1.5 * 2^23: adding it rounds to an integer
 _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # n * high is exact
-_MOST, _ONE, _HALF = np.float32(87.0), np.float32(1.0), np.float32(0.5)
+_MOST, _NONE, _ONE, _HALF = np.float32(87.0), np.float32(0.0), np.float32(1.0), np.float32(0.5)
 _C3, _C4, _C5 = np.float32(1.0 / 6.0), np.float32(1.0 / 24.0), np.float32(1.0 / 120.0)
 _C6, _C7 = np.float32(1.0 / 720.0), np.float32(1.0 / 5040.0)
 _UNIT = np.float32(2.0**-24)
@@ -76,6 +79,29 @@ def single_means(x: Any, bias: Any, old: Any, change: Any) -> None:
         for j in range(n_units):
             largest = max(largest, moved[j])
         change[r] = np.int32(largest).view(np.float32)
+
+
+@kernel
+def single_residuals(x: Any, bits: Any, out: Floats) -> None:
+    """Replace log odds of independent units by probabilities less bits, and add each row's negative log-likelihood.
+
+    Equivalent to ``out += (np.logaddexp(0, x) - bits * x).sum(axis=1)`` and ``x[:] = expit(x) - bits``, where units
+    whose bit is below 0 count for nothing.
+    Shapes: ``x``, ``bits (rows, units)`` float32, ``out (rows,)`` float64.
+    Cost: an exponential a cell.
+    Numerics: arguments beyond 87 count as 87 in exponentials; sums and products of a row are in float64.
+    """
+    n_units = x.shape[1]
+    terms, above = np.empty(n_units, np.float32), np.empty(n_units, np.float32)
+    for r in range(x.shape[0]):
+        for j in range(n_units):
+            a, bit = x[r, j], bits[r, j]
+            known = _ONE if bit >= _NONE else _NONE
+            e = exp_single(-abs(a))
+            terms[j] = known * (max(a, _NONE) - bit * a)
+            above[j] = _ONE + known * e
+            x[r, j] = known * ((_ONE if a > _NONE else e) / (_ONE + e) - bit)
+        out[r] += lane_sum(terms, n_units) + log_product(above, n_units)
 
 
 @kernel

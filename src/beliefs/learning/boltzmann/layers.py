@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from beliefs.kernels.boltzmann.layers import draw_units, probabilities
-from beliefs.kernels.boltzmann.single import draw_single, single_probabilities
+from beliefs.kernels.boltzmann.layers import draw_units, probabilities, residuals
+from beliefs.kernels.boltzmann.single import draw_single, single_probabilities, single_residuals
 from beliefs.learning.boltzmann.parameters import Parts
 from beliefs.learning.parallel import WORTH_SHARING, Executor
 from beliefs.typing import Floats
@@ -105,6 +105,11 @@ class Layers:
             self._rows(x, lambda rows: single_probabilities(x[rows], narrow))
         else:
             self._rows(x, lambda rows: probabilities(x[rows], bias))
+
+    def residuals(self, x: np.ndarray, bits: np.ndarray, out: Floats) -> None:
+        """Replace log odds of units by probabilities less bits, and add each row's negative log-likelihood."""
+        ask = single_residuals if x.dtype == np.float32 else residuals
+        self._rows(x, lambda rows: ask(x[rows], bits[rows], out[rows]))
 
     def draw_hidden(self, x: np.ndarray, key: np.uint64, out: np.ndarray) -> None:
         """Replace products by probabilities of hidden units, and draw them."""

@@ -8,7 +8,7 @@ before, an approximation that works as long as predictions are made with the sam
 :math:`\tilde Z \le Z`, so the loss is a lower bound of the true one.
 
 Bits of -1 are summed out: the free energy is then :math:`-\log \tilde Z` of the machine in which known bits have a bias
-beyond everything else. Cost of a row: a sweep is two divisions for every weight (``bp``).
+beyond everything else. Cost of a row: a sweep is a division for every weight (``bp``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import numpy as np
 from beliefs.errors import UnsupportedError
 from beliefs.inference.base import Bound, Method, Task
 from beliefs.inference.messages.bp import BP
-from beliefs.kernels.boltzmann.layers import residuals
 from beliefs.learning.boltzmann.conditional.inference import Marginals, Sweeps, marginals
 from beliefs.learning.boltzmann.conditional.loss import Averages, ConditionalLoss, Given
 from beliefs.options import MANY, check_integer, check_number, check_option
@@ -103,7 +102,7 @@ class ConditionalSurrogate(SweptLoss):
         """Return the averages of the method, and of the rows; without hidden units there is no need of a method."""
         if not self.shape.n_hidden:
             values: Floats = np.zeros(len(given.bits))
-            residuals(given.visible_bias, given.bits, values)
+            given.layers.residuals(given.visible_bias, given.bits, values)
             return Averages(values, given.visible_bias, given.hidden_bias, np.zeros(self.shape[:2]), Bound.EXACT)
         sweeps = self.sweeps(given)
         found = marginals(self.method, given.weights, given.visible_bias, given.hidden_bias, sweeps)
@@ -115,10 +114,10 @@ class ConditionalSurrogate(SweptLoss):
         given.layers.probabilities(x, np.zeros(x.shape[1]))
         pairs = self.array("pairs", *self.shape[:2])
         given.layers.pairs(given.bits, x, pairs)
+        np.subtract(found.pair_sum, pairs, out=pairs)
         return Averages(
-            values, found.visible - given.bits, found.hidden - x, found.pair_sum - pairs,
-            found.bound, int((~found.converged).sum()),
-        )  # fmt: skip
+            values, found.visible - given.bits, found.hidden - x, pairs, found.bound, int((~found.converged).sum())
+        )
 
     def _summed_out(self, given: Given, found: Marginals, unknown: np.ndarray, sweeps: Sweeps) -> Averages:
         """Return averages where some bits are hidden: of the machine with known bits less the free one."""
