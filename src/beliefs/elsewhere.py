@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 __all__ = [
     "ESTIMATORS",
+    "FIELDS",
     "MACHINES",
     "METRICS",
     "MODELS",
@@ -132,9 +133,11 @@ RESULTS = {
     "values": "marginals()",
 }
 
-ESTIMATORS = {
-    "bayesian_network": "model_",
+ESTIMATORS = {"bayesian_network": "model_"}
+
+FIELDS = {
     "coef_": "weights_",
+    "model_": "model(x), the factor graph of one input",
     "predict_marginals_single": "predict_marginals([x])[0]",
     "predict_single": "predict([x])[0]",
     "state_features_": "describe(); the numbers are in weights_",
@@ -187,10 +190,13 @@ OPTIONS = {
     "inference_method": ("inference", ""),
     "learner": ("optimizer", ""),
     "lr": ("step", ""),
+    "epochs": ("n_iter", ""),
     "max_iterations": ("max_iters", ""),
+    "max_iters": ("n_iter", ""),
     "n_hidden": ("n_components", ""),
     "n_iter": ("max_iters", ""),
     "random_state": ("seed", ""),
+    "seed": ("random_state", ""),
     "timeout": ("time_limit", ", in seconds"),
     "tolerance": ("tol", ""),
     "verbose": ("progress", ""),

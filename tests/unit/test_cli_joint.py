@@ -75,6 +75,10 @@ def test_arcs_searches_and_fields(rows: pd.DataFrame) -> None:
             ["fit", "rows.csv", "-m", "bn", "--structure", "asia", "-o", "m.bif", "--C", "1"],
             "has no option --C",
         ),
+        (
+            ["fit", "rows.csv", "-m", "bn", "--structure", "chowliu", "-o", "m.bif"],
+            "no file and no network of that name; did you mean 'chow_liu'?",
+        ),
         (["fit", "rows.csv", "-m", "bn", "--structure", "a>b>c", "-o", "m.bif"], "parent>child"),
         (["fit", "rows.csv", "-m", "grid", "--structure", "asia", "-o", "m.npz"], "--structure is of bn and mrf"),
         (["score", "asia", "rows.npz"], "a table of rows is a .csv or .parquet file"),

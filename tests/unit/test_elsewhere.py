@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import beliefs as bl
-from beliefs.elsewhere import ESTIMATORS, MACHINES, METRICS, MODELS, NETWORKS, OPTIONS, PACKAGE, RESULTS, WORDS
+from beliefs.elsewhere import ESTIMATORS, FIELDS, MACHINES, METRICS, MODELS, NETWORKS, OPTIONS, PACKAGE, RESULTS, WORDS
 from beliefs.learning.losses.registry import LOSSES
 from beliefs.learning.optimizers import OPTIMIZERS
 
@@ -38,6 +38,9 @@ COIN = bl.BayesianNetwork.from_cpts([bl.Variable("Coin", ["head", "tail"])], {"C
         (bl.infer(SQUARE), "_zebra", "'InferenceResult' object has no attribute '_zebra'"),
         (bl.maximize(SQUARE), "score", "; here it is log_score"),
         (bl.ChainCRF(), "predict_single", "; here it is predict([x])[0]"),
+        (bl.ChainCRF(), "model_", "; here it is model(x), the factor graph of one input"),
+        (bl.BNClassifier(), "bayesian_network", "; here it is model_"),
+        (bl.BernoulliRBM(), "predict_single", "'BernoulliRBM' object has no attribute 'predict_single'"),
         (bl, "JTree", "; here it is infer(model, 'junction_tree')"),
         (bl, "load_bn", "; here it is datasets.load_bn"),
         (bl.io, "load", "module 'beliefs.io' has no attribute 'load'; here it is read"),
@@ -60,7 +63,8 @@ def test_a_name_of_another_library_is_answered_by_ours(thing: Any, name: str, te
         (MACHINES, MACHINE.condition({"v0": 1})),
         (NETWORKS, COIN),
         (RESULTS, bl.infer(SQUARE)),
-        (ESTIMATORS, bl.ChainCRF()),
+        (FIELDS, bl.ChainCRF()),
+        (ESTIMATORS, bl.BNClassifier()),
     ],
 )
 def test_no_hint_stands_for_a_name_that_exists(words: dict[str, str], owner: Any) -> None:
@@ -101,6 +105,8 @@ def test_models_with_hints_are_copied_and_pickled() -> None:
         (bl.ChainCRF, "c2", "ChainCRF has no option 'c2'; here it is l2, of one token: c2 divided by their number"),
         (bl.ChainCRF, "max_iterations", "; here it is max_iters"),
         (bl.BernoulliRBM, "n_hidden", "; here it is n_components"),
+        (bl.BernoulliRBM, "max_iters", "; here it is n_iter"),
+        (bl.ConditionalRBM, "seed", "; here it is random_state"),
         (bl.GridSVM, "c2", "; did you mean 'C'?"),
     ],
 )
@@ -108,7 +114,10 @@ def test_an_option_of_another_library_is_answered_by_ours(cls: Any, option: str,
     with pytest.raises(TypeError) as caught:
         cls(**{option: 1})
     assert text in str(caught.value)
-    assert set(OPTIONS) & set(bl.ChainCRF._get_param_names()) == set()
+    for name, (here, _) in OPTIONS.items():  # one or the other is an option, never both
+        assert not {name, here} <= {*cls._get_param_names()} - {
+            "verbose"
+        }  # which BernoulliRBM has for scikit-learn's sake
 
 
 def test_all_unknown_options_are_named_at_once_and_one_that_is_needed() -> None:

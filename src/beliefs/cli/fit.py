@@ -75,7 +75,11 @@ _output = click.option("--output", "-o", required=True, metavar="FILE", help="Fi
 @click.argument("data", metavar="DATA")
 @click.option("--model", "-m", type=EstimatorWord(), required=True, help="What the instances are.")
 @_output
-@click.option("--structure", metavar="TEXT", help="Of bn and mrf: a model, a search, arcs a>b,b>c or scopes a-b,b-c.")
+@click.option(
+    "--structure",
+    metavar="TEXT",
+    help="Of bn and mrf: a model, a search such as chow_liu, arcs a>b,b>c or scopes a-b,b-c.",
+)
 @click.option(
     "--loss", metavar="LOSS", cls=LossOption, help='Such as clique_logistic or "smoothed_classification(alpha=15)".'
 )

@@ -12,12 +12,14 @@ from beliefs.cli.names import load_model
 from beliefs.cli.options import json_flag
 from beliefs.cli.stopping import Stoppable
 from beliefs.cli.table import show_facts
+from beliefs.datasets import bn_names
 from beliefs.display.documents import json_text
 from beliefs.errors import FormatError, ModelError
 from beliefs.io import write
 from beliefs.io.files import check_place, plain_name, write_bytes
 from beliefs.io.formats import format_of, suffixes
 from beliefs.model.graph import as_factor_graph
+from beliefs.model.variable import suggestion
 
 __all__ = ["fill_rows", "fit_joint", "print_facts", "score_command"]
 
@@ -59,10 +61,14 @@ def structure_of(text: str, directed: bool) -> Any:
     """Return what ``--structure`` means: a search, a model, arcs ``a>b``, or scopes ``a-b-c``, with commas between."""
     from beliefs.learning.networks.trees import SEARCHES
 
-    if any(text.partition("(")[0] == search.name for search in SEARCHES):
+    searches = [search.name for search in SEARCHES]
+    if text.partition("(")[0] in searches:
         return text
-    if os.path.exists(text) or plain_name(text).endswith(suffixes()) or not any(c in text for c in ">-,"):
+    if os.path.exists(text) or plain_name(text).endswith(suffixes()) or text in bn_names():
         return load_model(text)
+    if not any(c in text for c in ">-,"):
+        hint = suggestion(text.partition("(")[0], [*searches, *bn_names()])
+        raise ModelError(f"--structure {text}: no search, no file and no network of that name{hint}")
     sign = ">" if directed else "-"
     parts = [tuple(name.strip() for name in part.split(sign)) for part in text.split(",")]
     if directed and any(len(part) != 2 for part in parts):

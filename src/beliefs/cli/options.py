@@ -95,7 +95,9 @@ _TELLING = (
     limit_option,
     json_flag,
     click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values."),
-    click.option("--output", "-o", metavar="FILE", help="Write the answer to a file; its suffix says how."),
+    click.option(
+        "--output", "-o", metavar="FILE", help="Write the answer to a file, such as answer.json; its suffix says how."
+    ),
 )
 
 

@@ -9,7 +9,7 @@ as good as the inference it was learned for ([domke2013]).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeVar
@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from beliefs.elsewhere import FIELDS
 from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Method
 from beliefs.inference.doors import sample
@@ -129,6 +130,7 @@ class CRF(Estimator[Loss]):
         """Return the template for these types of factors, and the states that have weights."""
         return LogLinearTemplate(self._spaces.types(kinds))
 
+    _elsewhere: ClassVar[Mapping[str, str]] = FIELDS
     _decoders: ClassVar[tuple[str, ...]] = DECODERS
     _may_declare_hidden: ClassVar[bool] = False  # whether inputs say which vertices are hidden
 
