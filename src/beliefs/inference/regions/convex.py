@@ -163,6 +163,7 @@ class ConvexGBP(Method):
     def finish(self, state: ConvexState | DoubleLoopState) -> Marginals:
         """Return the bound, and the beliefs at its multipliers."""
         value = self.value(state)
+        state.rebuild()
         mu_var, tables = state.mu_var(), state.factor_tables()
         return Marginals(value.log_z, claimed(value), mu_var, tables, value.lower, value.upper, joint=state.joints())
 

@@ -43,13 +43,16 @@ class DoubleLoopState(ConcaveState):
         self, problem: Problem, plan: RegionPlan, counting: Floats, warm: ConcaveWarmStart | None = None
     ) -> None:
         super().__init__(problem, plan, counting, warm)
-        self.debt = np.where(self.outer, 0.0, np.maximum(-counting, 0.0)[plan.region_of_cell])
+        self.debt = np.maximum(-counting, 0.0)[plan.region_of_cell[self.n_outer_cells :]]
         self.inner_tol, self.met = (_MOST if warm is None else _WARM), True
         self.recorded = -math.inf
 
     def tangent(self) -> Floats:
         """Return what stands for the entropies that count negatively, at the present beliefs."""
-        return np.where(self.debt > 0, self.debt * np.where(self.beliefs > -np.inf, self.beliefs, 0.0), 0.0)
+        self.to_logs()
+        found, logs = np.zeros(self.plan.n_cells), self.beliefs[self.n_outer_cells :]
+        found[self.n_outer_cells :] = self.debt * np.where(logs > -np.inf, logs, 0.0)
+        return found
 
     def climb(self) -> float:
         """Make one step; return the largest change of an inner belief."""
