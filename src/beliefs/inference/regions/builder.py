@@ -188,7 +188,9 @@ class PlanBuilder:
         """How tables lie in memory, and the maps."""
         made = [narrow_cells(*key) for key in self.maps.keys]
         map_ptr = offsets([m.size for m in made])
-        arrays = (self.table_ptr, self.cell_ptr, self.rows, map_ptr, np.concatenate([*made, np.zeros(0, np.int64)]))
+        maps = np.concatenate([*made, np.zeros(0, np.int64)])
+        stride = np.array([_stride(*key) for key in self.maps.keys], np.int64)
+        arrays = (self.table_ptr, self.cell_ptr, self.rows, map_ptr, maps, stride)
         return RegionTables(*(frozen_ints(a, "tables") for a in arrays))
 
     @property
@@ -237,6 +239,13 @@ class PlanBuilder:
         width = np.zeros(loops.size, np.int64)
         np.maximum.at(width, self.region, self.rows)
         return max(most, int(((3 * self.flat.size[loops] + 3) * width[loops] ** 2).max()))
+
+
+def _stride(card: list[int], kept: list[int]) -> int:
+    """Return how many cells in a row lead to one narrow cell, if the kept axes are neighbours in their order; else 0."""
+    if not kept or kept != list(range(kept[0], kept[0] + len(kept))):
+        return 0
+    return math.prod(card[kept[-1] + 1 :])
 
 
 def _turns(number: Ints) -> Ints:

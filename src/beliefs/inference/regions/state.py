@@ -136,7 +136,7 @@ class RegionState:
             return
         np.exp(self.logs - shift, out=self.logs)
         offset = np.add.reduceat(top, tables.table_ptr[:-1])
-        self.plain = PlainTables(self.logs, self.beliefs, np.ones(n), offset, np.ones(n))
+        self.plain = PlainTables(self.logs, self.beliefs, np.ones(n), offset, np.ones(n), np.zeros(n))
         self.changed[:] = 1
 
     def to_logs(self) -> None:

@@ -1,8 +1,7 @@
 r"""Messages from parents to children on plain numbers: :mod:`beliefs.kernels.regions.parent_to_child` without logs.
 
-Tables are :math:`e^{T_\gamma}`, each scaled so that they sum to 1 (those of a maximisation to a largest entry of 1,
-those of a loop only where that is far away); ``growth[r]`` times :math:`e^{\mathrm{offset}[r]}` was taken out of
-region r. A message is then a quotient and its damping a power, for the usual half a square root: no transcendental
+Tables are :math:`e^{T_\gamma}`, each scaled to a largest entry of 1 now and then; ``growth[r]`` times
+:math:`e^{\mathrm{offset}[r]}` was taken out of region r. A message is then a quotient and its damping a power, for the usual half a square root: no transcendental
 function is left.
 
 As long as every entry that is not 0 is at least :data:`LEAST` after scaling, products of two are normal numbers, so
@@ -22,6 +21,8 @@ __all__ = ["LEAST", "plain_loop", "propagate_plain"]
 
 LEAST = 1e-140  # the square of it is a normal number
 _GROWN = 1e100
+_USUAL, _WIDE = 1e30, 1e100  # changes by a message, and by messages since a region was scaled
+_SAFE = 1e-70  # products of a region's tables, whatever messages have done since they were scaled
 
 
 @kernel
@@ -45,14 +46,24 @@ def rescale(values: Floats, by_sum: bool) -> float:
 
 @kernel
 def product(one: Floats, other: Floats, n: int, m: int, k: int, out: Floats) -> None:
-    """Write the product ``(n, m) @ (m, k)``."""
+    """Write the product ``(n, m) @ (m, k)``; four columns at a time, so that their sums stay in registers."""
     for i in range(n):
-        for j in range(k):
-            out[i * k + j] = one[i * m] * other[j]
-        for mid in range(1, m):
-            x = one[i * m + mid]
-            for j in range(k):
-                out[i * k + j] += x * other[mid * k + j]
+        row = one[i * m : (i + 1) * m]
+        for j in range(0, k - 3, 4):
+            a, b, c, d = 0.0, 0.0, 0.0, 0.0
+            for mid in range(m):
+                x, four = row[mid], other[mid * k + j : mid * k + j + 4]  # slices, as indices might be negative
+                a += x * four[0]
+                b += x * four[1]
+                c += x * four[2]
+                d += x * four[3]
+            to = out[i * k + j : i * k + j + 4]
+            to[0], to[1], to[2], to[3] = a, b, c, d
+        for j in range(k - k % 4, k):
+            total = 0.0
+            for mid in range(m):
+                total += row[mid] * other[mid * k + j]
+            out[i * k + j] = total
 
 
 @kernel
@@ -76,29 +87,68 @@ def spans(values: Floats) -> tuple[float, float]:
 
 
 @kernel
+def scale_tables(tables: RegionTables, r: int, plain: PlainTables) -> bool:
+    """Scale the tables of a region to a largest entry of 1 and bound their products; False where logs are needed."""
+    plain.spread[r], plain.least[r] = 1.0, 1.0
+    for q in range(tables.table_ptr[r], tables.table_ptr[r + 1]):
+        table = plain.lin[tables.cell_ptr[q] : tables.cell_ptr[q + 1]]
+        scale = rescale(table, False)
+        if scale == 0.0:
+            return False
+        take(plain, r, scale)
+        low, _ = spans(table)
+        plain.least[r] *= low / max(tables.rows[q], 1)
+    return True
+
+
+@kernel
+def binary_loop(starts: Ints, lin: Floats, room: Floats, out: Floats) -> None:
+    """Write the marginals of the edges of a loop of binary variables, where products are safe.
+
+    Equivalent to :func:`plain_loop`, written out.
+    """
+    n, at = starts.size - 1, starts[0]
+    a, b, c, d = lin[at], lin[at + 1], lin[at + 2], lin[at + 3]
+    for k in range(1, n):  # room[4 k]: the product of tables before k
+        room[4 * k], room[4 * k + 1], room[4 * k + 2], room[4 * k + 3] = a, b, c, d
+        at = starts[k]
+        if k < n - 1:
+            a, b = a * lin[at] + b * lin[at + 2], a * lin[at + 1] + b * lin[at + 3]
+            c, d = c * lin[at] + d * lin[at + 2], c * lin[at + 1] + d * lin[at + 3]
+    inverse = 1.0 / (lin[at] * a + lin[at + 1] * c + lin[at + 2] * b + lin[at + 3] * d)
+    out[at], out[at + 1] = lin[at] * a * inverse, lin[at + 1] * c * inverse
+    out[at + 2], out[at + 3] = lin[at + 2] * b * inverse, lin[at + 3] * d * inverse
+    a, b, c, d = inverse * lin[at], inverse * lin[at + 1], inverse * lin[at + 2], inverse * lin[at + 3]
+    for k in range(n - 2, 0, -1):  # a, b, c, d: the product of tables after k
+        e, f, g, h = room[4 * k], room[4 * k + 1], room[4 * k + 2], room[4 * k + 3]
+        at = starts[k]
+        w, x, y, z = lin[at], lin[at + 1], lin[at + 2], lin[at + 3]
+        out[at], out[at + 1] = w * (a * e + b * g), x * (c * e + d * g)
+        out[at + 2], out[at + 3] = y * (a * f + b * h), z * (c * f + d * h)
+        a, b, c, d = w * a + x * c, w * b + x * d, y * a + z * c, y * b + z * d
+    at = starts[0]
+    out[at], out[at + 1] = lin[at] * a, lin[at + 1] * c
+    out[at + 2], out[at + 3] = lin[at + 2] * b, lin[at + 3] * d
+
+
+@kernel
 def plain_loop(tables: RegionTables, r: int, room: Floats, plain: PlainTables) -> bool:
     """Write the marginals of a loop's edges; False where logs are needed.
 
     Equivalent to ``exp`` of :func:`beliefs.kernels.regions.beliefs.loop_beliefs` of the logs.
     Shapes: as there. Cost: about :math:`3 (n - 2) K^3`.
-    Numerics: as the module says. Tables, and products, are scaled where entries do not multiply safely as they are.
+    Numerics: as the module says. Products are scaled where they are not safe as they are.
     """
     q, end = tables.table_ptr[r], tables.table_ptr[r + 1]
     rows, starts, lin, out = tables.rows[q:end], tables.cell_ptr[q : end + 1], plain.lin, plain.beliefs
-    n = rows.size
-    width, least, most = 1, 1.0, 1.0
+    n, width, binary = rows.size, 1, True
     for k in range(n):
         width = max(width, rows[k])
-        low, top = spans(lin[starts[k] : starts[k + 1]])
-        if not 1e-20 < top < 1e20:
-            scale = rescale(lin[starts[k] : starts[k + 1]], False)
-            if scale == 0.0:
-                return False
-            take(plain, r, scale)
-            low, top = low / top, 1.0
-        least *= low
-        most *= top * rows[k]
-    safe = least > 1e-70 * most and 1e-70 < least and most < 1e70
+        binary = binary and rows[k] == 2
+    safe = plain.least[r] > _SAFE * plain.spread[r]
+    if binary and safe:
+        binary_loop(starts, lin, room, out)
+        return True
     cells = width * width
     last = n * cells
     # room[k cells]: the product of tables before k > 0; room[last + k cells]: of tables from k > 0 on
@@ -143,18 +193,25 @@ def plain_loop(tables: RegionTables, r: int, room: Floats, plain: PlainTables) -
 
 @kernel
 def refresh_plain(tables: RegionTables, r: int, maximise: bool, room: Floats, plain: PlainTables) -> bool:
-    """Scale the tables of a region and write its beliefs; False where logs are needed."""
-    plain.spread[r] = 1.0
+    """Write the beliefs of a region, and scale its tables where that is due; False where logs are needed."""
+    if not plain.least[r] > _SAFE * plain.spread[r] and not scale_tables(tables, r, plain):
+        return False
     q = tables.table_ptr[r]
     if tables.rows[q] > 0:
         return bool(plain_loop(tables, r, room, plain))
     begin, end = tables.cell_ptr[q], tables.cell_ptr[q + 1]
-    scale = rescale(plain.lin[begin:end], not maximise)
-    if scale == 0.0:
+    total = 0.0
+    if maximise:
+        for k in range(begin, end):
+            total = max(total, plain.lin[k])
+    else:
+        for k in range(begin, end):
+            total += plain.lin[k]
+    if not 0.0 < total < math.inf:
         return False
-    take(plain, r, scale)
+    inverse = 1.0 / total
     for k in range(begin, end):
-        plain.beliefs[k] = plain.lin[k]
+        plain.beliefs[k] = inverse * plain.lin[k]
     return True
 
 
@@ -191,6 +248,35 @@ def multiply_by(message: Floats, cells: Ints, table: Floats) -> None:
 
 
 @kernel
+def project_plain(tables: RegionTables, m: int, maximise: bool, wide: Floats, out: Floats) -> None:
+    """Write the marginal, or the max-marginal, of a table on the narrow cells of map ``m``.
+
+    Equivalent to ``np.add.at(out, map, wide)`` on an ``out`` of zeros, or ``np.maximum.at``.
+    """
+    at, stride, n = tables.map_ptr[m], tables.stride[m], out.size
+    for y in range(n):
+        out[y] = 0.0
+    if maximise:
+        for k in range(wide.size):
+            y = tables.maps[at + k]
+            out[y] = max(out[y], wide[k])
+    elif wide.size <= 4 or stride == 0:
+        for k in range(wide.size):
+            out[tables.maps[at + k]] += wide[k]
+    elif stride == 1:
+        for begin in range(0, wide.size, n):
+            for y in range(n):
+                out[y] += wide[begin + y]
+    else:
+        for begin in range(0, wide.size, n * stride):
+            for y in range(n):
+                total = out[y]
+                for k in range(begin + y * stride, begin + (y + 1) * stride):
+                    total += wide[k]
+                out[y] = total
+
+
+@kernel
 def propagate_plain(
     tables: RegionTables, edges: Messages, order: Ints, changed: Ints, share: float, maximise: bool, room: Floats,
     plain: PlainTables,
@@ -216,15 +302,9 @@ def propagate_plain(
             changed[child] = 0
         q, source = tables.table_ptr[child], edges.source[e]
         begin, size = tables.cell_ptr[q], tables.cell_ptr[q + 1] - tables.cell_ptr[q]
-        first, wide = tables.cell_ptr[source], tables.cell_ptr[source + 1] - tables.cell_ptr[source]
-        at = tables.map_ptr[edges.source_map[e]]
         message = room[room.size - size :]  # a loop's products end before it
-        for y in range(size):
-            message[y] = 0.0
-        for k in range(wide):
-            y = tables.maps[at + k]
-            x = plain.beliefs[first + k]
-            message[y] = max(message[y], x) if maximise else message[y] + x
+        wide = plain.beliefs[tables.cell_ptr[source] : tables.cell_ptr[source + 1]]
+        project_plain(tables, edges.source_map[e], maximise, wide, message)
         own = plain.beliefs[begin : begin + size]
         for y in range(size):
             worst = max(worst, abs(message[y] - own[y]))
@@ -233,16 +313,25 @@ def propagate_plain(
         for y in range(size):
             top, low = max(top, message[y]), min(low, message[y])
         most = max(top, 1.0 / low)
-        for t in range(edges.target_ptr[e], edges.target_ptr[e + 1]):  # all have room, or nothing is sent
-            r = edges.around_region[edges.target[t]]
-            if plain.spread[r] * most * LEAST > 1.0 and not refresh_plain(tables, r, maximise, room, plain):
-                return worst, step
+        if most > _USUAL:
+            for t in range(edges.target_ptr[e], edges.target_ptr[e + 1]):  # all have room, or nothing is sent
+                r = edges.around_region[edges.target[t]]
+                if plain.spread[r] * most * LEAST > 1.0 and not scale_tables(tables, r, plain):
+                    return worst, step
+        widest = 0.0
         for t in range(edges.target_ptr[e], edges.target_ptr[e + 1]):
             entry = edges.target[t]
-            to = edges.around_table[entry]
+            to, r = edges.around_table[entry], edges.around_region[entry]
             start, cells = tables.cell_ptr[to], tables.cell_ptr[to + 1] - tables.cell_ptr[to]
-            at, r = tables.map_ptr[edges.around_map[entry]], edges.around_region[entry]
-            plain.spread[r] *= most
+            at = tables.map_ptr[edges.around_map[entry]]
+            spread = plain.spread[r] * most
+            widest = max(widest, spread)
+            plain.spread[r] = spread
             multiply_by(message, tables.maps[at : at + cells], plain.lin[start : start + cells])
             changed[r] = 1
+        if widest > _WIDE:
+            for t in range(edges.target_ptr[e], edges.target_ptr[e + 1]):
+                r = edges.around_region[edges.target[t]]
+                if plain.spread[r] > _WIDE and not scale_tables(tables, r, plain):
+                    return worst, step + 1
     return worst, order.size

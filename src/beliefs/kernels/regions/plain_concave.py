@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.regions.concave import Agreements
-from beliefs.kernels.regions.plain import multiply_by, product, rescale, spans
+from beliefs.kernels.regions.plain import multiply_by, product, project_plain, rescale, spans
 from beliefs.kernels.regions.structure import RegionTables
 from beliefs.typing import Floats
 
@@ -167,7 +167,7 @@ def marginal_of(
         if not bound_products(tables, r, plain):
             return False
         safe = plain.low[r] > _SAFE and plain.high[r] < 1.0 / _SAFE
-    begin, at = tables.cell_ptr[q], tables.map_ptr[m]
+    begin = tables.cell_ptr[q]
     size = tables.cell_ptr[q + 1] - begin
     wide = plain.lin[begin : begin + size]
     if loop:
@@ -175,10 +175,7 @@ def marginal_of(
         if here < 0:
             return False
         wide = room[here : here + size]
-    for y in range(out.size):
-        out[y] = 0.0
-    for k in range(size):
-        out[tables.maps[at + k]] += wide[k]
+    project_plain(tables, m, False, wide, out)
     total, low = 0.0, math.inf
     for y in range(out.size):
         total += out[y]
@@ -270,6 +267,7 @@ def descend_plain(
             plain.high[r] *= top
             for y in range(size):
                 plain.multipliers[lam + y] = room[own + n_around * size + y]
-            start, end, at = tables.cell_ptr[to], tables.cell_ptr[to + 1], tables.map_ptr[pairs.map[first + j]]
-            multiply_by(room[own : own + size], tables.maps[at : at + end - start], plain.lin[start:end])
+            start, end, m = tables.cell_ptr[to], tables.cell_ptr[to + 1], pairs.map[first + j]
+            cells = tables.maps[tables.map_ptr[m] : tables.map_ptr[m + 1]]
+            multiply_by(room[own : own + size], cells, plain.lin[start:end])
     return worst, pairs.inner.size

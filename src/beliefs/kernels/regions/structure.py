@@ -12,7 +12,9 @@ class RegionTables(NamedTuple):
 
     Table ``q`` has the cells ``cell_ptr[q]`` to ``cell_ptr[q+1]``; that of a loop's k-th edge has a row a state of its
     k-th variable (``rows[q]``, 0 in other tables) and a column a state of the next. Of map ``m``, the entries from
-    ``map_ptr[m]`` on lead from the cells of a wide table to those of a narrow one.
+    ``map_ptr[m]`` to ``map_ptr[m+1]`` lead from the cells of a wide table to those of a narrow one. Where that has
+    neighbouring axes of the wide one, in their order, cell k leads to ``k // stride[m]`` modulo its size; else
+    ``stride[m]`` is 0.
     """
 
     table_ptr: Ints
@@ -20,6 +22,7 @@ class RegionTables(NamedTuple):
     rows: Ints
     map_ptr: Ints
     maps: Ints
+    stride: Ints
 
 
 class Messages(NamedTuple):
@@ -58,8 +61,9 @@ class FactorHomes(NamedTuple):
 class PlainTables(NamedTuple):
     """Tables and beliefs as plain numbers, a cell each, and what scaling has taken out of each region.
 
-    A region's tables multiply to ``lin`` times ``growth[r] exp(offset[r])``; since they were scaled, messages have
-    changed no entry by more than a factor of ``spread[r]``.
+    A region's tables multiply to ``lin`` times ``growth[r] exp(offset[r])``. When they were scaled, no product of
+    tables of a loop was below ``least[r]`` or above its inverse (0: not known); since then messages have changed none,
+    nor an entry, by more than a factor of ``spread[r]``.
     """
 
     lin: Floats
@@ -67,3 +71,4 @@ class PlainTables(NamedTuple):
     growth: Floats
     offset: Floats
     spread: Floats
+    least: Floats
