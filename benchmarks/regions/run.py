@@ -81,7 +81,8 @@ def _peers(run: Run) -> Result:
     if "failed" in theirs:
         run.note(f"mbi was not measured (extra `peers`): {theirs['failed']}")
         return {}
-    return {"mbi": theirs, "ours": run.ask(OURS, {"task": "convex", "case": case}, "convex_gbp"), "side": side}
+    ours = run.ask(OURS, {"task": "convex", "case": case}, "convex_gbp")
+    return {"mbi": theirs, "ours": ours, "side": side, "date": run.result["date"]}
 
 
 def _page(result: Result, options: Options) -> str:

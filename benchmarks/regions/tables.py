@@ -85,6 +85,6 @@ def others(result: Result) -> str:
             f"- `convex_gbp`, counting numbers one, {peers['side']}x{peers['side']} grid: optimum {ours['log_z']:.6f} "
             f"in {1e3 * ours['seconds']:.1f} ms; mbi {mbi['version']}: {mbi['log_z']:.6f} in "
             f"{1e3 * mbi['seconds']:.1f} ms, "
-            f"{mbi['seconds'] / ours['seconds']:.0f} times as long."
+            f"{mbi['seconds'] / ours['seconds']:.0f} times as long ({peers['date']})."
         )
     return "\n".join(lines)

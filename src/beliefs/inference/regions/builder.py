@@ -242,7 +242,7 @@ class PlanBuilder:
 
 
 def _stride(card: list[int], kept: list[int]) -> int:
-    """Return how many cells in a row lead to one narrow cell, if the kept axes are neighbours in their order; else 0."""
+    """Return how many cells in a row lead to one narrow cell; 0 unless kept axes are neighbours in their order."""
     if not kept or kept != list(range(kept[0], kept[0] + len(kept))):
         return 0
     return math.prod(card[kept[-1] + 1 :])

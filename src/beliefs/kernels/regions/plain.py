@@ -1,12 +1,13 @@
 r"""Messages from parents to children on plain numbers: :mod:`beliefs.kernels.regions.parent_to_child` without logs.
 
 Tables are :math:`e^{T_\gamma}`, each scaled to a largest entry of 1 now and then; ``growth[r]`` times
-:math:`e^{\mathrm{offset}[r]}` was taken out of region r. A message is then a quotient and its damping a power, for the usual half a square root: no transcendental
-function is left.
+:math:`e^{\mathrm{offset}[r]}` was taken out of region r. A message is then a quotient and its damping a power, for the
+usual half a square root: no transcendental function is left.
 
 As long as every entry that is not 0 is at least :data:`LEAST` after scaling, products of two are normal numbers, so
-that 0 means impossible; and regions are scaled anew before messages together could do more. Where an entry is smaller,
-work stops at that message, and goes on in logs.
+that 0 means impossible; and regions are scaled anew before messages together could do more. Bounds on the products of
+tables of a loop say whether these multiply safely as they are. Where an entry is smaller, work stops at that message,
+and goes on in logs.
 """
 
 from __future__ import annotations
