@@ -197,7 +197,7 @@ def _machine_jobs() -> Iterator[Job]:
             yield f"infer with {text}, an RBM of {machine.dtype}", _asked(_DOORS[Task.INFER], machine, text)
         for text in ("bp", "bp(damping=0.1)"):
             yield f"infer with {text}, RBMs of {machine.dtype}", partial(_batch_asked, dtype, text)
-        for text in ("mean_field", "gibbs(burn_in=1)"):
+        for text in ("mean_field", "mean_field(order=2)", "gibbs(burn_in=1)"):
             yield f"infer with {text}, RBMs of {machine.dtype}", partial(infer, _batch(dtype), text, max_iters=1)
 
 

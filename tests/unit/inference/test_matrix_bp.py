@@ -246,6 +246,14 @@ class TestBatches:
         np.testing.assert_allclose(together.pair_sum, sum(r.pairs for r in singles), rtol=0, atol=1e-5)
         assert together.converged.all() and len(together) == 3
 
+    @pytest.mark.parametrize("scale", [3.0, 300.0])
+    def test_pairs_of_the_second_order_are_possible_whatever_the_weights(self, scale: float) -> None:
+        many = batch(3, 5, 4, scale)
+        together = quietly(bl.infer, many, "mean_field(order=2)", max_iters=20)
+        singles = [quietly(bl.infer, one, "mean_field(order=2)", max_iters=20) for one in many]
+        np.testing.assert_allclose(together.pair_sum, sum(r.pairs for r in singles), rtol=0, atol=1e-9)
+        assert (together.pair_sum >= 0).all() and (together.pair_sum <= 3).all()
+
     @pytest.mark.parametrize("method", ["bp", "mean_field", "mean_field(order=2)", "gibbs(chains=3, burn_in=5)"])
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_the_same_bytes_in_any_company(self, method: str, dtype: Any) -> None:

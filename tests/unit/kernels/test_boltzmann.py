@@ -19,6 +19,7 @@ from beliefs.kernels.boltzmann.layers import (
     softplus_sums,
 )
 from beliefs.kernels.boltzmann.row_chains import RowChains, RowMachines, RowSums, draw_rows, row_products, sweep_rows
+from beliefs.kernels.boltzmann.second_order import add_pairs
 from beliefs.kernels.boltzmann.single import draw_single, single_means, single_probabilities, single_residuals
 from beliefs.kernels.primitives.random import stream, uniform
 
@@ -65,6 +66,18 @@ def test_residuals_of_independent_units(x: np.ndarray) -> None:
         ask(found, bits, out)
         np.testing.assert_allclose(out, value, rtol=rtol)
         np.testing.assert_allclose(found, known * (expit(wide) - bits), atol=1e-15 if x.dtype == np.float64 else 2e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pairs_of_the_second_order(dtype: Any) -> None:
+    rng = np.random.default_rng(1)
+    weights, p, q = (10.0 * rng.normal(size=(4, 3))).astype(dtype), rng.random((5, 4)), rng.random((5, 3))
+    p[0], q[1] = (0.0, 1.0, 0.0, 1.0), 0.0
+    out = np.ones((4, 3))
+    add_pairs(weights, p, q, out)
+    a, b = p[:, :, None], q[:, None]
+    pairs = np.clip(a * b + weights * a * (1 - a) * b * (1 - b), np.maximum(a + b - 1, 0), np.minimum(a, b))
+    np.testing.assert_allclose(out, 1.0 + pairs.sum(axis=0), rtol=1e-12)
 
 
 def test_entropies(x: np.ndarray) -> None:

@@ -29,6 +29,7 @@ from beliefs.inference.run import default_threads
 from beliefs.inference.sampling.gibbs import Gibbs
 from beliefs.inference.text import named_method
 from beliefs.inference.variational.mean_field import MeanField
+from beliefs.kernels.boltzmann.second_order import add_pairs
 from beliefs.model.rbm import RBM
 from beliefs.model.rbm_batch import RBMBatch
 from beliefs.typing import VariableRef
@@ -119,12 +120,12 @@ def _means(batch: RBMBatch, method: MeanField, options: Any) -> dict[str, Any]:
     product = each_alone(_option(options, "threads", default_threads()))
     found = mean_field_rows(weights, visible_bias, hidden_bias, max_iters, tol, method.order, product)
     log_z = row_values(weights, visible_bias, hidden_bias, found, method.order, product)
-    pair_sum = found.visible.T @ found.hidden
     if method.order == 1:
         log_z -= 2.0 * roundings_of(batch)
+        pair_sum = found.visible.T @ found.hidden
     else:
-        v, h = found.visible, found.hidden
-        pair_sum += weights * ((v * (1.0 - v)).T @ (h * (1.0 - h)))
+        pair_sum = np.zeros(weights.shape)
+        add_pairs(weights, found.visible, found.hidden, pair_sum)
     return {
         "method": method, "log_z": log_z, "bound": Bound.LOWER if method.order == 1 else Bound.ESTIMATE,
         "visible": found.visible, "hidden": found.hidden, "pair_sum": pair_sum.astype(batch.dtype),
