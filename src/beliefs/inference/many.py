@@ -115,7 +115,7 @@ def infer_many(
     asked = {"targets": None if targets is None else wanted.tolist(), **options}
     shares = _by_engine(partial(_share, infer_many, graph, chosen, asked), rows, chosen)
     if shares is not None:
-        log_z, lower, upper = rows.rescaled(*(_joined(shares, name) for name in ("log_z", "log_lower", "log_upper")))
+        log_z, lower, upper = (_joined(shares, name) for name in ("log_z", "log_lower", "log_upper"))
         marginals, converged = _joined(shares, "marginals"), _joined(shares, "converged")
         bounds = {share.bound for share in shares if share.possible.any()}
     elif chosen == JunctionTree():
@@ -138,7 +138,7 @@ def infer_many(
 
         _row_by_row(graph, rows, ask, threads, options)
         bounds = set(kinds[upper > -np.inf])
-        log_z, lower, upper = rows.rescaled(log_z, lower, upper)
+    log_z, lower, upper = rows.rescaled(log_z, lower, upper)
     bounds.discard(Bound.EXACT)  # what is exact bounds from both sides
     bound = Bound.EXACT if not bounds else bounds.pop() if len(bounds) == 1 else Bound.ESTIMATE
     _warn_of_zero(rows, np.flatnonzero(upper == -np.inf))
@@ -178,13 +178,12 @@ def maximize_many(
     converged = np.ones(rows.n_rows, np.bool_)
     shares = _by_engine(partial(_share, maximize_many, graph, chosen, options), rows, chosen)
     if shares is not None:
-        score, upper = rows.rescaled_scores(_joined(shares, "log_score"), _joined(shares, "log_upper"))
+        score, upper = _joined(shares, "log_score"), _joined(shares, "log_upper")
         assignment, converged = _joined(shares, "assignment"), _joined(shares, "converged")
     elif chosen == JunctionTree():
         with _in_time(options):
             assignment, score = best_rows(graph, rows, threads=threads, max_bytes=max_bytes)
-        score += rows.log_scale
-        upper = score.copy()
+        upper = score
     else:
         assignment = np.full((rows.n_rows, graph.n_vars), -1, np.int64)
         score, upper = np.full(rows.n_rows, -np.inf), np.full(rows.n_rows, -np.inf)
@@ -196,7 +195,7 @@ def maximize_many(
             converged[row] = answer.converged or not answer.method.fixed_point
 
         _row_by_row(graph, rows, ask, threads, options)
-        score, upper = rows.rescaled_scores(score, upper)
+    score, upper = rows.rescaled_scores(score, upper)
     _warn_of_zero(rows, np.flatnonzero(upper == -np.inf))
     _warn_of_short(chosen, converged)
     for array in (assignment, score, upper, converged):

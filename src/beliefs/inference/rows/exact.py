@@ -171,7 +171,7 @@ class _Batched:
 
     def _likelihoods(self, evidence: RowEvidence) -> tuple[Floats | None, Floats]:
         """Return soft evidence as tables, and the logs of what it gives to observed states."""
-        layout, table, logs = self.graph.layout, evidence.table, evidence.log_scale.copy()
+        layout, table, logs = self.graph.layout, evidence.table, np.zeros(evidence.n_rows)
         if not evidence.likelihoods:
             return None, logs
         soft = np.ones((table.n_rows, layout.n_states))
@@ -256,7 +256,7 @@ def _one_by_one(
             except ZeroProbabilityError:
                 found.log_z[row] = -np.inf
                 continue
-            found.log_z[row] = answer.log_z + evidence.log_scale[row]
+            found.log_z[row] = answer.log_z
             found.marginals[row] = answer.mu_var[columns]
         return 0
 
