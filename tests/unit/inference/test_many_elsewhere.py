@@ -64,7 +64,8 @@ def test_marginals_of_shares_are_those_of_all_rows(method: str) -> None:
         there = quietly(lambda: bl.infer_many(ASIA, codes, method, likelihoods=soft, targets=["lung", "tub"]))
     assert engine.n_tasks == 4 and there.bound == here.bound and str(there.method) == str(here.method)
     for name in ("log_z", "log_lower", "log_upper", "marginals"):
-        np.testing.assert_array_equal(getattr(there, name), getattr(here, name))
+        differ = 1e-14 if method == "auto" else 0.0  # exact rows choose a plan by how many they are
+        np.testing.assert_allclose(getattr(there, name), getattr(here, name), rtol=10 * differ, atol=differ)
     np.testing.assert_array_equal(there.converged, here.converged)
     np.testing.assert_array_equal(there.targets, here.targets)
 
