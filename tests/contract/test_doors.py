@@ -326,3 +326,13 @@ class TestWarmStart:
         assert again.n_iters == 1 and again.marginal("Rain") == pytest.approx(start.marginal("Rain"))
         other = bl.infer(bn, "bp", targets=["Slip"], init=start)  # of another part: a cold start
         assert other.marginal("Slip") == pytest.approx(bl.infer(bn, "bp(damping=0.3)").marginal("Slip"), abs=1e-6)
+
+    def test_an_answer_about_all_variables_starts_none_about_a_part(self) -> None:
+        bn = sprinkler()
+        part, best = bl.infer(bn, "bp", targets=["Rain"]), bl.maximize(bn, "bp")
+        asked = bl.marginal_map(bn, ["Rain"], "bp")
+        assert part.pruned.any()
+        for whole in (best, asked):
+            assert bl.infer(bn, "bp", targets=["Rain"], init=whole).n_iters == part.n_iters
+        assert bl.maximize(bn, "bp", init=part).n_iters == best.n_iters
+        assert bl.marginal_map(bn, ["Rain"], "bp", init=part).n_iters == asked.n_iters

@@ -360,7 +360,8 @@ def _warm(model: AskedModel, method: Method, init: Any, pruned: Bools | None = N
         raise ModelError(f"init must be an earlier result, found {type(init).__name__}")
     if not _same_structure(init.model, model):
         raise ModelError("init is the result of a model with another layout; start without it")
-    if not (pruned is None or np.array_equal(getattr(init, "pruned", pruned), pruned)):
+    then, now = getattr(init, "pruned", False), False if pruned is None else pruned
+    if not np.array_equal(np.flatnonzero(then), np.flatnonzero(now)):
         return None
     stages = init.state if isinstance(init.state, WarmStages) else WarmStages(((init.method, init.state),))
     return method.warm_from(stages)
