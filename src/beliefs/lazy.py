@@ -26,10 +26,9 @@ def loader(
     def load(name: str) -> Any:
         """Load a public name at its first use."""
         if name not in home:
-            if not name.startswith("_") and find_spec(f"{package}.{name}"):
+            if name.isidentifier() and name[0] != "_" and find_spec(f"{package}.{name}"):
                 return import_module(f"{package}.{name}")
             words = import_module("beliefs.elsewhere")
-
             hint = words.meant(name, getattr(words, elsewhere, {}), {*home, *vars(sys.modules[package])["__all__"]})
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         found = getattr(import_module(f"{package}.{home[name]}"), name)

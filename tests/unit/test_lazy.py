@@ -21,3 +21,8 @@ def test_a_name_that_is_nowhere_is_an_attribute_error() -> None:
             package.zebra  # noqa: B018
         with pytest.raises(AttributeError, match="has no attribute '_zebra'"):
             package._zebra  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["zebra.stripes", "io.uai", "", "infer "])
+def test_what_is_no_name_is_no_attribute(name: str) -> None:
+    assert not hasattr(bl, name)
