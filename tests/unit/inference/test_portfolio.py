@@ -279,6 +279,36 @@ class TestStages:
         result = bl.infer(FRUSTRATED, max_bytes=0)
         assert result.method == far.method and result.log_z == result.log_upper and result.bound is Bound.ESTIMATE
 
+    def test_marginals_of_an_estimate_outside_a_narrow_interval_are_those_of_the_bound(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        soft = random_model([2] * 12, unary(12) + grid_pairs(3, 4), seed=3, scale=0.3)
+        stages = (Stage(bl.BP()), Stage(bl.MeanField()), Stage(bl.TRW()))
+        monkeypatch.setitem(STAGES, Task.INFER, stages)
+        inside = bl.infer(soft, max_bytes=0)
+        assert inside.method == bl.BP() and inside.log_lower < inside.log_z < inside.log_upper
+        monkeypatch.setitem(STAGES, Task.INFER, (*stages, Stage(_Far(damping=0.1), last=True)))
+        result = bl.infer(soft, max_bytes=0)
+        assert result.log_upper - result.log_lower < 0.04 * result.log_upper
+        assert result.log_z == result.log_upper and "marginals and upper bound by trw" in result.reason
+        np.testing.assert_allclose(result.mu_var, bl.infer(soft, "trw").mu_var, atol=1e-4)
+
+    def test_estimates_that_the_interval_refutes_are_not_in_the_middle(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        lost = tuple(Stage(_Lost(damping=damping)) for damping in (0.1, 0.2))
+        monkeypatch.setitem(STAGES, Task.INFER, (Stage(bl.BP()), Stage(bl.MeanField()), Stage(bl.TRW()), *lost))
+        result = bl.infer(FRUSTRATED, max_bytes=0)
+        assert "log Z by bp (" in result.reason and result.log_lower < result.log_z < result.log_upper
+
+    @pytest.mark.usefixtures("no_exact")
+    def test_soft_models_have_their_estimate_from_a_join_graph(self) -> None:
+        """Without a time limit too, although their interval is narrow."""
+        soft = bl.datasets.make_ising_grid(20, seed=1)
+        result, bp = bl.infer(soft), bl.infer(soft, "bp")
+        assert result.log_upper - result.log_lower < 0.04 * result.log_upper
+        assert "log Z and marginals by ijgp" in result.reason
+        truth = bl.infer(soft, "elimination").log_z
+        assert abs(result.log_z - truth) < 0.5 * abs(bp.log_z - truth)
+
     def test_a_join_graph_is_chosen_for_the_room(self) -> None:
         problem = Problem(HARD)
         order = chosen_order(problem, "auto")
@@ -319,6 +349,16 @@ class TestWarmStart:
     def test_the_choice_without_a_door(self) -> None:
         chosen, reason = auto_module.choose(replace(Problem(HARD), time_limit=1.0))
         assert isinstance(chosen, Portfolio) and repr(chosen) == "auto" and "bounds instead" in reason
+
+
+class _Lost(bl.BP):
+    """Does not settle, and is far away."""
+
+    def value(self, state: Any) -> Value:
+        return replace(super().value(state), log_z=1e6 * self.damping)
+
+    def verify(self, state: Any) -> float:
+        return math.inf
 
 
 class _Far(bl.BP):

@@ -36,6 +36,7 @@ from beliefs.driver import Status, Value
 from beliefs.errors import BeliefsError, BudgetError, UnsupportedError
 from beliefs.inference.base import Bound, Decoding, Guarantee, Marginals, Method, Problem, Task, WarmStages
 from beliefs.inference.portfolio.stages import (
+    NARROW,
     STAGES,
     ActiveMethod,
     Clock,
@@ -104,6 +105,10 @@ class PortfolioState:
     def ready(self) -> list[ActiveMethod]:
         """Those of which another turn is worth it and fits in time."""
         return [p for p in self.running if p.ready(self.clock)]
+
+    def refutes(self, active: ActiveMethod) -> bool:
+        """Whether an estimate lies outside the interval."""
+        return not self.lower <= active.value.log_z <= self.upper
 
     @cached_property
     def rounding(self) -> float:
@@ -382,15 +387,20 @@ def _source(state: PortfolioState) -> ActiveMethod:
     if estimates and not state.closed:
         settled = [p for p in estimates if p.settled]
         if not settled:  # none is to be believed, the one in the middle is the furthest from nowhere
-            return sorted(estimates, key=lambda p: p.value.log_z)[(len(estimates) - 1) // 2]
+            possible = [p for p in estimates if not state.refutes(p)] or estimates
+            return sorted(possible, key=lambda p: p.value.log_z)[(len(possible) - 1) // 2]
         return next((p for p in settled if p.stage.last), settled[0])
     return state.upper_by or _with_marginals(state.lower_by) or state.running[0]
 
 
 def _marginals_of(state: PortfolioState) -> ActiveMethod:
-    """Return the method with the best marginals: exact ones, a settled estimate, or those of the tighter bound."""
+    """Return the method with the best marginals: exact ones, a settled estimate, or those of the tighter bound.
+
+    Where a settled estimate lies outside a narrow interval, those of the bound are better, as was measured.
+    """
     source = _source(state)
-    if source.exact or (source.estimates and source.settled):
+    wrong = state.refutes(source) and state.width <= NARROW
+    if source.exact or (source.estimates and source.settled and not wrong):
         return source
     return state.upper_by or _with_marginals(state.lower_by) or source
 

@@ -29,7 +29,7 @@ from beliefs.inference.search.local_search import LocalSearch
 from beliefs.inference.search.query_value import QueryEvaluator
 from beliefs.inference.variational.mean_field import MeanField
 
-__all__ = ["STAGES", "Clock", "ActiveMethod", "Room", "Stage", "cells_valued", "start_seconds"]
+__all__ = ["NARROW", "STAGES", "Clock", "ActiveMethod", "Room", "Stage", "cells_valued", "start_seconds"]
 
 _CELL = 1e-8  # seconds of work called a cell: reading one of a plain table
 _START = 20.0  # steps that a stage's start, first step and first value take together, at worst
@@ -40,8 +40,11 @@ _QUICK = 5e5  # cells of a small one at most: a first answer comes within a seco
 _DECODING = 300.0  # passes over the model for a decoding and its local search
 _BOUNDING = 10_000.0  # likewise for bounds on the value of a query
 _STEPS = (3, 50)  # steps of one turn without a clock, at least and at most
-_WIDE = 0.04  # relative: intervals of soft models are narrower, and a search for one heavy state brings them little
 _WORK = 5e6  # cells read in such a turn, as far as these allow
+
+NARROW = 0.04
+"""Relative: soft models have narrower intervals. A search for one heavy state brings them little, and marginals of the
+upper bound are mostly better than those of an estimate outside the interval."""
 
 
 @dataclass(frozen=True)
@@ -169,8 +172,8 @@ STAGES: dict[Task, tuple[Stage, ...]] = {
         Stage(weighted_mini_buckets("upper", _LARGE), begins=0.1),
         Stage(weighted_mini_buckets("lower", _LARGE), begins=0.1),
         Stage(BP(damping=0.5), begins=0.15, least=0.1, fallback=True),
-        Stage(heaviest_of_a_cutset, begins=0.2, wider=_WIDE),
-        Stage(join_graph, begins=0.5, least=0.2, wider=_WIDE, last=True, most=0.1),
+        Stage(heaviest_of_a_cutset, begins=0.2, wider=NARROW),
+        Stage(join_graph, begins=0.5, least=0.2, last=True, most=0.1),
     ),
     Task.MAXIMIZE: (
         Stage(TRW()),
