@@ -5,7 +5,6 @@ What is enough is counted, so it depends on sizes alone.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ def met(monkeypatch: pytest.MonkeyPatch) -> list[object]:
             given.append(task)
             return pool.submit(*task)
 
-    assert isinstance(pool, ThreadPoolExecutor)
+    assert isinstance(pool, parallel.Pool)
     monkeypatch.setattr(parallel, "_pool", lambda process: Counting())
     return given
 
