@@ -53,6 +53,7 @@ FLOORS = {
         ("__init__",),
     ),
     "kernels": (
+        ("_front_end", "_on_disk"),
         ("_compiler", "_interpreted"),
         ("_jit",),
         ("primitives",),

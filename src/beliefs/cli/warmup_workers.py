@@ -1,9 +1,9 @@
 """The processes that share the jobs of ``warmup``; threads would wait for one another, as compiling holds a lock.
 
 The first job is done before they start: where processes can be forked, they inherit the compiler that it has loaded.
-Each begins in a part of the list of its own, so that two of them seldom compile the same kernel, and helps where most
-is left when its part is done. Kernels are written to disk whole: into a file of another name, which is then renamed.
-Ctrl-C goes to the first process alone, which asks the others to end.
+Each begins in a part of the list of its own, so that two of them seldom want the same kernel, and helps where most
+is left when its part is done. Where two do, the second waits for what the first compiles, and loads it: they claim
+kernels in a file that they share. Ctrl-C goes to the first process alone, which asks the others to end.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from beliefs.errors import BeliefsError, ConvergenceWarning
 from beliefs.kernels._jit import Twofold
+from beliefs.kernels._on_disk import claim_in
 
 __all__ = ["done_in_turn", "n_cores"]
 
@@ -46,7 +48,11 @@ def done_in_turn(names: tuple[str, ...], todo: list[Job], n_workers: int) -> Ite
     parts = [deque(range(1 + n_left * w // n_workers, 1 + n_left * (w + 1) // n_workers)) for w in range(n_workers)]
     todo[0][1]()
     yield 0
-    workers = _started(names, todo, n_workers)
+    with tempfile.NamedTemporaryFile(prefix="beliefs-") as claims:
+        yield from _shared_out(parts, _started(names, todo, n_workers, claims.name))
+
+
+def _shared_out(parts: list[deque[int]], workers: dict[Line, tuple[int, BaseProcess]]) -> Iterator[int]:
     busy: list[Line] = []
     try:
         idle = list(workers)
@@ -69,7 +75,9 @@ def done_in_turn(names: tuple[str, ...], todo: list[Job], n_workers: int) -> Ite
         _ended([process for _, process in workers.values()])
 
 
-def _started(names: tuple[str, ...], todo: list[Job], n_workers: int) -> dict[Line, tuple[int, BaseProcess]]:
+def _started(
+    names: tuple[str, ...], todo: list[Job], n_workers: int, claims: str
+) -> dict[Line, tuple[int, BaseProcess]]:
     forked = sys.platform == "linux"  # elsewhere system libraries do not survive it
     context: Any = get_context("fork" if forked else "spawn")
     workers: dict[Line, tuple[int, BaseProcess]] = {}
@@ -78,7 +86,8 @@ def _started(names: tuple[str, ...], todo: list[Job], n_workers: int) -> dict[Li
         for number in range(n_workers):
             ours, theirs = context.Pipe()
             inherited = ([*workers, ours], todo) if forked else ([], None)
-            process = context.Process(target=_work, args=(theirs, names, *inherited))  # no daemon: joblib would warn
+            handed = (theirs, names, claims, *inherited)
+            process = context.Process(target=_work, args=handed)  # no daemon: joblib would warn
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which NumPy has and ends itself
                 process.start()
@@ -111,10 +120,11 @@ def _ended(processes: list[BaseProcess]) -> None:
             process.join()
 
 
-def _work(line: Line, names: tuple[str, ...], others: list[Line], todo: list[Job] | None) -> None:
+def _work(line: Line, names: tuple[str, ...], claims: str, others: list[Line], todo: list[Job] | None) -> None:
     """Run the jobs whose numbers come, until no more do.
 
-    ``others``: lines of the first process to be let go; ``todo``: the jobs, where they could be inherited.
+    ``claims``: the file in which processes claim kernels; ``others``: lines of the first process to be let go;
+    ``todo``: the jobs, where they could be inherited.
     """
     from beliefs.cli.warmup import jobs
 
@@ -124,6 +134,7 @@ def _work(line: Line, names: tuple[str, ...], others: list[Line], todo: list[Job
     logging.getLogger("beliefs").setLevel(logging.ERROR)
     warnings.simplefilter("ignore", ConvergenceWarning)
     try:
+        claim_in(claims)
         todo = list(jobs(*names)) if todo is None else todo
         Twofold.always_compiled = True
         while True:

@@ -4,13 +4,12 @@ Numba optimises and translates every function that a kernel calls on its own, as
 inside the kernel, and inside whatever calls that. Here a kernel that is reached from another one is a *part*: its code
 is typed and lowered once and goes as it is into the kernels that Python calls, the *wholes*, which are optimised,
 translated and kept on disk. Numba's own functions (``max``, ``np.empty``) are parts as well within wholes, one for each
-set of flags that matters to them. What an operation such as ``int + int`` returns is looked up among all of Numba's
-definitions of ``+`` at every place where it stands; within a whole the first answer is remembered. No kernel is called
-from C, so none gets an entrance for that. And Python's search for cyclic garbage, which the compiler's many small
-objects set off again and again without finding much, waits until a whole is done.
+set of flags that matters to them. No kernel is called from C, so none gets an entrance for that. What Numba's front end
+finds out again and again is remembered: see ``_front_end``. And Python's search for cyclic garbage, which the
+compiler's many small objects set off again and again without finding much, waits until a whole is done.
 
-All together take half off the time of compiling, and nothing is different in what is computed. This is the one
-module that knows Numba from inside; ``_jit`` imports it when a first kernel is compiled.
+All together take half off the time of compiling, and nothing is different in what is computed. This, ``_front_end`` and
+``_on_disk`` know Numba from inside; ``_jit`` imports this one when a first kernel is compiled.
 """
 
 from __future__ import annotations
@@ -21,11 +20,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from llvmlite import binding
 from numba.core import codegen, compiler
 from numba.core.compiler_lock import require_global_compiler_lock
 from numba.core.targetconfig import ConfigStack
-from numba.core.types.functions import BaseFunction
 from numba.core.typing.templates import _OverloadFunctionTemplate
+
+from beliefs.kernels._front_end import replacements
 
 __all__ = ["Part", "Whole", "counts_references"]
 
@@ -38,7 +39,6 @@ _SKIPPED = {  # closures, comprehensions, ``with``, ``literal_unroll`` and fused
     "nopython_rewrites",
     "with_lifting",
 }
-_INHERITED = ("error_model", "fastmath", "forceinline", "nrt")  # flags that a function takes over from its caller
 
 
 def counts_references() -> bool:
@@ -124,7 +124,20 @@ class Whole(compiler.Compiler):
     def compile_extra(self, func: Any) -> Any:
         require_global_compiler_lock()
         with _without_garbage_collection(), _in_the_place_of_numbas():
-            return super().compile_extra(func)
+            compiled = super().compile_extra(func)
+        compiled.library._shared_module = _names_alone(compiled.library._final_module)
+        return compiled
+
+
+def _names_alone(module: Any) -> Any:
+    """Return a module in which the same names stand for nothing.
+
+    Numba's cache keeps the module beside the machine code, for others to contain, and reads it to learn the names: four
+    fifths of what would be on disk, and most of the time to load a kernel. Nothing contains a whole.
+    """
+    functions = (f'define void @"{f.name}"() {{ ret void }}' for f in module.functions if not f.is_declaration)
+    variables = (f'@"{g.name}" = global i8 0' for g in module.global_variables if not g.is_declaration)
+    return binding.parse_assembly("\n".join((*functions, *variables)))
 
 
 @contextmanager
@@ -146,8 +159,7 @@ def _without_garbage_collection() -> Iterator[None]:
 def _in_the_place_of_numbas() -> Iterator[None]:
     """Let the functions below do some of Numba's work while a whole is compiled; compilers run one at a time."""
     ours = [
-        (BaseFunction, "get_call_type", _remembered_call_types(BaseFunction.get_call_type)),
-        (_OverloadFunctionTemplate, "_get_impl", _implementation_for(_OverloadFunctionTemplate._get_impl)),
+        *replacements(),
         (_OverloadFunctionTemplate, "_get_jit_decorator", _part_maker(_OverloadFunctionTemplate._get_jit_decorator)),
     ]
     numbas = [(owner, name, getattr(owner, name)) for owner, name, _ in ours]
@@ -158,40 +170,6 @@ def _in_the_place_of_numbas() -> Iterator[None]:
     finally:
         for owner, name, function in numbas:
             setattr(owner, name, function)
-
-
-def _remembered_call_types(resolve: Callable[..., Any]) -> Callable[..., Any]:
-    """Resolve a function for the same types of arguments and the same flags once."""
-    known: dict[Any, Any] = {}
-
-    def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
-        flags = ConfigStack.top_or_none()
-        kept = None if flags is None else tuple((name, repr(value)) for name, value in flags._values.items())
-        key = self, context, tuple(args), tuple(kws.items()), kept
-        found = known.get(key)
-        if found is None:
-            found = known[key] = resolve(self, context, args, kws)
-        return found
-
-    return get_call_type
-
-
-def _implementation_for(find: Callable[..., Any]) -> Callable[..., Any]:
-    """Look for a function of Numba's under the flags that it takes over, whatever other flags its callers have."""
-
-    def _get_impl(self: Any, args: Any, kws: Any) -> Any:
-        caller = ConfigStack.top_or_none()
-        if caller is None:
-            return find(self, args, kws)
-        flags: Any = compiler.Flags()
-        for name in _INHERITED:
-            if caller.is_set(name):
-                setattr(flags, name, getattr(caller, name))
-        flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True  # no code but ours has flags like these
-        with ConfigStack().enter(flags):
-            return find(self, args, kws)
-
-    return _get_impl
 
 
 def _part_maker(decorator_for: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,9 +7,9 @@ values are finite and non-negative by construction, use ``linear_kernel``: sums 
 
 The compiler is imported, and a kernel given to it, at the kernel's first call: most programs call few of them.
 Numba's cache asks whether a kernel's own file has another time. A kernel also contains the code of the kernels it
-calls, so here the files that those come from count too, and this one and ``_compiler``, which choose flags and passes.
-And contents count instead of times, so that a copy of the tree or another checkout of the same sources compiles nothing
-anew.
+calls, so here the files that those come from count too, and this one, ``_compiler`` and ``_front_end``, which choose
+flags and passes. And contents count instead of times, so that a copy of the tree or another checkout of the same
+sources compiles nothing anew.
 
 A ``twofold_kernel`` has one result, to the last bit, compiled and interpreted: integers, or floats in an order of
 operations that no flag allows to change. On small arguments it is interpreted at first, since loading compiled code
@@ -28,13 +28,12 @@ import dis
 import hashlib
 import logging
 import os
-import pickle
 import re
 import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import cache, cached_property, partial, update_wrapper
+from functools import cache, cached_property, update_wrapper
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
@@ -46,6 +45,7 @@ import numpy as np
 from beliefs.deadline import compiling
 from beliefs.interrupts import interrupts_wait
 from beliefs.kernels._interpreted import interpreted, n_entries
+from beliefs.kernels._on_disk import keep_on_disk
 
 __all__ = [
     "Kernel",
@@ -253,9 +253,7 @@ def _numba() -> Any:
 
 def _dispatcher(kernel: Kernel) -> Any:
     compiled = _given_to_numba(kernel, kernel.counts, part=False)
-    index = compiled._cache._cache_file
-    index._source_stamp = _source_stamp(kernel)  # compared by equality when the index is read
-    index._load_index = partial(_overloads, index._load_index)
+    keep_on_disk(compiled, _source_stamp(kernel))
     return compiled
 
 
@@ -274,14 +272,6 @@ def _makes_arrays(function: Callable[..., Any]) -> bool:
         steps = [step.argval for step in dis.get_instructions(function)]
         return any(before == "np" and step in names for before, step in pairwise(steps))
     return bool(names)
-
-
-def _overloads(load: Callable[[], dict[Any, str]]) -> dict[Any, str]:
-    """Read what is on disk for a kernel: nothing of use if it names types that these sources no longer have."""
-    try:
-        return load()
-    except (AttributeError, ImportError, EOFError, pickle.UnpicklingError):
-        return {}
 
 
 def _reached(kernel: Kernel, known: set[Kernel]) -> set[Kernel]:
@@ -305,7 +295,9 @@ def _source_stamp(kernel: Kernel) -> str:
             called.add(_contents_of(value.code))
         elif isinstance(value, type) and issubclass(value, tuple) and value.__module__.startswith("beliefs."):
             called.add(_contents_of(value.__module__))  # the order of a structure's fields is part of the code
-    ours = [_contents_of(f"{__package__}.{name}") for name in ("_jit", "_compiler")]  # flags and the order of passes
+    ours = [
+        _contents_of(f"{__package__}.{name}") for name in ("_jit", "_compiler", "_front_end")
+    ]  # flags and the order of passes
     return hashlib.sha256(repr((_contents(home), ours, sorted(called))).encode()).hexdigest()
 
 

@@ -40,8 +40,10 @@ def test_cache_follows_the_compiler(tmp_path: Path) -> None:
         "from beliefs.kernels import _jit; known = _jit._contents\n"
         "_jit._contents = lambda path: known(path) + str(path.endswith('{name}'))\n" + RUN
     )
-    hits = [printed(changed.format(name=name), tmp_path) for name in ("?", "?", "_jit.py", "_compiler.py")]
-    assert hits == ["20 0\n", "20 1\n", "20 0\n", "20 0\n"]
+    hits = [
+        printed(changed.format(name=name), tmp_path) for name in ("?", "?", "_jit.py", "_compiler.py", "_front_end.py")
+    ]
+    assert hits == ["20 0\n", "20 1\n", "20 0\n", "20 0\n", "20 0\n"]
 
 
 FIRST = """
@@ -122,6 +124,45 @@ def test_numba_is_left_as_it_was(tmp_path: Path) -> None:
         "except TypingError:\n    print(BaseFunction.get_call_type is before)"
     )
     assert printed(code, tmp_path) == "True\n"
+
+
+SAME_CODE = """
+import re
+import numpy as np
+from beliefs.kernels import _compiler
+from beliefs.kernels._jit import kernel
+
+def totals(x, ptr, out):
+    best, at = -np.inf, 0
+    for s in range(ptr.size - 1):
+        total = 0.0
+        for k in range(ptr[s], ptr[s + 1]):
+            if x[k] < 0.0:
+                continue
+            total += np.exp(x[k]) if x[k] < 1.0 else max(x[k], total)
+        out[s] = total
+        if total > best:
+            best, at = total, s
+    return at, best
+
+def machine_code():
+    compiled = kernel(totals)
+    compiled.dispatcher._cache.flush()
+    assert compiled(np.arange(6.0) / 3, np.array([0, 2, 6]), np.zeros(2))[0] == 1
+    text = compiled.inspect_asm(compiled.signatures[0])
+    return re.sub(r"B[0-9]+v[0-9]+|v[0-9]+|[0-9a-zA-Z_$.]*totals[0-9a-zA-Z_$.]*|-?[0-9]{8,}", "", text)
+
+with_ours, ours = machine_code(), _compiler.replacements
+for left_out in range(len(ours())):
+    _compiler.replacements = lambda: [r for k, r in enumerate(ours()) if k != left_out]
+    assert machine_code() == with_ours, ours()[left_out]
+print(len(with_ours) > 5000)
+"""
+
+
+def test_what_the_front_end_remembers_changes_no_machine_code(tmp_path: Path) -> None:
+    (tmp_path / "same_code.py").write_text(SAME_CODE)
+    assert printed("import same_code", tmp_path) == "True\n"
 
 
 COUNTED = """
