@@ -107,6 +107,7 @@ def infer(
     answer = done.answer
     assert isinstance(answer, Marginals)
     tables = answer.tables if kept_cells is None else partial(_spread, as_factor_graph(known), kept_cells, answer)
+    np.minimum(answer.mu_var, 1.0, out=answer.mu_var)  # which rounding may be above, and other libraries refuse
     answer.mu_var.setflags(write=False)
     exact = answer.bound is Bound.EXACT and not answer.estimated
     whole = exact and not done.method.iterative

@@ -149,10 +149,7 @@ class Enumeration(Method):
         for f in range(layout.n_factors):
             mu.append(np.bincount(self._cells(state, f), p, int(layout.factor_size[f])))
             check_time()
-        tables = np.concatenate([*mu, np.zeros(0)])
-        for sums in (mu_var, tables):
-            np.minimum(sums, 1.0, out=sums)  # which rounding may be above
-        return Marginals(log_z, Bound.EXACT, mu_var, tables, log_z, log_z)
+        return Marginals(log_z, Bound.EXACT, mu_var, np.concatenate([*mu, np.zeros(0)]), log_z, log_z)
 
     def _query_values(self, state: JointTable) -> Floats:
         """Q(x_B) for every state of the query, (N_B,)."""

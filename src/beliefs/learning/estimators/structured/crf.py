@@ -306,7 +306,7 @@ class CRF(Estimator[Loss]):
         self._check_fitted()
         with self._list_of_inputs(X):
             return [
-                self._spaces.label_marginals(mu, outputs).reshape(*outputs.shape, self.n_states_)
+                np.minimum(self._spaces.label_marginals(mu, outputs), 1.0).reshape(*outputs.shape, self.n_states_)
                 for mu, outputs in self._all_marginals(X)
             ]
 
