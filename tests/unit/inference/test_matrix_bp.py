@@ -215,6 +215,25 @@ class TestOneMachine:
         again = bl.infer(one, "bp", tol=1e-12, init=settled)
         assert again.n_iters <= 2 < settled.n_iters and again.log_z == pytest.approx(settled.log_z, abs=1e-11)
 
+    @pytest.mark.parametrize("damping", [0.0, 0.3])
+    @pytest.mark.parametrize("wide", [np.float64, np.float32])
+    @pytest.mark.parametrize("narrow", [np.float64, np.float32])
+    def test_a_start_from_another_machine_ends_where_others_do(self, wide: Any, narrow: Any, damping: float) -> None:
+        """Messages of large weights are beyond anything that small ones, or single precision, can hold."""
+        scale = 200.0 if wide is np.float64 else 25.0
+        far = bl.RBM(scale * np.sign(machine(4, 3).weights).astype(wide), 10.0 * scale * np.ones(4, wide))
+        one, method = machine(4, 3, dtype=narrow), f"bp(damping={damping})"
+        begin = quietly(bl.infer, far, method, max_iters=5)
+        here, there = bl.infer(one, method, init=begin, tol=1e-6), bl.infer(one, method, tol=1e-6)
+        assert here.log_z == pytest.approx(there.log_z, abs=1e-4)
+        np.testing.assert_allclose(here.mu_var, there.mu_var, rtol=0, atol=1e-4)
+        best = quietly(bl.maximize, one, method, init=quietly(bl.maximize, far, method, max_iters=5), max_iters=30)
+        assert best.log_score == pytest.approx(bl.maximize(one).log_score, abs=1e-4)
+        query = [f"v{i}" for i in range(4)]
+        first = quietly(bl.marginal_map, far, query, method, max_iters=5)
+        found = quietly(bl.marginal_map, one, query, method, init=first, max_iters=30)
+        assert found.log_value == pytest.approx(-one.free_energy([found.assignment])[0], abs=1e-6)
+
     @pytest.mark.parametrize("seed", range(6))
     def test_decodings_are_states_with_their_own_values(self, seed: int) -> None:
         one = machine(5, 4, 1.5, seed)

@@ -35,6 +35,7 @@ from beliefs.typing import Bools, Floats, Ints
 __all__ = ["LayerBP", "climbed"]
 
 _AGREE = 1e-6  # how closely pairs and units must agree where messages are damped
+_ROUNDED = 1e-6  # by how much messages of the same weights may be beyond them, in single precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,17 +162,34 @@ class LayerBP(BP, Form):
 def _begin(state: MatrixState, warm: Start | None) -> None:
     """Start from messages that say nothing and the odds of biases, or from messages of an earlier run."""
     machine, beliefs, neutral = state.machine, state.beliefs, 0.0 if state.messages.logs else 1.0
-    state.work.sent[:] = neutral if warm is None else warm.sent
-    state.work.came[:] = neutral if warm is None else warm.came
     beliefs.visible_log_odds[0], beliefs.hidden_log_odds[0] = machine.visible_bias, machine.hidden_bias
     mixed = state.problem.task is Task.MARGINAL_MAP  # where nothing lies between the layers
-    if warm is not None and not mixed:
-        sent = warm.sent.astype(np.float64)
+    if warm is None or mixed:
+        state.work.sent[:] = state.work.came[:] = neutral
+    else:
+        _take_possible(state.messages, warm.sent, state.work.sent)
+        _take_possible(state.messages, warm.came, state.work.came)
+        sent = state.work.sent.astype(np.float64)
         beliefs.hidden_log_odds[0] += (sent if warm.logs else np.log(sent)).sum(axis=0)
     for log_odds, out in ((beliefs.visible_log_odds, beliefs.visible), (beliefs.hidden_log_odds, beliefs.hidden)):
         out[:] = 1.0 / (1.0 + np.exp(-np.clip(log_odds, -708.0, 708.0)))
     if mixed:
         beliefs.visible_log_odds[0] = 0.0  # no unit has said that it is on
+
+
+def _take_possible(messages: LayerMessages, old: np.ndarray, out: np.ndarray) -> None:
+    """Take messages of an earlier run; those of other weights as far as these weights could have said them.
+
+    Ratios lie between 1 and exp(W), logs between 0 and W, but for rounding.
+    """
+    neutral = 0.0 if messages.logs else 1.0
+    for begin in range(0, len(out), AT_A_TIME):
+        rows = slice(begin, begin + AT_A_TIME)
+        between = messages.between[rows].astype(np.float64)
+        low, high = np.minimum(between, neutral), np.maximum(between, neutral)
+        room = _ROUNDED * (np.abs(between) + 1.0) if messages.logs else 0.0
+        grown = 1.0 if messages.logs else 1.0 + _ROUNDED
+        out[rows] = np.clip(old[rows], low / grown - room, high * grown + room)
 
 
 def _is_exact(state: MatrixState) -> bool:
