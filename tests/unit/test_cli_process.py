@@ -357,11 +357,11 @@ def test_ctrl_c_while_modules_load(tmp_path: Path, module: str) -> None:
     code = (
         "import builtins, os, signal, time\n"
         "original = builtins.__import__\n"
-        "def slow(name, *rest):\n"
+        "def slow(name, *rest, **further):\n"
         f"    if name == {module!r}:\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
         "        time.sleep(1)\n"
-        "    return original(name, *rest)\n"
+        "    return original(name, *rest, **further)\n"
         "from beliefs.cli import main\n"
         "builtins.__import__ = slow\n"
         "main()\n"
