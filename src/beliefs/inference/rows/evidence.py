@@ -12,7 +12,8 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.rounding import UNIT
 from beliefs.model.graph import FactorGraph
-from beliefs.model.rows.reading import are_chunks, are_records, is_record, read_rows, without_column
+from beliefs.model.rows.columns import are_chunks, are_records, is_record, without_column
+from beliefs.model.rows.reading import read_rows
 from beliefs.model.rows.table import RowTable, code_type
 from beliefs.options import is_iterable
 from beliefs.typing import Floats, Ints

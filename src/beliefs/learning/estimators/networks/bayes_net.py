@@ -48,7 +48,8 @@ from beliefs.learning.parallel import Executor, executor_of, threads_of
 from beliefs.learning.rows import opened, table_of
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.naming import Naming
-from beliefs.model.rows.reading import are_chunks, chunk_tables, read_rows
+from beliefs.model.rows.columns import are_chunks
+from beliefs.model.rows.reading import chunk_tables, read_rows
 from beliefs.model.rows.table import RowTable
 from beliefs.options import check_option, is_iterable, is_number
 from beliefs.typing import Floats

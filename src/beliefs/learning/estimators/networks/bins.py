@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.errors import ModelError
-from beliefs.model.rows.reading import CodedColumn, are_chunks, named_columns
+from beliefs.model.rows.columns import CodedColumn, are_chunks, named_columns
 from beliefs.options import MANY, check_integer, shown
 from beliefs.typing import Floats
 

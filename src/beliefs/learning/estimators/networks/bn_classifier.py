@@ -23,7 +23,8 @@ from beliefs.learning.estimators.networks.bayes_net import BNLearner
 from beliefs.learning.estimators.networks.options import given_states
 from beliefs.learning.estimators.unchanged import unchanged_by_errors
 from beliefs.learning.networks.structure import given_network
-from beliefs.model.rows.reading import CodedColumn, read_rows
+from beliefs.model.rows.columns import CodedColumn
+from beliefs.model.rows.reading import read_rows
 from beliefs.model.rows.table import RowTable
 from beliefs.options import check_option
 from beliefs.typing import Floats

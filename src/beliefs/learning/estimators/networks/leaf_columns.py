@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from beliefs.learning.networks.gaussian import FittedLeaf
-from beliefs.model.rows.reading import are_chunks, named_columns
+from beliefs.model.rows.columns import are_chunks, named_columns
 from beliefs.typing import Floats
 
 __all__ = ["drawn_leaves", "joined_columns"]

@@ -40,7 +40,8 @@ from beliefs.learning.parallel import executor_of, threads_of
 from beliefs.learning.rows import filled_like, joined_rows, opened, table_of
 from beliefs.model.graph import FactorGraph
 from beliefs.model.naming import Naming
-from beliefs.model.rows.reading import are_chunks, chunk_tables, read_rows, row_weights
+from beliefs.model.rows.columns import are_chunks
+from beliefs.model.rows.reading import chunk_tables, read_rows, row_weights
 from beliefs.model.rows.table import RowTable
 from beliefs.options import MANY, check_integer, check_number, check_option, is_word
 from beliefs.typing import Floats, Ints

@@ -21,7 +21,8 @@ from beliefs.learning.networks.structure import Structure, hidden_states
 from beliefs.learning.rows import filled_like, opened
 from beliefs.model.bayes_net import BayesianNetwork
 from beliefs.model.naming import Naming
-from beliefs.model.rows.reading import CodedColumn, read_rows, row_weights, without_column
+from beliefs.model.rows.columns import CodedColumn, without_column
+from beliefs.model.rows.reading import read_rows, row_weights
 from beliefs.model.rows.table import RowTable
 from beliefs.options import MANY, check_integer
 from beliefs.typing import Floats, VariableRef
