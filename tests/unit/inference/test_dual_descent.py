@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -114,3 +115,19 @@ def test_the_dual_is_its_formula(word: str, scale: float) -> None:
         c = float(state.weight[r])
         total += c * np.logaddexp.reduce(table / c, axis=None) if c else table.max()
     assert state.dual()[0] == pytest.approx(total, rel=1e-11)
+
+
+def test_the_double_loop_goes_on_where_a_maximum_lies_at_zero() -> None:
+    """Hard zeros that only all factors together forbid: such beliefs fall ever more slowly, and no tolerance may run
+    ahead of them."""
+    rng = np.random.default_rng(5)
+    tables = [
+        ((u, v), np.where(rng.random((2, 2)) < 0.25, -np.inf, 0.3 * rng.normal(size=(2, 2))))
+        for u, v in combinations(range(4), 2)
+    ]
+    graph = bl.FactorGraph.from_tables([2] * 4, tables, log=True)
+    found = bl.infer(graph, "double_loop(regions=bethe)", trace_every=1)
+    assert found.converged
+    assert (np.diff(found.trace.log_z)[1:] >= -1e-7).all()  # the first inner loop takes more than a step
+    messages = bl.infer(graph, "bp(damping=0.5)", max_iters=100_000)
+    assert found.log_z == pytest.approx(messages.log_z, abs=1e-3)

@@ -46,6 +46,7 @@ class DoubleLoopState(ConcaveState):
         self.debt = np.maximum(-counting, 0.0)[plan.region_of_cell[self.n_outer_cells :]]
         self.inner_tol, self.met = (_MOST if warm is None else _WARM), True
         self.recorded = -math.inf
+        self.begun_at = self.inner_beliefs
 
     def tangent(self) -> Floats:
         """Return what stands for the entropies that count negatively, at the present beliefs."""
@@ -55,9 +56,10 @@ class DoubleLoopState(ConcaveState):
         return found
 
     def climb(self) -> float:
-        """Make one step; return the largest change of an inner belief."""
+        """Make one step; return the largest change of an inner belief, since the tangent where it is solved."""
         before = self.inner_beliefs
         if self.met:
+            self.begun_at = before
             self.aim(self.tangent())
         self.rebuild()
         self.met = False
@@ -65,9 +67,11 @@ class DoubleLoopState(ConcaveState):
             if self.sweep() <= self.inner_tol:
                 self.met = True
                 break
-        change = float(np.abs(self.inner_beliefs - before).max(initial=0.0))
+        change = float(np.abs(self.inner_beliefs - (self.begun_at if self.met else before)).max(initial=0.0))
+        if not self.met:  # no closer tolerance before this one is met: a maximum at zero is approached ever more slowly
+            return max(change, 2.0 * _MOST)
         self.inner_tol = min(max(_CLOSER * change, _LEAST), self.inner_tol)
-        return change if self.met else max(change, 2.0 * _MOST)
+        return change
 
     def latest(self) -> float:
         """Return the Kikuchi value when the inner loop last met its tolerance."""
