@@ -60,19 +60,22 @@ def _split(text: str) -> list[str]:
 
 
 def load(options: Options) -> Result:
-    """Return the results so far, or none; those of one method have one time limit."""
+    """Return the results so far, or none; those of one method at one door have one time limit."""
     if options.fresh or not options.json.is_file():
         return {"limit": options.limit, "limits": {}, "problems": {}, "runs": {}}
     stored: Result = json.loads(options.json.read_text())
     found = {name: stored[name] for name in ("limit", "machine", "problems", "runs")}
     found["limits"] = stored.get("limits", {})
-    for method in options.methods:
-        if not any(method in runs for runs in found["runs"].values()):
-            found["limits"][method] = own_limit(options)
-        elif found["limits"].get(method, {"seconds": found["limit"], "processor": False}) != own_limit(options):
-            raise SystemExit(
-                f"{options.json} has results of {method} for another limit: give another --json, or --fresh"
-            )
+    usual = {"seconds": found["limit"], "processor": False}
+    for door in dict.fromkeys(DOORS[task] for task in options.tasks):
+        limits = found["limits"].setdefault(door, {})
+        for method in options.methods:
+            if method not in found["runs"].get(door, {}):
+                limits[method] = own_limit(options)
+            elif limits.get(method, usual) != own_limit(options):
+                raise SystemExit(
+                    f"{options.json} has results of {method} for another limit: give another --json, or --fresh"
+                )
     return found
 
 

@@ -37,11 +37,11 @@ def page(result: Result, task: str, door: str, methods: list[str]) -> str:
         return f"No results for {task} yet.\n"
     first, found = next(iter(runs.items()))
     parts = [
-        f"{len(keys)} problems, {stated_limits(result, runs)}, one thread; "
+        f"{len(keys)} problems, {stated_limits(result, door, runs)}, one thread; "
         f"{', '.join(f'{n} {v}' for n, v in result['versions'].items())}; {result['date']}.",
         *(f"- {line}" for line in targets(problems, found, task)),
-        by_method(problems, runs, task, {m: limit_of(result, m) for m in runs}),
-        *late_answers(runs, {m: limit_of(result, m) for m in runs}),
+        by_method(problems, runs, task, {m: limit_of(result, door, m)[0] for m in runs}),
+        *late_answers(runs, {m: limit_of(result, door, m)[0] for m in runs}),
         by_category(problems, runs, keys, task),
         f"Published scores of 2022, over the problems of that competition:\n\n{published(task)}",
         f"`{first}`, by problem ({UNSETTLED} where the run had not settled):\n\n{by_problem(problems, found, task)}",
@@ -51,19 +51,18 @@ def page(result: Result, task: str, door: str, methods: list[str]) -> str:
     return "\n\n".join(parts).replace("\n\n- ", "\n- ").replace(".\n- ", ".\n\n- ", 1) + "\n"
 
 
-def limit_of(result: Result, method: str) -> float:
-    """Return the seconds that a method had for each problem."""
-    return float(result.get("limits", {}).get(method, {"seconds": result["limit"]})["seconds"])
+def limit_of(result: Result, door: str, method: str) -> tuple[float, bool]:
+    """Return the seconds that a method had for each problem, and whether they are the processor's."""
+    found = result.get("limits", {}).get(door, {}).get(method, {"seconds": result["limit"], "processor": False})
+    return float(found["seconds"]), bool(found["processor"])
 
 
-def stated_limits(result: Result, runs: Runs) -> str:
+def stated_limits(result: Result, door: str, runs: Runs) -> str:
     """Return the time limits in words."""
     groups: dict[str, list[str]] = {}
     for method in runs:
-        processor = result.get("limits", {}).get(method, {}).get("processor", False)
-        groups.setdefault(f"{limit_of(result, method):g} s{' of the processor' if processor else ''}", []).append(
-            method
-        )
+        limit, processor = limit_of(result, door, method)
+        groups.setdefault(f"{limit:g} s{' of the processor' if processor else ''}", []).append(method)
     first, *rest = groups.items()
     others = [f"{', '.join(f'`{m}`' for m in methods)}: {limit}" for limit, methods in rest]
     return f"at most {first[0]} for each and method" + (f" ({'; '.join(others)})" if others else "")
