@@ -4,28 +4,40 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 __all__ = ["interrupts_wait"]
 
 
 @contextmanager
-def interrupts_wait() -> Iterator[None]:
-    """Within, Ctrl-C waits for the end: for imports of large packages, which cannot be begun again half-way.
+def interrupts_wait() -> Iterator[Callable[[], None]]:
+    """Within, Ctrl-C waits, and every other signal with a handler in Python, which may raise something as well.
 
-    Whoever has a handler of their own is told at the end. Other threads are never interrupted.
+    That is for imports of large packages, which cannot be begun again half-way, and for compilers, which lose what is
+    raised where their libraries call back and where their objects die.
+
+    Signals come at the end, or earlier where what is yielded is called. Whoever has handlers of their own is told.
+    Other threads are never interrupted.
     """
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
-        return
     came: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
+    if threading.current_thread() is threading.main_thread():
+        known = ((number, signal.getsignal(number)) for number in signal.valid_signals())
+        handlers = {number: handler for number, handler in known if callable(handler)}
+
+    def come() -> None:
+        while came:
+            number, frame = came.pop(0)
+            handlers[number](number, frame)
+
+    for number in handlers:
+        signal.signal(number, lambda number, frame: came.append((number, frame)))
     try:
-        yield
+        yield come
     finally:
-        signal.signal(signal.SIGINT, handler)
-        if came:
-            handler(*came[0])
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        come()

@@ -59,6 +59,64 @@ def test_only_keyboard_interrupt(method: str) -> None:
     assert int(done.stdout) > 30
 
 
+COMPILED = """
+import signal, sys, time
+import numpy as np
+from beliefs.kernels._jit import kernel
+
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+
+@kernel
+def largest(x, start, end):
+    top = -np.inf
+    for k in range(start, end):
+        top = max(top, x[k])
+    return top
+
+def totals(x, ptr, out):
+    for s in range(ptr.size - 1):
+        top, total = largest(x, ptr[s], ptr[s + 1]), 0.0
+        for k in range(ptr[s], ptr[s + 1]):
+            total += np.exp(x[k] - top)
+        out[s] = top + np.log(total)
+
+def ask(fresh):
+    compiled = kernel(totals)
+    if fresh:
+        compiled.dispatcher._cache.flush()
+    out = np.zeros(2)
+    compiled(np.zeros(6), np.array([0, 2, 6]), out)
+    assert np.allclose(out, np.log([2, 4]))
+
+for fresh in (True, False):
+    ask(fresh)
+    started = time.perf_counter()
+    ask(fresh)
+    whole = time.perf_counter() - started
+    seen, n = 0, 60 if fresh else 100
+    for turn in range(n):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, max(1e-4, whole * (turn + 0.5) / n))
+            ask(fresh)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            seen += 1
+        if not fresh:
+            ask(True)
+    assert seen > n // 3, seen
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="timers that send signals are a matter of Unix")
+def test_interrupts_while_kernels_are_compiled_and_loaded(tmp_path: Path) -> None:
+    """LLVM calls back into Python, where exceptions are printed and lost; and kernels work afterwards."""
+    (tmp_path / "compiled.py").write_text(COMPILED)
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, str(tmp_path / "compiled.py")]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_no_code_in_which_an_interrupt_is_lost() -> None:
     """What Python runs when an object dies prints exceptions and loses them; NumPy makes others of those in its own."""
     found = []
@@ -79,6 +137,17 @@ def test_what_cannot_be_done_by_halves_is_done_first() -> None:
     with pytest.raises(KeyboardInterrupt), interrupts_wait():
         signal.raise_signal(signal.SIGINT)
         done.append(1)
+    assert done == [1] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_waits_comes_where_it_may() -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), interrupts_wait() as come:
+        come()
+        signal.raise_signal(signal.SIGINT)
+        done.append(1)
+        come()
+        done.append(2)
     assert done == [1] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

@@ -6,7 +6,8 @@ is typed and lowered once and goes as it is into the kernels that Python calls, 
 translated and kept on disk. Numba's own functions (``max``, ``np.empty``) are parts as well within wholes, one for each
 set of flags that matters to them. No kernel is called from C, so none gets an entrance for that. What Numba's front end
 finds out again and again is remembered: see ``_front_end``. And Python's search for cyclic garbage, which the
-compiler's many small objects set off again and again without finding much, waits until a whole is done.
+compiler's many small objects set off again and again without finding much, waits until a whole is done. So does Ctrl-C,
+until the next pass: LLVM calls back while it translates, and what is raised there is lost.
 
 All together take half off the time of compiling, and nothing is different in what is computed. This, ``_front_end`` and
 ``_on_disk`` know Numba from inside; ``_jit`` imports this one when a first kernel is compiled.
@@ -23,9 +24,11 @@ from typing import Any
 from llvmlite import binding
 from numba.core import codegen, compiler
 from numba.core.compiler_lock import require_global_compiler_lock
+from numba.core.compiler_machinery import PassManager
 from numba.core.targetconfig import ConfigStack
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
+from beliefs.interrupts import interrupts_wait
 from beliefs.kernels._front_end import replacements
 
 __all__ = ["Part", "Whole", "counts_references"]
@@ -123,7 +126,7 @@ class Whole(compiler.Compiler):
 
     def compile_extra(self, func: Any) -> Any:
         require_global_compiler_lock()
-        with _without_garbage_collection(), _in_the_place_of_numbas():
+        with interrupts_wait() as come, _without_garbage_collection(), _in_the_place_of_numbas(come):
             compiled = super().compile_extra(func)
         compiled.library._shared_module = _names_alone(compiled.library._final_module)
         return compiled
@@ -156,10 +159,11 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 @contextmanager
-def _in_the_place_of_numbas() -> Iterator[None]:
+def _in_the_place_of_numbas(come: Callable[[], None]) -> Iterator[None]:
     """Let the functions below do some of Numba's work while a whole is compiled; compilers run one at a time."""
     ours = [
         *replacements(),
+        (PassManager, "_runPass", _after(come, PassManager._runPass)),
         (_OverloadFunctionTemplate, "_get_jit_decorator", _part_maker(_OverloadFunctionTemplate._get_jit_decorator)),
     ]
     numbas = [(owner, name, getattr(owner, name)) for owner, name, _ in ours]
@@ -170,6 +174,16 @@ def _in_the_place_of_numbas() -> Iterator[None]:
     finally:
         for owner, name, function in numbas:
             setattr(owner, name, function)
+
+
+def _after(first: Callable[[], None], run: Callable[..., Any]) -> Callable[..., Any]:
+    """Do something before each pass: interrupts that wait come between passes."""
+
+    def run_after(*arguments: Any) -> Any:
+        first()
+        return run(*arguments)
+
+    return run_after
 
 
 def _part_maker(decorator_for: Callable[..., Any]) -> Callable[..., Any]:

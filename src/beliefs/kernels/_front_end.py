@@ -15,11 +15,10 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from numba.core import compiler, imputils, ir, postproc, ssa, transforms
+from numba.core import compiler, ir, postproc, ssa, transforms
 from numba.core.base import BaseContext
 from numba.core.targetconfig import ConfigStack
 from numba.core.types.functions import BaseFunction
-from numba.core.typing import templates
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
 __all__ = ["replacements"]
@@ -95,32 +94,37 @@ def _processed_after(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _refreshed_if_new(refresh: Callable[..., Any]) -> Callable[..., Any]:
-    """Look for new definitions only where modules or registrations have come."""
-    lists = [
-        registered
-        for registry in (imputils.builtin_registry, templates.builtin_registry)
-        for registered in vars(registry).values()
-        if isinstance(registered, list)
-    ]
-    seen: dict[int, tuple[int, ...]] = {}
+    """Look for new definitions only where modules or registrations have come, in whichever registry.
+
+    Every function is lowered in a context of its own; they are held, as another may come where one has died.
+    """
+    seen: dict[int, tuple[Any, list[int]]] = {}
 
     def refresh_if_new(self: Any) -> None:
-        sizes = (len(sys.modules), *map(len, lists))
-        if seen.get(id(self)) != sizes:
+        known = seen.get(id(self))
+        if known is None or known[1] != _registered(self):
             refresh(self)
-            seen[id(self)] = (len(sys.modules), *map(len, lists))
+            seen[id(self)] = self, _registered(self)
 
     return refresh_if_new
 
 
-_SIZES: dict[tuple[int, str], int] = {}
+def _registered(context: Any) -> list[int]:
+    """Return the number of modules, and of definitions in each list of each registry."""
+    sizes = [len(sys.modules)]
+    for registry in (*context._registries, *context.typing_context._registries):
+        sizes += [len(found) for found in vars(registry).values() if isinstance(found, list)]
+    return sizes
+
+
+_SIZES: dict[tuple[type, str], int] = {}
 
 
 def _remembered_sizes(size_of: Callable[..., int]) -> Callable[..., int]:
     """Ask LLVM for the size of a type once; types with names may have others elsewhere."""
 
     def get_abi_sizeof(self: Any, ty: Any) -> int:
-        key = id(self), str(ty)
+        key = type(self), str(ty)
         found = _SIZES.get(key)
         if found is None:
             found = size_of(self, ty)

@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from beliefs.interrupts import interrupts_wait
+
 __all__ = ["claim_in", "keep_on_disk"]
 
 _BYTES = 2**62  # of the file of claims; it stays empty, as bytes may be locked that are not there
@@ -68,11 +70,11 @@ def _save(files: Any, key: Any, data: Any) -> None:
 
 def _load_or_claim(cache: Any, load: Callable[..., Any], signature: Any, context: Any) -> Any:
     """Load code; where there is none, claim it, which may take until another process has made it."""
-    found = load(signature, context)
+    found = _whole(load, signature, context)
     if found is None and _CLAIMS:
         what = cache._index_key(signature, context.codegen())
         _lock(what)
-        found = load(signature, context)
+        found = _whole(load, signature, context)
         if found is not None:
             _release(what)
     return found
@@ -80,10 +82,16 @@ def _load_or_claim(cache: Any, load: Callable[..., Any], signature: Any, context
 
 def _save_and_release(cache: Any, save: Callable[..., None], signature: Any, data: Any) -> None:
     try:
-        save(signature, data)
+        _whole(save, signature, data)
     finally:
         if _CLAIMS:
             _release(cache._index_key(signature, data.codegen))
+
+
+def _whole(do: Callable[..., Any], *arguments: Any) -> Any:
+    """Load or save without an interrupt in between: LLVM calls back as it loads, and what is raised there is lost."""
+    with interrupts_wait():
+        return do(*arguments)
 
 
 @contextmanager

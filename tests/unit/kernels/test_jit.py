@@ -6,6 +6,10 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from beliefs.kernels import _front_end
 
 CALLEE = "from beliefs.kernels._jit import kernel\n\n\n@kernel\ndef inner(x):\n    return x + {step}\n"
 CALLER = (
@@ -163,6 +167,33 @@ print(len(with_ours) > 5000)
 def test_what_the_front_end_remembers_changes_no_machine_code(tmp_path: Path) -> None:
     (tmp_path / "same_code.py").write_text(SAME_CODE)
     assert printed("import same_code", tmp_path) == "True\n"
+
+
+def test_new_definitions_are_found_in_whichever_registry_and_context() -> None:
+    refreshed: list[Any] = []
+    refresh = _front_end._refreshed_if_new(refreshed.append)
+    lists = [SimpleNamespace(functions=[], getattrs=[]) for _ in range(3)]
+
+    def context() -> Any:
+        return SimpleNamespace(_registries=lists[:2], typing_context=SimpleNamespace(_registries=lists[2:]))
+
+    one = context()
+    for _ in range(2):
+        refresh(one)
+    assert len(refreshed) == 1
+    for registry in lists:
+        registry.functions.append("a definition")
+        refresh(one)
+        registry.getattrs.append("another")
+        refresh(one)
+    assert len(refreshed) == 7
+    refreshed.clear()
+    seen = 0
+    for _ in range(100):  # of which most would lie where one has died
+        refresh(context())
+        seen += len(refreshed)
+        refreshed.clear()
+    assert seen == 100
 
 
 COUNTED = """
