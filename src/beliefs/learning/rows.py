@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from beliefs.errors import ModelError
 from beliefs.io.rows import read_chunks
 from beliefs.model.naming import Naming
+from beliefs.model.rows.columns import gathered
 from beliefs.model.rows.reading import read_rows
 from beliefs.model.rows.table import RowTable
 
@@ -19,11 +20,11 @@ __all__ = ["filled_like", "joined_rows", "opened", "partitions_of", "table_of"]
 
 
 def opened(data: Any) -> Any:
-    """Return the chunks of a file where data is its path, else the data; partitions (dask) are chunks too."""
+    """Return the chunks of a file where data is its path, partitions (dask) as chunks, rows one by one as a list."""
     if isinstance(data, str | os.PathLike):
         return read_chunks(data)
     parts = partitions_of(data)
-    return data if parts is None else (part.compute() for part in parts)
+    return gathered(data) if parts is None else (part.compute() for part in parts)
 
 
 def partitions_of(data: Any) -> list[Any] | None:

@@ -328,6 +328,8 @@ def test_rows_of_dicts_and_absent_columns():
     records = [{name: str(x) for name, x in row.items()} for row in frame.to_dict("records")]
     assert bl.BNLearner("chow_liu").fit(records).model_.edges == learner.model_.edges
     assert bl.BNLearner("chow_liu").fit([row for _, row in frame.iterrows()]).model_.edges == learner.model_.edges
+    assert bl.BNLearner("chow_liu").fit(iter(records)).model_.edges == learner.model_.edges
+    np.testing.assert_array_equal(learner.score_samples(iter(records)), learner.score_samples(frame))
     with pytest.raises(bl.ModelError, match="two columns have the same name"):
         bl.BNLearner("chow_liu").fit([{"1": "a", 1: "b", "c": "d"}] * 2)
     blank = frame.assign(bronc=None)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,10 +10,9 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.rounding import UNIT
 from beliefs.model.graph import FactorGraph
-from beliefs.model.rows.columns import are_chunks, are_records, is_record, without_column
+from beliefs.model.rows.columns import are_chunks, are_records, gathered, without_column
 from beliefs.model.rows.reading import read_rows
 from beliefs.model.rows.table import RowTable, code_type
-from beliefs.options import is_iterable
 from beliefs.typing import Floats, Ints
 
 __all__ = ["RowEvidence", "model_rows", "read_evidence_rows"]
@@ -85,8 +82,7 @@ class RowEvidence:
 
 def read_evidence_rows(graph: FactorGraph, evidence: Any, likelihoods: Any = None) -> RowEvidence:
     """Return evidence as rows; ModelError names the row and the column of what cannot be read."""
-    if isinstance(evidence, Iterator):
-        evidence = _opened(evidence)
+    evidence = gathered(evidence)
     table = _dict_rows(graph, evidence) if are_records(evidence) else model_rows(graph, evidence)
     table = _with_own(graph, table)
     soft, log_scale, rounding = dict[int, Floats](), np.zeros(table.n_rows), np.zeros(table.n_rows)
@@ -105,15 +101,6 @@ def model_rows(graph: FactorGraph, data: Any) -> RowTable:
     """Return data as rows over a model's variables; variables without a column are unobserved in every row."""
     names = [graph.naming.name(v) for v in range(graph.n_vars)]
     return read_rows(data, graph.naming, hidden=names if are_chunks(data) else without_column(data, graph.naming))
-
-
-def _opened(rows: Iterator[Any]) -> Any:
-    """Return dicts that come one by one as a list; chunks of tables stay as they are."""
-    first = next(rows, None)
-    if first is None:
-        return []
-    one_row = is_record(first) and not any(is_iterable(x) and not isinstance(x, str) for _, x in first.items())
-    return [first, *rows] if one_row else chain([first], rows)
 
 
 def _dict_rows(graph: FactorGraph, rows: Any) -> RowTable:

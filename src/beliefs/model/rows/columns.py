@@ -5,7 +5,8 @@ An array has no names: its columns are the given variables in their order, or ``
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ from beliefs.errors import ModelError
 from beliefs.model.naming import Naming
 from beliefs.model.rows.column import Column
 from beliefs.model.rows.table import Codes, RowTable
-from beliefs.options import shown
+from beliefs.options import is_iterable, shown
 
 __all__ = [
     "NO_ROWS",
     "CodedColumn",
     "are_chunks",
     "are_records",
+    "gathered",
     "is_record",
     "named_columns",
     "plain_rows",
@@ -46,6 +48,17 @@ def are_records(data: Any) -> bool:
     if isinstance(data, Mapping | str) or not isinstance(data, Collection) or hasattr(data, "columns"):
         return False
     return getattr(data, "ndim", 1) == 1 and len(data) > 0 and all(map(is_record, data))
+
+
+def gathered(data: Any) -> Any:
+    """Return rows by name that come one by one as a list; all else, chunks of tables among it, as it is."""
+    if not isinstance(data, Iterator):
+        return data
+    first = next(data, None)
+    if first is None:
+        return []
+    one_row = is_record(first) and not any(is_iterable(x) and not isinstance(x, str) for _, x in first.items())
+    return [first, *data] if one_row else chain([first], data)
 
 
 def is_record(row: Any) -> bool:
