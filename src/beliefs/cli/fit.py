@@ -110,7 +110,7 @@ def fit_command(
     data: str, model: str, output: str, more: tuple[str, ...], threads: int, progress: bool | None, as_json: bool,
     **options: Any,
 ) -> None:  # fmt: skip
-    """Fit a field, a machine or a joint model to data.
+    """Fit a random field, a machine or a network to data.
 
     For random fields, machines with a margin and Boltzmann machines DATA.npz has arrays X and Y with a first axis of
     instances, or X_0, Y_0, X_1, Y_1, ...; labels are integers from 0, -1 where hidden. Graphs also have edges and

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import CategoricalNB
 
 import beliefs as bl
 from beliefs.errors import BudgetError, DataWarning, FormatError, ModelError
@@ -306,6 +307,17 @@ def test_states_are_texts_and_at_least_one():
         assert learner("chow_liu", states={"x0": [0, 1, 2]}).fit(rows).model_.states("x0") == ("0", "1", "2")
         with pytest.raises(ModelError, match="states of 'x0' must be a list of at least one, found"):
             learner("chow_liu", states={"x0": []}).fit(rows)
+
+
+def test_naive_bayes_is_that_of_scikit_learn():
+    """Laplace's prior is its ``alpha=1``, which counts classes too; scikit-learn's own prior of classes does not."""
+    rng = np.random.default_rng(0)
+    rows, classes = rng.integers(0, 3, (80, 5)), rng.integers(0, 3, 80)
+    rows[:, 0] = (rows[:, 0] + classes) % 3
+    smooth = (np.bincount(classes) + 1) / (80 + 3)
+    theirs = CategoricalNB(alpha=1.0, class_prior=smooth).fit(rows, classes)
+    ours = bl.BNClassifier("naive_bayes", prior="laplace(alpha=1)").fit(rows, classes)
+    np.testing.assert_allclose(ours.predict_proba(rows), theirs.predict_proba(rows), rtol=1e-12)
 
 
 def test_no_posterior_is_above_one():
