@@ -12,6 +12,7 @@ import numpy as np
 
 from beliefs.display.description import MOST_ROWS, Cell, Chances, Described, Description
 from beliefs.display.documents import json_text, plain
+from beliefs.display.one_object import OneObject
 from beliefs.elsewhere import RESULTS, Hinting
 from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Method
@@ -24,7 +25,7 @@ _MOST_TARGETS, _MOST_COLUMNS = 3, 8  # variables that are shown
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class _Many(Hinting, Described):
+class _Many(OneObject, Hinting, Described):
     """What both answers carry; ``index`` are the labels of the rows where they came in a frame.
 
     ``method`` is what all rows were asked of, or "auto" where each had a method of its own.

@@ -11,6 +11,7 @@ import numpy as np
 
 from beliefs.display.description import MOST_ROWS, Cell
 from beliefs.display.frames import categories, frame
+from beliefs.display.one_object import OneObject
 from beliefs.errors import ModelError, UnsupportedError
 from beliefs.inference.base import Bound
 from beliefs.inference.result import Result
@@ -126,7 +127,7 @@ class MarginalMapResult(Result):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SampleResult(Result):
+class SampleResult(OneObject, Result):
     """Answer to ``sample``: ``samples (n, n_vars)``; ``bound`` EXACT means independent draws from the model."""
 
     samples: Ints

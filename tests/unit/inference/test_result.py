@@ -221,6 +221,14 @@ def test_answers_as_plain_python() -> None:
         answers[2].to_dict(["asia"])
 
 
+def test_answers_about_rows_are_single_objects_to_numpy() -> None:
+    model = bl.FactorGraph.from_tables([2], [((0,), [1, 3])])
+    for answer in (bl.sample(model, 2), bl.infer_many(model, [{}, {}]), bl.maximize_many(model, [{}])):
+        assert np.array([answer, answer], object).shape == (2,) and np.asarray(answer).item() is answer
+        with pytest.raises(TypeError, match=r"is no array of numbers; its to_frame\(\) is a table"):
+            np.asarray(answer, float)
+
+
 def test_a_single_variable_is_no_list_to_tell_about() -> None:
     with pytest.raises(bl.ModelError, match=r"variables must be a list of variables, found 'x0'; write \['x0'\]"):
         bl.infer(bl.FactorGraph.from_tables([2], [((0,), [1, 3])])).to_dict("x0")
