@@ -186,6 +186,8 @@ class Naming:
         if rows or not hasattr(evidence, "items"):
             rows = rows or isinstance(evidence, list | tuple | np.ndarray)
             hint = "infer_many takes rows of evidence" if rows else 'write {"variable": "state"}'
+            if hasattr(evidence, "assignment") and hasattr(evidence, "states"):  # the best state that somebody found
+                hint = "give its states()"
             raise ModelError(f"evidence must map variables to states, found {type(evidence).__name__}; {hint}")
         found: dict[int, int] = {}
         for ref, value in evidence.items():

@@ -93,6 +93,7 @@ def test_other_potentials_keep_the_evidence() -> None:
         ({9: 0}, r"no variable 9: the model has variables 0\.\.4"),
         ([("Rain", 1)], "evidence must map variables to states, found list"),
         (None, "evidence must map variables to states, found NoneType"),
+        (bl.maximize(sprinkler()), r"found MapResult; give its states\(\)"),
     ],
 )
 def test_bad_evidence_is_refused_in_the_users_words(evidence: Any, message: str) -> None:
