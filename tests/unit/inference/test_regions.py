@@ -350,6 +350,21 @@ def test_memory_is_predicted_within_a_fifth(side: int, n_states: int) -> None:
         bl.infer(grid, bl.GBP(regions=regions), max_bytes=int(0.9 * predicted))
 
 
+@pytest.mark.parametrize("method", ["gbp", "double_loop", "convex_gbp"])
+def test_a_set_below_very_many_regions_is_refused_before_it_takes_memory(method: str) -> None:
+    """Of a machine's pairs all meet in one set, so messages change each other's tables: in number the square."""
+    machine = bl.RBM(np.zeros((90, 60)), np.zeros(90), np.zeros(60))
+    machine.to_factor_graph()
+    tracemalloc.start()
+    try:
+        with pytest.raises(bl.BudgetError, match="regions needs 2"):
+            bl.infer(machine, method, max_bytes=10**8)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken < 5e7
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

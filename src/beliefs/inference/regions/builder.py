@@ -214,6 +214,13 @@ class PlanBuilder:
         found[loops] = self.layout.card[self.axes.var[self.axes.ptr[loops]]]  # of others the scope may be empty
         return found
 
+    @property
+    def target_bytes(self) -> float:
+        """What it takes to say which tables each message changes: all others around a region that all are above."""
+        n_above, edges = np.diff(self.regions.above[0]), self.regions.edges
+        around = np.where(n_above > 1, n_above, 0)
+        return 8.0 * (float(around[edges[:, 1]].sum()) - float(n_above[edges[:, 0]].sum()))
+
     @cached_property
     def held_bytes(self) -> float:
         """Memory of regions and maps, and of what leads from cells to factors and variables."""

@@ -121,6 +121,7 @@ def region_plan(problem: Problem, regions: RegionGraph, method: str, a_cell: flo
     check_time()
     if builder.predicted > _MOST_CELLS:  # beyond what integers count
         _check(problem, regions, method, math.inf)
+    _check(problem, regions, method, builder.target_bytes)
     held, making = builder.held_bytes, builder.making_bytes
     _check(problem, regions, method, held + max(making, a_cell * float(builder.cell_ptr[-1])))
     check_time()
