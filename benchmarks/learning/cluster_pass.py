@@ -26,7 +26,7 @@ from benchmarks.frame import Options, Result, Run, Suite
 from benchmarks.learning.image_pass import SWEEPS, prepared
 from benchmarks.tables import table
 
-REPEATS = 3
+REPEATS = 8
 CORES = os.cpu_count() or 1
 BUSY = "*Other programs were at work on this machine: seconds, and what follows from them, say little; bytes do.*"
 LIMITS = {"1 workers": 1.1, "2 workers": 1.7}  # seconds of one worker over one thread at most; of one over two at least
