@@ -113,10 +113,7 @@ for fresh in (True, False):
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="timers that send signals are a matter of Unix")
 def test_interrupts_while_kernels_are_compiled_and_loaded(tmp_path: Path) -> None:
-    """LLVM calls back into Python, where exceptions are printed and lost; and kernels work afterwards.
-
-    On a busy machine about one run in ten still finds an interrupt in a finaliser of llvmlite's, of its 160.
-    """
+    """LLVM calls back into Python, where exceptions are printed and lost; and kernels work afterwards."""
     (tmp_path / "compiled.py").write_text(COMPILED)
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     command = [sys.executable, str(tmp_path / "compiled.py")]

@@ -128,7 +128,7 @@ class Whole(compiler.Compiler):
         require_global_compiler_lock()
         with interrupts_wait() as come, _without_garbage_collection(), _in_the_place_of_numbas(come):
             compiled = super().compile_extra(func)
-        compiled.library._shared_module = _names_alone(compiled.library._final_module)
+            compiled.library._shared_module = _names_alone(compiled.library._final_module)
         return compiled
 
 
