@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -233,6 +234,33 @@ class TestAIS:
         for confidence in (0.0, 1.0, math.nan, "high"):
             with pytest.raises(bl.ModelError, match="confidence must be a number between 0 and 1"):
                 both.interval(confidence)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("scale", [1e3, 1e8, 1e20, 9e29])
+    @pytest.mark.parametrize("seed", [3, 9, 11])
+    def test_intervals_hold_whatever_weights_are_rounded_to(self, dtype: Any, scale: float, seed: int) -> None:
+        """Log Z of 1e29 is known to 1e13 at best, and single precision would know it to 1e21."""
+        rng = np.random.default_rng(seed)
+        n, m = rng.integers(1, 7, 2)
+        parts = (scale * np.clip(rng.normal(size=shape), -1, 1) for shape in ((n, m), n, m))
+        machine = bl.RBM(*(part.astype(dtype) for part in parts))
+        truth = bl.infer(machine, "enumeration").log_z
+        result: Any = bl.infer(machine, "ais(chains=30, temperatures=50, reverse=True)", seed=seed)
+        low, high = result.interval()
+        room = 1e-14 * abs(truth)
+        assert low - room <= truth <= high + room
+        assert math.isfinite(result.standard_error) and math.isfinite(result.standard_error_reverse)
+
+    def test_ends_that_cross_are_exchanged_and_rounding_is_little_beside_them(self) -> None:
+        result: Any = bl.infer(self.RBM, "ais(chains=30, temperatures=50, reverse=True)", seed=3)
+        assert 0 < result.rounding < 1e-8
+        low, high = result.interval()
+        apart = replace(result, log_weights_reverse=result.log_weights_reverse + 9.0)
+        assert apart.interval()[0] == pytest.approx(high - 9.0) and apart.interval()[1] == pytest.approx(low)
+        large: Any = bl.infer(bl.RBM(np.full((784, 500), 0.1, np.float32)), "ais(chains=2, temperatures=3)")
+        assert large.rounding < 0.01
+        clamped: Any = bl.infer(self.RBM, "ais(temperatures=50)", evidence={"v1": 1})
+        assert clamped.interval()[0] <= bl.infer(self.RBM, evidence={"v1": 1}).log_z and clamped.rounding > 0
 
     def test_a_machine_that_is_its_base_is_known_at_once(self) -> None:
         rbm = bl.RBM(np.zeros((6, 3)), np.arange(6.0))

@@ -24,13 +24,15 @@ neither is in ``log_lower`` or ``log_upper``.
                     [0, 0.5), 4,000 in [0.5, 0.9), 10,000 in [0.9, 1]; or an array
 ==================  ============================================================================
 
-Log weights are float64 whatever the machine's type. Marginals are averages of the last states with the weights. Cost:
+Log weights are float64 whatever the machine's type, and so are products where float32 knows no
+thousandths of a nat. Marginals are averages of the last states with the weights. Cost:
 two matrix products a temperature and chain; memory 40 bytes a unit and chain at most. Fails by uneven weights: read
 ``effective_sample_size``, and raise ``temperatures`` before ``chains``.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -42,9 +44,11 @@ from beliefs.inference.base import Bound, Derivative, Guarantee, Marginals, Prob
 from beliefs.inference.boltzmann.ais_result import AISResult, Weights
 from beliefs.inference.boltzmann.annealing import Annealer, exact_start, gibbs_start
 from beliefs.inference.boltzmann.enumeration import AUTOMATIC, enumerated_units, state_bytes
-from beliefs.inference.boltzmann.machines import Form, machine_of
+from beliefs.inference.boltzmann.machines import Form, machine_of, magnitudes, rounding_of
 from beliefs.inference.budget import over_budget
+from beliefs.inference.rounding import rounding_error
 from beliefs.inference.units import UnitMarginals
+from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.machine import BoltzmannMachine
 from beliefs.model.rbm import RBM
 from beliefs.options import MANY, check_integer, check_option
@@ -55,6 +59,7 @@ __all__ = ["AIS"]
 _STANDARD = ((0.0, 0.5, 500), (0.5, 0.9, 4000), (0.9, 1.0, 10000))
 _LEAST_RATE = 1e-3  # of data: a unit that was never on may be
 _BYTES = 40.0  # a unit and chain
+_FINE = 2.0**11  # of absolute weights to a hidden unit, whose sums float32 knows to 2^-13
 
 
 @dataclass(eq=False)
@@ -66,6 +71,7 @@ class Annealing:
     betas: Floats
     base: Floats
     log_z_base: float
+    rounding: float
     forward: Weights | None = None
     reverse: Weights | None = None
     reverse_start: str = ""
@@ -128,7 +134,7 @@ class AIS(Form):
 
     def init(self, problem: Problem, warm: Any = None) -> Annealing:
         """Check the budget, the schedule and the base."""
-        machine = machine_of(problem.model, self.name)
+        machine = _fine_enough(machine_of(problem.model, self.name))
         n_hidden = float(np.ceil(machine.counts).sum())
         copied = 0.0 if isinstance(machine, RBM) else machine.dtype.itemsize * machine.n_visible * n_hidden
         needed = _BYTES * (machine.n_visible + n_hidden) * self.chains + 8.0 * machine.weights.size + copied
@@ -137,7 +143,8 @@ class AIS(Form):
             raise over_budget(f"{self.name} needs", needed, problem.max_bytes, advice, f" for {self.chains} chains")
         base = self._log_odds(machine)
         log_z_base = float(np.logaddexp(0.0, base).sum() + np.log(2.0) * machine.counts.sum())
-        return Annealing(problem, machine, _schedule(self.schedule, self.temperatures), base, log_z_base)
+        betas = _schedule(self.schedule, self.temperatures)
+        return Annealing(problem, machine, betas, base, log_z_base, _rounding(machine, base, betas.size))
 
     def about(self, visible: Bools) -> AIS:
         """Return the same with the rates of some visible units."""
@@ -182,11 +189,33 @@ class AIS(Form):
     def finish(self, state: Annealing) -> Marginals:
         """Return the estimate, its weights, and averages with them."""
         assert state.forward is not None and state.marginals is not None
-        units, extras = state.marginals, AISResult.fields_of(state.forward, state.reverse, state.reverse_start)
+        units = state.marginals
+        extras = AISResult.fields_of(state.forward, state.reverse, state.reverse_start, state.rounding)
         return Marginals(state.forward.log_z, Bound.ESTIMATE, units.mu_var, units, kind=AISResult, extras=extras)
 
 
 AIS.stands_for = AIS
+
+
+def _fine_enough(machine: BoltzmannMachine) -> BoltzmannMachine:
+    """Return the machine in float64 where the pre-activations of float32 would be too coarse."""
+    if machine.dtype == np.float64 or float(magnitudes(machine.weights).max(initial=0.0)) <= _FINE:
+        return machine
+    w, b, a = (x.astype(np.float64) for x in (machine.weights, machine.visible_bias, machine.hidden_bias))
+    return RBM(w, b, a) if isinstance(machine, RBM) else FractionalRBM(w, b, a, machine.counts)
+
+
+def _rounding(machine: BoltzmannMachine, base: Floats, n_betas: int) -> float:
+    """Return how wrong log weights may be.
+
+    Gains are made of products in the machine's type, whose single errors are taken to be independent; all else is
+    float64, where the worst is counted. A gain is that of whole scores where units are fractional.
+    """
+    terms = n_betas * (4.0 if isinstance(machine, RBM) else 2.0 * (machine.n_vars + 32))
+    unit = 0.5 * float(np.finfo(machine.dtype).eps)
+    products = unit * math.sqrt(machine.n_visible) * float(np.linalg.norm(machine.counts * magnitudes(machine.weights)))
+    biases = rounding_error(3.0 * float(np.abs(base).sum()), machine.n_visible + 32 + terms)
+    return products + biases + rounding_of(machine, terms)
 
 
 def _reverse_start(state: Annealing) -> str:

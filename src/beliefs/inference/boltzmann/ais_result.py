@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from beliefs.inference.base import Bound
 from beliefs.inference.result import InferenceResult
+from beliefs.inference.rounding import widened
 from beliefs.options import check_option, is_number
 from beliefs.typing import Floats
 
@@ -80,6 +82,8 @@ class AISResult(InferenceResult):
     reverse_start : str
         ``"exact"``: independent samples of the machine; ``"gibbs"``: ends of Markov chains, with which the upper end of
         the interval is only as good as they are; empty where nothing went back.
+    rounding : float
+        How wrong arithmetic may have made log weights and log Z of the base; hardly anything but for huge weights.
     """
 
     of_log_z: ClassVar[tuple[str, ...]] = ("log_z_base", "log_z_reverse")
@@ -93,9 +97,10 @@ class AISResult(InferenceResult):
     standard_error_reverse: float | None
     effective_sample_size_reverse: float | None
     reverse_start: str
+    rounding: float
 
     @staticmethod
-    def fields_of(forward: Weights, reverse: Weights | None, reverse_start: str) -> dict[str, Any]:
+    def fields_of(forward: Weights, reverse: Weights | None, reverse_start: str, rounding: float) -> dict[str, Any]:
         """Return the fields that this result has besides."""
         return {
             "log_weights": forward.log_weights,
@@ -107,6 +112,7 @@ class AISResult(InferenceResult):
             "standard_error_reverse": None if reverse is None else reverse.standard_error,
             "effective_sample_size_reverse": None if reverse is None else reverse.effective_sample_size,
             "reverse_start": reverse_start,
+            "rounding": rounding,
         }
 
     def interval(self, confidence: float = 0.99) -> tuple[float, float]:
@@ -117,7 +123,8 @@ class AISResult(InferenceResult):
         binomial of R and p has :math:`R - k + 1` successes or more. The mean and a few k, fixed beforehand, share the
         failures that are allowed, and the best of their ends is taken. Forward chains give the lower end and reverse
         ones the upper, each with half of the failures; without reverse chains the upper end is inf. The upper end
-        relies on exact samples, see ``reverse_start``.
+        relies on exact samples, see ``reverse_start``. Both ends are moved by ``rounding``, and where they cross, so
+        that one of them failed, they are exchanged.
         """
         fine = is_number(confidence) and 0 < confidence < 1
         check_option(fine, "confidence", "a number between 0 and 1", confidence)
@@ -125,7 +132,8 @@ class AISResult(InferenceResult):
         upper = math.inf
         if self.log_weights_reverse is not None:
             upper = self.log_z_base - _surely_below(self.log_weights_reverse, share)
-        return self.log_z_base + _surely_below(self.log_weights, share), upper
+        ends = sorted((self.log_z_base + _surely_below(self.log_weights, share), upper))
+        return widened(ends[0], self.rounding, Bound.LOWER), widened(ends[1], self.rounding, Bound.UPPER)
 
 
 def _surely_below(log_weights: Floats, failure: float) -> float:

@@ -108,9 +108,8 @@ class FreeUnits(Method):
         whole = ClampedMarginals(ones[:n], ones[n:], pairs, machine=machine)
         value = self._moved(Value(answer.log_z, answer.lower, answer.upper))
         kind: type[InferenceResult] = answer.kind or InferenceResult
-        extras = {
-            k: x + machine.constant if k in kind.of_log_z and x is not None else x for k, x in answer.extras.items()
-        }
+        moved = dict.fromkeys(kind.of_log_z, machine.constant) | {"rounding": rounding_of(machine.machine)}
+        extras = {k: x + moved[k] if k in moved and x is not None else x for k, x in answer.extras.items()}
         return replace(
             answer, log_z=value.log_z, lower=value.lower, upper=value.upper, mu_var=whole.mu_var, tables=whole,
             extras=extras,
