@@ -144,11 +144,12 @@ class Joiner:
         """Yield the instances, small ones joined with others of their kind as they come."""
         bins: dict[Hashable, _Bin] = {}
         for instance in instances:
-            kind, cells, features = self._kind(instance)
-            if kind is None:
+            size = self._size(instance)
+            if size is None:
                 yield instance
                 continue
             self.check(instance)
+            kind, (cells, features) = self._kind(instance), size
             found = bins.setdefault(kind, _Bin())
             if found.parts and (found.cells + cells > _CELLS or found.features + features > _FEATURES):
                 yield self.join(found.parts)
@@ -161,7 +162,7 @@ class Joiner:
 
     def takes(self, instance: Instance) -> bool:
         """Whether an instance would be joined with others."""
-        return self._kind(instance)[0] is not None
+        return self._size(instance) is not None
 
     def join(self, parts: Sequence[Instance]) -> Instance:
         """Return the union; a single part stays as it is."""
@@ -190,19 +191,24 @@ class Joiner:
             union.attempts.halves = [self.join(union.parts[:middle]), self.join(union.parts[middle:])]
         return union.attempts.halves
 
-    def _kind(self, instance: Instance) -> tuple[Hashable | None, int, int]:
-        """Return what instances must have in common to be joined (None: too large, or too special), and their size."""
+    def _size(self, instance: Instance) -> tuple[int, int] | None:
+        """Return the cells and features of an instance to be joined; None: too large, or too special."""
         lay = instance.layout
-        cells, features = int(lay.table_ptr[-1]), _n_features(instance.inputs)
-        small = _SMALL * cells <= _CELLS and _SMALL * features <= _FEATURES
-        if not small or isinstance(instance, Joined) or lay.n_cells != self.template.n_cells(instance.inputs):
-            return None, cells, features
-        tied = tuple(rows.tied for rows in instance.inputs if rows.n_factors)
+        cells = int(lay.table_ptr[-1])
+        if _SMALL * cells > _CELLS or isinstance(instance, Joined):
+            return None
+        if lay.n_cells != self.template.n_cells(instance.inputs):
+            return None
+        features = _n_features(instance.inputs)
+        return (cells, features) if _SMALL * features <= _FEATURES else None
+
+    def _kind(self, instance: Instance) -> Hashable:
+        """Return what instances must have in common to be joined."""
+        tied = tuple([rows.tied for rows in instance.inputs if rows.n_factors])
         weight = None if self.by_variable else instance.weight
-        clamped = self._clamps(instance) and is_forest(instance.clamped_layout)
-        structure = lay.plan(_structure)
-        costs = instance.costs is not None
-        return (tied, structure, weight, self._clamps(instance), clamped, costs), cells, features
+        clamps = self._clamps(instance)
+        clamped = clamps and is_forest(instance.clamped_layout)
+        return tied, instance.layout.plan(_structure), weight, clamps, clamped, instance.costs is not None
 
     def _clamps(self, instance: Instance) -> bool:
         """Whether inference is run with some variables observed."""
@@ -249,7 +255,8 @@ def _n_features(inputs: Any) -> int:
     """Return how many numbers the features are; more than any union holds where that is not known."""
     if not (isinstance(inputs, tuple | list) and all(isinstance(rows, Rows) for rows in inputs)):
         return _FEATURES
-    return sum(rows.size if rows.size is not None else _FEATURES for rows in inputs)
+    sizes = [rows.size for rows in inputs]
+    return sum([_FEATURES if size is None else size for size in sizes])
 
 
 def _structure(layout: Layout) -> Hashable:

@@ -131,7 +131,7 @@ class ChainBatch(Batch):
     def add_gradient(self, run: ChainRun, grad: Floats, executor: Executor) -> tuple[float, float]:
         """Add the gradient; return loss and expected cost. The loss is not finite where potentials overflow."""
         template, cut = self.template, run.cut
-        self.union.each(run.chunk, executor)
+        self.union.each(self.union.chunks, run.chunk, executor)
         if not np.isfinite(run.value).all():
             return np.inf, 0.0
         residual, starts, k = self.rows, self.union.starts, template.n_states
@@ -152,7 +152,7 @@ class ChainBatch(Batch):
             self.template.add_pullback(grad, instances[s].inputs, np.concatenate([rows.ravel(), *table, *ends]), grad)
             return grad
 
-        self.union.each(run.chunk, executor)
+        self.union.each(self.union.chunks, run.chunk, executor)
         for s in range(self.union.n_chains):  # what the labels say of neighbours
             counts = _transitions(*self._labels_of(s), k)
             run.pairs[s] -= counts

@@ -28,7 +28,7 @@ __all__ = ["ChainUnion", "Chunk", "Pairs", "padded_table", "power_of", "rows_for
 
 _CHUNK = 2048  # tokens, at most: few enough to stay in the second cache from scores to posteriors
 _LEAST_CHUNK = 512  # tokens; below, calls would count
-_CHUNKS = 16  # at least, where there are tokens enough: so many are shared out evenly
+_CHUNKS = 16  # at least in a sum, where there are tokens enough: so many are shared out evenly
 
 
 def width_for(n_states: int) -> int:
@@ -124,8 +124,15 @@ class ChainUnion:
 
     @cached_property
     def chunks(self) -> list[Chunk]:
-        """Chains cut into chunks of about equal size; they depend on the data alone."""
-        size = min(max(self.n_tokens // _CHUNKS, _LEAST_CHUNK), _CHUNK)
+        """Chains cut into chunks of about equal size, for sums over all; they depend on the data alone."""
+        return self._cut(min(max(self.n_tokens // _CHUNKS, _LEAST_CHUNK), _CHUNK))
+
+    @cached_property
+    def pieces(self) -> list[Chunk]:
+        """The same in fewer, for answers to each chain: of a call on tokens by the thousand, calls are a share."""
+        return self._cut(_CHUNK)
+
+    def _cut(self, size: int) -> list[Chunk]:
         inner = np.searchsorted(self.starts, np.arange(size, self.n_tokens, size))
         bounds = np.unique(np.concatenate([[0], inner, [self.n_chains]]))
         return [
@@ -138,7 +145,7 @@ class ChainUnion:
         """The same chains, each a chunk of its own."""
         return OneByOne(self.starts, self.n_states)
 
-    def each(self, task: Callable[[int, Chunk, Floats], None], executor: Executor) -> None:
+    def each(self, chunks: list[Chunk], task: Callable[[int, Chunk, Floats], None], executor: Executor) -> None:
         """Run ``task(number, chunk, scratch)`` for all chunks; scratch is a thread's own."""
         width = width_for(self.n_states)
         room = (2 * self.longest + 2) * width + self.longest + 4 * width
@@ -146,9 +153,9 @@ class ChainUnion:
         def some(begin: int, end: int) -> None:
             scratch = np.empty(room)
             for number in range(begin, end):
-                task(number, self.chunks[number], scratch)
+                task(number, chunks[number], scratch)
 
-        executor.chunks(some, len(self.chunks))
+        executor.chunks(some, len(chunks))
 
     def chains(self, chunk: Chunk) -> Chains:
         """Return the chains of a chunk as kernels take them."""
@@ -220,13 +227,13 @@ class ChainUnion:
         """Replace ``rows`` by posteriors; return log Z of each chain, its posteriors and the sum of those of pairs."""
         pairs, log_z = Pairs.build(table), np.zeros(self.n_chains)
         weight, wide = np.ones(self.n_chains), np.zeros(self.n_chains, np.bool_)
-        sums = np.zeros((len(self.chunks), self.n_states, self.n_states))
+        sums = np.zeros((len(self.pieces), self.n_states, self.n_states))
 
         def task(number: int, chunk: Chunk, scratch: Floats) -> None:
             self.spans(chunk, rows, pairs, wide)
             sums[number] = self.posteriors(chunk, rows, pairs, weight, wide, scratch, log_z)
 
-        self.each(task, executor)
+        self.each(self.pieces, task, executor)
         return log_z, rows[:, : self.n_states], sums.sum(axis=0)
 
     def best(self, rows: Floats, table: Floats, executor: Executor) -> tuple[Ints, Floats]:
@@ -237,7 +244,7 @@ class ChainUnion:
         def task(number: int, chunk: Chunk, scratch: Floats) -> None:
             best_labels(self.chains(chunk), padded, flat, scratch, labels, score)
 
-        self.each(task, executor)
+        self.each(self.pieces, task, executor)
         return labels, score
 
     def samples(self, rows: Floats, table: Floats, n: int, seed: int, executor: Executor) -> Ints:
@@ -249,7 +256,7 @@ class ChainUnion:
         def task(number: int, chunk: Chunk, scratch: Floats) -> None:
             sample_labels(self.chains(chunk), table, flat, keys, scratch, labels)
 
-        self.each(task, executor)
+        self.each(self.pieces, task, executor)
         return labels
 
 

@@ -292,7 +292,7 @@ class ChainCRF(CRF):
             parsed = self._read(x, name)
             self._check_kinds(parsed, self.kinds_, name, "the fitted model")
             waiting.append(parsed.inputs)
-            size += parsed.n_vars
+            size += parsed.inputs.n_tokens
             if size >= _WINDOW:
                 yield self._scored(waiting)
                 waiting, size = [], 0
