@@ -330,12 +330,13 @@ def test_pictures_of_rows_and_filters() -> None:
     drawn = plot_images(rows, (2, 3), n_columns=3)
     shown: Any = drawn.images[0].get_array()
     canvas = np.asarray(shown.filled(np.nan))
-    assert canvas.shape == (2 * 3 - 1, 3 * 4 - 1)
-    np.testing.assert_array_equal(canvas[3:5, 4:7], rows[4].reshape(2, 3))
-    assert np.isnan(canvas[3:, 8:]).all()  # no sixth picture
+    assert canvas.shape == (2 * 3 + 1, 3 * 4 + 1)
+    np.testing.assert_array_equal(canvas[4:6, 5:8], rows[4].reshape(2, 3))
+    assert np.isnan(canvas[3:7, 4]).all() and np.isnan(canvas[3, :9]).all()  # framed
+    assert not canvas[4:, 9:].any()  # no sixth picture
     machine = bl.RBM(rng.normal(size=(6, 4)))
     filters = plot_filters(machine, (2, 3), units=[2, 0], n_columns=2).images[0]
-    np.testing.assert_array_equal(np.asarray(filters.get_array())[:2, :3], machine.weights[:, 2].reshape(2, 3))
+    np.testing.assert_array_equal(np.asarray(filters.get_array())[1:3, 1:4], machine.weights[:, 2].reshape(2, 3))
     assert filters.get_clim()[0] == -filters.get_clim()[1]
     with pytest.raises(bl.ModelError, match=r"rows must have shape \(N, 8\) for pictures of 2 x 4, found \(5, 6\)"):
         plot_images(rows, (2, 4))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_filters", "plot_images"]
 
 _INCHES = 0.5  # of a picture's side
+_FRAME = "0.92"  # a light grey
 
 
 def plot_images(
@@ -44,6 +45,8 @@ def plot_images(
         Whether zero is white, with one colour below and another above, on one scale for all. Else 0 is white and the
         largest number black.
     """
+    from matplotlib import colormaps
+
     table = numeric(rows, "rows")
     good = isinstance(shape, tuple) and len(shape) == 2
     check_option(good, "shape", "a pair (height, width)", shape)
@@ -56,10 +59,9 @@ def plot_images(
     canvas = _tiled(table.reshape(-1, height, width), columns)
     ax = axes_or_new(ax, _INCHES * columns, _INCHES * height / width * -(-len(table) // columns))
     top = float(np.abs(table).max()) or 1.0
-    if signed:
-        ax.imshow(canvas, cmap=difference_colours(), vmin=-top, vmax=top, interpolation="nearest")
-    else:
-        ax.imshow(canvas, cmap="Greys", vmin=0.0, vmax=top, interpolation="nearest")
+    colours = difference_colours() if signed else colormaps["Greys"]
+    least = -top if signed else 0.0
+    ax.imshow(canvas, cmap=colours.with_extremes(bad=_FRAME), vmin=least, vmax=top, interpolation="nearest")
     ax.set_axis_off()
     return ax
 
@@ -82,10 +84,12 @@ def plot_filters(
 
 
 def _tiled(pictures: Floats, columns: int) -> Floats:
-    """Return the pictures on one canvas, a pixel apart; nan where there is none."""
+    """Return the pictures on one canvas in frames of a pixel, which are nan; zero where there is no picture."""
     n, height, width = pictures.shape
-    canvas = np.full((-(-n // columns) * (height + 1) - 1, columns * (width + 1) - 1), np.nan)
+    canvas = np.zeros((-(-n // columns) * (height + 1) + 1, columns * (width + 1) + 1))
     for k, picture in enumerate(pictures):
         r, c = divmod(k, columns)
-        canvas[r * (height + 1) :, c * (width + 1) :][:height, :width] = picture
+        frame = canvas[r * (height + 1) :, c * (width + 1) :][: height + 2, : width + 2]
+        frame[[0, -1]] = frame[:, [0, -1]] = np.nan
+        frame[1:-1, 1:-1] = picture
     return canvas
