@@ -101,7 +101,7 @@ def sweep(request: Answer) -> Answer:
 
 
 def loop(request: Answer) -> Answer:
-    """Measure one loop: a message around it, and the memory of its tables."""
+    """Measure one loop: all its beliefs, the memory of its tables, and sweeps where triangles share all its edges."""
     n, states = request["length"], request["states"]
     rng = np.random.default_rng(0)
     edges = [(v, (v + 1) % n) for v in range(n)]
@@ -114,7 +114,19 @@ def loop(request: Answer) -> Answer:
         state.changed[:] = 1
         state.refresh()
 
-    return {"refresh": min(seconds(again) for _ in range(9)), "cells": plan.n_cells}
+    wheel = np.sort([*edges, *((v, n) for v in range(n))], axis=1)
+    tables = 0.3 * rng.normal(size=(2 * n, states, states))
+    graph = bl.FactorGraph.pairwise(rng.normal(size=(n + 1, states)), wheel, tables)
+    regions = bl.RegionGraph.loops(graph, [range(n), *((v, v + 1, n) for v in range(n - 1))])
+    messages = RegionState(Problem(graph), chosen_plan(Problem(graph), regions, "gbp"))
+    order = message_order(regions, "depth_first")
+    double = bl.DoubleLoop(regions=regions).init(Problem(graph))
+    double.aim(double.tangent())
+    sweeps: dict[str, Callable[[], object]] = {"gbp": lambda: messages.send(order, 0.5), "double_loop": double.sweep}
+    for run in sweeps.values():
+        run()
+    found = {name: min(seconds(run) for _ in range(5)) for name, run in sweeps.items()}
+    return {"refresh": min(seconds(again) for _ in range(9)), "cells": plan.n_cells, **found}
 
 
 def references(request: Answer) -> Answer:

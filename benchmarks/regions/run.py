@@ -33,7 +33,8 @@ def _sweeps(run: Run) -> Result:
         if "failed" not in answer:
             found[f"{side}x{side}, K={states}"] = answer
             say(f"{side}x{side}, K={states}: a sweep is {answer['ratio']:.0f} iterations of belief propagation")
-    loops = {n: run.ask(OURS, {"task": "loop", "length": n, "states": 8}, "a loop") for n in (20, 200)}
+    lengths = (50, 200) if quick else (50, 100, 200, 400, 800)
+    loops = {n: run.ask(OURS, {"task": "loop", "length": n, "states": 8}, f"a loop of {n}") for n in lengths}
     return {"grids": found, "loops": {str(n): answer for n, answer in loops.items() if "failed" not in answer}}
 
 

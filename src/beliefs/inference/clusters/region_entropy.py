@@ -61,30 +61,29 @@ def _loop(result: Any, scope: Region, tied: set[frozenset[int]]) -> float:
 def loop_entropy(marginals: Sequence[Floats]) -> float:
     """Return the largest entropy of a cycle whose edges have these marginals, each from one vertex to the next."""
     tables = [np.where(p > 0, 1.0, 0.0) for p in marginals]
+    whole = np.eye(tables[0].shape[0])
     for _ in range(_SWEEPS):
-        worst = 0.0
+        worst, before, behind = 0.0, whole, [whole]  # the products of tables before an edge, and behind each, scaled
+        for table in tables[:0:-1]:
+            behind.append(_scaled(table @ behind[-1]))
         for k, wanted in enumerate(marginals):
-            found = _edge_marginal(tables, k)
+            found = tables[k] * (behind.pop() @ before).T
+            found /= found.sum()
             worst = max(worst, float(np.abs(found - wanted).max()))
-            tables[k] = tables[k] * np.divide(wanted, found, out=np.zeros_like(wanted), where=found > 0)
-            tables[k] /= tables[k].max()
+            tables[k] = _scaled(tables[k] * np.divide(wanted, found, out=np.zeros_like(wanted), where=found > 0))
+            before = _scaled(before @ tables[k])
         if worst < _MET:
             break
-    log_z = np.log(np.trace(_product(tables)))
+    log_z, product = 0.0, whole
+    for table in tables:
+        product = product @ table
+        log_z += float(np.log(product.max()))
+        product = _scaled(product)
     mean = sum(float((p[p > 0] * np.log(t[p > 0])).sum()) for p, t in zip(marginals, tables, strict=True))
-    return float(log_z - mean)
+    return log_z + float(np.log(np.trace(product))) - mean
 
 
-def _edge_marginal(tables: Sequence[Floats], k: int) -> Floats:
-    """Return the marginal of the k-th edge of a cyclic product."""
-    rest = _product([*tables[k + 1 :], *tables[:k]])
-    joint = tables[k] * rest.T
-    marginal: Floats = joint / joint.sum()
-    return marginal
-
-
-def _product(tables: Sequence[Floats]) -> Floats:
-    found = tables[0]
-    for table in tables[1:]:
-        found = found @ table
-    return found
+def _scaled(table: Floats) -> Floats:
+    """Return a table with a largest entry of 1."""
+    scaled: Floats = table / table.max()
+    return scaled

@@ -20,9 +20,11 @@ from beliefs.model.layout import frozen_ints, offsets
 from beliefs.model.scopes import Scopes, row_codes, within
 from beliefs.typing import Ints
 
-__all__ = ["A_CELL", "PlanBuilder", "narrow_cells"]
+__all__ = ["A_CELL", "PlanBuilder", "a_run", "narrow_cells", "tree_begins"]
 
 A_CELL = 66.0  # bytes of tables, beliefs, potentials, and of what a run and its answer make of them, measured
+_A_DUAL_CELL = 130.0  # with multipliers, targets and a warm start, measured
+_LONG, _LONG_BINARY = 96, 256  # edges of a loop times cardinality, and edges, from which on a tree pays, measured
 _A_REGION, _A_MESSAGE = 110.0, 180.0  # bytes of the region graph and of what leads from tables to tables, measured
 _A_SET = 450.0  # bytes of a region that is no loop, found among sets of variables, measured
 _SORTED_REGION, _SORTED_MESSAGE = 90.0, 190.0  # bytes of what sorts regions while a plan is made, measured
@@ -243,9 +245,27 @@ class PlanBuilder:
         loops = self.regions.is_loop
         if not loops.any():
             return most
-        width = np.zeros(loops.size, np.int64)
-        np.maximum.at(width, self.region, self.rows)
-        return max(most, int(((3 * self.flat.size[loops] + 3) * width[loops] ** 2).max()))
+        return max(most, int(((3 * self.flat.size[loops] + 3) * self.width[loops] ** 2).max()))
+
+    @cached_property
+    def width(self) -> Ints:
+        """The largest cardinality of each loop, 0 of other regions."""
+        found = np.zeros(self.regions.n_regions, np.int64)
+        np.maximum.at(found, self.region, self.rows)
+        return found
+
+
+def a_run(n_cells: float, dual: bool, width: Ints, size: Ints) -> float:
+    """Return the bytes of a run on so many cells, and maybe of dual block descent on loops of a width and a length."""
+    return _A_DUAL_CELL * n_cells + 8.0 * float(tree_begins(width, size)[1]) if dual else A_CELL * n_cells
+
+
+def tree_begins(width: Ints, size: Ints) -> tuple[Ints, int]:
+    """Return where the tree of each long loop begins, -1 for other regions, and how many numbers all trees take."""
+    long = np.where(width > 2, size * width >= _LONG, (width == 2) & (size >= _LONG_BINARY))
+    taken = np.where(long, 2 * size * width**2, 0)
+    ends = np.cumsum(taken)
+    return np.where(taken > 0, ends - taken, -1), int(ends[-1]) if ends.size else 0
 
 
 def _stride(card: list[int], kept: list[int]) -> int:

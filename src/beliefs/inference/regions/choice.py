@@ -10,7 +10,6 @@ from beliefs.errors import ModelError
 from beliefs.inference.base import Problem
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.clusters.region_order import depth_first, top_down
-from beliefs.inference.regions.builder import A_CELL
 from beliefs.inference.regions.plan import RegionPlan, check_plan, region_plan
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
@@ -30,8 +29,8 @@ def check_regions(regions: object) -> None:
     check_option(known, "regions", f"one of {', '.join(REGIONS)} or a RegionGraph", regions)
 
 
-def chosen_plan(problem: Problem, regions: str | RegionGraph, method: str, a_cell: float = A_CELL) -> RegionPlan:
-    """Return the plan of the regions, kept on the layout.
+def chosen_plan(problem: Problem, regions: str | RegionGraph, method: str, dual: bool = False) -> RegionPlan:
+    """Return the plan of the regions, for messages or dual block descent; it is kept on the layout.
 
     Raises
     ------
@@ -47,8 +46,8 @@ def chosen_plan(problem: Problem, regions: str | RegionGraph, method: str, a_cel
         chosen = regions
     else:
         chosen = layout.keep((chosen_plan, regions), lambda: _made(problem.graph, regions))
-    plan = layout.keep((chosen_plan, id(chosen)), lambda: region_plan(problem, chosen, method, a_cell))
-    check_plan(problem, plan, method, a_cell)
+    plan = layout.keep((chosen_plan, id(chosen)), lambda: region_plan(problem, chosen, method, dual))
+    check_plan(problem, plan, method, dual)
     return plan
 
 

@@ -16,19 +16,20 @@ import numpy as np
 from beliefs.deadline import check_time
 from beliefs.errors import ModelError
 from beliefs.inference.base import Problem, zero_probability
+from beliefs.inference.regions.builder import tree_begins
 from beliefs.inference.regions.plan import RegionPlan
 from beliefs.inference.regions.state import RegionState, pieces, region_work
 from beliefs.inference.rounding import UNIT, magnitude, pairwise, rounding_error
-from beliefs.kernels.regions.concave import Agreements, descend, with_multipliers
+from beliefs.kernels.regions.concave import Agreements, Descent, descend, with_multipliers
 from beliefs.kernels.regions.concave_dual import OuterEntries, inner_terms, outer_terms
+from beliefs.kernels.regions.loop_tree import LoopTrees
 from beliefs.kernels.regions.plain_concave import PlainAgreements, descend_plain, to_plain_agreements
 from beliefs.model.layout import frozen_ints, offsets
 from beliefs.model.scopes import within
 from beliefs.typing import Floats, Ints
 
-__all__ = ["A_CONCAVE_CELL", "ConcaveState", "ConcaveWarmStart", "check_outer"]
+__all__ = ["ConcaveState", "ConcaveWarmStart", "check_outer"]
 
-A_CONCAVE_CELL = 130.0  # bytes of a cell of all tables, with multipliers, targets and a warm start, measured
 _ANEW = 64  # sweeps after which tables are made anew
 
 
@@ -58,6 +59,9 @@ class ConcaveState(RegionState):
         inner = np.diff(tables.cell_ptr)[tables.table_ptr[self.pairs.inner]]
         self.room = np.zeros(plan.n_room + int((inner * (2 * np.diff(self.pairs.ptr) + 3)).max(initial=0)))
         self.n_outer_cells = int(tables.cell_ptr[tables.table_ptr[n]])
+        begin, n_numbers = tree_begins(plan.width[:n], plan.regions.flat.size[:n])
+        self.trees = LoopTrees(begin, plan.width, np.zeros(n, np.int64), np.zeros(n_numbers))
+        """Products of tables of long loops, in the form that sweeps work on."""
         self.target = np.zeros(plan.n_cells)
         """What stands for the potentials of inner regions."""
         self.products: PlainAgreements | None = None
@@ -88,6 +92,7 @@ class ConcaveState(RegionState):
             self.to_logs()
             return
         n = self.n_outer_cells
+        self.trees.leaf[:] = 0
         self.logs[:n] = self.potentials[:n] / self.weight[self.plan.region_of_cell[:n]]
         with_multipliers(self.plan.tables, self.pairs, self.weight, self.multipliers, self.logs)
         self.changed[: self.plan.regions.n_outer] = 1
@@ -115,14 +120,14 @@ class ConcaveState(RegionState):
         """Descend in the multipliers of some inner regions."""
         change, done = 0.0, 0
         if self.products is not None:
-            change, done = descend_plain(self.plan.tables, pairs, self.weight, self.room, self.products)
+            change, done = descend_plain(self.plan.tables, pairs, self.weight, self.room, self.products, self.trees)
             if done == pairs.inner.size:
                 return float(change)
             self.to_logs()
             self.needs_logs = True
             pairs = pairs._replace(inner=pairs.inner[done:], ptr=pairs.ptr[done:])
-        arrays = (self.room, self.target, self.multipliers, self.logs, self.beliefs, self.log_norm)
-        found = descend(self.plan.tables, pairs, self.weight, self.changed, *arrays)
+        arrays = Descent(self.target, self.multipliers, self.logs, self.beliefs, self.log_norm, self.changed)
+        found = descend(self.plan.tables, pairs, self.weight, self.room, arrays, self.trees)
         if found < 0:
             raise zero_probability(self.problem.graph)
         return max(float(change), float(found))
@@ -137,6 +142,7 @@ class ConcaveState(RegionState):
         arrays = (self.logs, self.beliefs, self.target, self.multipliers)
         if to_plain_agreements(self.plan.tables, self.pairs, *arrays, plain):
             self.products = plain
+            self.trees.leaf[:] = 0
         else:
             self.needs_logs = True
 

@@ -33,7 +33,7 @@ from beliefs.inference.base import Bound, Guarantee, Marginals, Method, Problem,
 from beliefs.inference.clusters.concave_entropy import covering_numbers, is_concave
 from beliefs.inference.clusters.region_graph import RegionGraph, counting_array
 from beliefs.inference.regions.choice import check_regions, chosen_plan
-from beliefs.inference.regions.concave import A_CONCAVE_CELL, ConcaveState, ConcaveWarmStart, check_outer
+from beliefs.inference.regions.concave import ConcaveState, ConcaveWarmStart, check_outer
 from beliefs.inference.regions.double_loop import DoubleLoopState
 from beliefs.inference.regions.plan import RegionPlan
 from beliefs.inference.rounding import widened
@@ -110,7 +110,7 @@ class ConvexGBP(Method):
     def init(self, problem: Problem, warm: ConcaveWarmStart | None = None) -> ConvexState | DoubleLoopState:
         """Choose and lay out the regions, and start from no multipliers or from an earlier result's."""
         check_possible(problem.graph)
-        plan = chosen_plan(problem, self.regions, self.name, A_CONCAVE_CELL)
+        plan = chosen_plan(problem, self.regions, self.name, dual=True)
         counting = self._counting(problem, plan)
         if (counting < 0).any():
             return DoubleLoopState(problem, plan, counting, warm)

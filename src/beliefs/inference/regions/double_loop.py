@@ -24,7 +24,7 @@ from beliefs.driver import Value
 from beliefs.inference.base import Bound, Guarantee, Marginals, Method, Problem, Task, check_possible
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.regions.choice import check_regions, chosen_plan
-from beliefs.inference.regions.concave import A_CONCAVE_CELL, ConcaveState, ConcaveWarmStart, check_outer
+from beliefs.inference.regions.concave import ConcaveState, ConcaveWarmStart, check_outer
 from beliefs.inference.regions.plan import RegionPlan
 from beliefs.inference.regions.state import impossible_beliefs
 from beliefs.typing import Floats
@@ -118,7 +118,7 @@ class DoubleLoop(Method):
     def init(self, problem: Problem, warm: ConcaveWarmStart | None = None) -> DoubleLoopState:
         """Choose and lay out the regions, and start from uniform beliefs or from an earlier result's."""
         check_possible(problem.graph)
-        plan = chosen_plan(problem, self.regions, self.name, A_CONCAVE_CELL)
+        plan = chosen_plan(problem, self.regions, self.name, dual=True)
         counting = plan.regions.counting
         check_outer(problem, plan, counting, self.name)
         return DoubleLoopState(problem, plan, counting, warm)

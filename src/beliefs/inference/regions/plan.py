@@ -19,7 +19,7 @@ from beliefs.inference.base import Problem
 from beliefs.inference.budget import over_budget
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.clusters.region_sets import Region
-from beliefs.inference.regions.builder import A_CELL, PlanBuilder, narrow_cells
+from beliefs.inference.regions.builder import PlanBuilder, a_run, narrow_cells
 from beliefs.kernels.regions.structure import FactorHomes, Messages, RegionTables
 from beliefs.typing import Floats, Ints
 
@@ -43,6 +43,8 @@ class RegionPlan:
         The table of each factor.
     state_cell, state_to : ndarray
         Cells of the smallest table of each variable, and the state in ``mu_var`` that each belongs to.
+    width : ndarray
+        The largest cardinality of each loop, 0 of other regions.
     n_room : int
         Numbers that kernels need to work.
     held_bytes, making_bytes : float
@@ -55,6 +57,7 @@ class RegionPlan:
     homes: FactorHomes
     state_cell: Ints
     state_to: Ints
+    width: Ints
     n_room: int
     held_bytes: float
     making_bytes: float
@@ -64,9 +67,10 @@ class RegionPlan:
         """Cells of all tables."""
         return int(self.tables.cell_ptr[-1])
 
-    def n_bytes(self, a_cell: float = A_CELL) -> float:
-        """Memory of the plan and of one run on it, with so many bytes for each cell."""
-        return self.held_bytes + max(self.making_bytes, a_cell * self.n_cells)
+    def n_bytes(self, dual: bool = False) -> float:
+        """Memory of the plan and of one run on it, messages or dual block descent."""
+        run = a_run(self.n_cells, dual, self.width, self.regions.flat.size)
+        return self.held_bytes + max(self.making_bytes, run)
 
     @cached_property
     def region_of_cell(self) -> Ints:
@@ -107,8 +111,8 @@ class RegionPlan:
         return found
 
 
-def region_plan(problem: Problem, regions: RegionGraph, method: str, a_cell: float = A_CELL) -> RegionPlan:
-    """Lay a region graph out, if that fits, and so many bytes for each cell.
+def region_plan(problem: Problem, regions: RegionGraph, method: str, dual: bool = False) -> RegionPlan:
+    """Lay a region graph out, if that fits, and a run on it, messages or dual block descent.
 
     Raises
     ------
@@ -123,17 +127,18 @@ def region_plan(problem: Problem, regions: RegionGraph, method: str, a_cell: flo
         _check(problem, regions, method, math.inf)
     _check(problem, regions, method, builder.target_bytes)
     held, making = builder.held_bytes, builder.making_bytes
-    _check(problem, regions, method, held + max(making, a_cell * float(builder.cell_ptr[-1])))
+    run = a_run(float(builder.cell_ptr[-1]), dual, builder.width, regions.flat.size)
+    _check(problem, regions, method, held + max(making, run))
     check_time()
     tables = builder.tables()
     check_time()
     found = builder.messages, builder.factor_homes, *builder.state_cells(tables)
-    return RegionPlan(regions, tables, *found, builder.n_room, held, making)
+    return RegionPlan(regions, tables, *found, builder.width, builder.n_room, held, making)
 
 
-def check_plan(problem: Problem, plan: RegionPlan, method: str, a_cell: float = A_CELL) -> None:
+def check_plan(problem: Problem, plan: RegionPlan, method: str, dual: bool = False) -> None:
     """Raise a BudgetError where a plan that was made for an earlier question does not fit this one's."""
-    _check(problem, plan.regions, method, plan.n_bytes(a_cell))
+    _check(problem, plan.regions, method, plan.n_bytes(dual))
 
 
 def _check(problem: Problem, regions: RegionGraph, method: str, needed: float) -> None:

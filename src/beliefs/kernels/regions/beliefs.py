@@ -6,7 +6,8 @@ A loop with tables :math:`A_k` (rows: states of its k-th variable, columns: of t
    p_k(a, b) = e^{A_k(a, b)} \Big(\prod_{l > k} e^{A_l} \prod_{l < k} e^{A_l}\Big)(b, a) \Big/ Z,
 
 for all k from products of the first and of the last tables. They are taken of plain numbers, each scaled to a largest
-entry of 1, while the ranges of all tables together are too small to underflow; beyond, of logs.
+entry of 1, while the ranges of all tables together are too small to underflow, or else those of each table and each
+product, which is then looked at; beyond, of logs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from beliefs.kernels._jit import kernel
 from beliefs.kernels.regions.structure import RegionTables
 from beliefs.typing import Floats, Ints
 
-__all__ = ["loop_beliefs", "refresh", "refresh_all"]
+__all__ = ["in_range", "loop_beliefs", "refresh", "refresh_all"]
 
 _SAFE = 600.0  # nats: a product of plain numbers that begins at 1 and falls by so much is still a normal number
 
@@ -89,19 +90,36 @@ def loop_beliefs(logs: Floats, rows: Ints, starts: Ints, room: Floats, out: Floa
     Cost: about :math:`3 n K^3`.
     Numerics: ``-inf`` is an exact zero; nothing underflows that is not one.
     """
-    n = rows.size
-    width = 1
-    for k in range(n):
-        width = max(width, rows[k])
-    cells = width * width
-    total, scale = 0.0, 0.0
-    for k in range(n):
+    total, widest = 0.0, 0.0
+    for k in range(rows.size):
         top, span = ranges(logs[starts[k] : starts[k + 1]])
         if top == -math.inf:
             return top
-        total += span
-        scale += top
-    plain = total < _SAFE
+        total, widest = total + span, max(widest, span)
+    safe = total < _SAFE
+    log_z = around_loop(logs, rows, starts, safe or widest < 0.5 * _SAFE, not safe, room, out)
+    if log_z == math.inf:
+        log_z = around_loop(logs, rows, starts, False, False, room, out)
+    return log_z
+
+
+@kernel
+def in_range(values: Floats) -> bool:
+    """Return whether all entries that are not 0 are so large that products of two do not underflow."""
+    low = math.inf
+    for k in range(values.size):
+        low = min(low, values[k] if values[k] > 0.0 else math.inf)
+    return low > math.exp(-0.5 * _SAFE)
+
+
+@kernel
+def around_loop(logs: Floats, rows: Ints, starts: Ints, plain: bool, careful: bool, room: Floats, out: Floats) -> float:
+    """As :func:`loop_beliefs`, in plain numbers or not; if ``careful``, inf where plain products leave their range."""
+    n, width, scale = rows.size, 1, 0.0
+    for k in range(n):
+        width = max(width, rows[k])
+        scale += ranges(logs[starts[k] : starts[k + 1]])[0]
+    cells = width * width
     first, last, here, rest = 0, (n + 1) * cells, (2 * n + 2) * cells, (3 * n + 2) * cells
     for k in range(n):  # the tables, their largest entry 1
         top, _ = ranges(logs[starts[k] : starts[k + 1]])
@@ -121,6 +139,9 @@ def loop_beliefs(logs: Floats, rows: Ints, starts: Ints, room: Floats, out: Floa
         )  # fmt: skip
         if step == -math.inf:
             return step
+        begin = first + (k + 1) * cells
+        if careful and not in_range(room[begin : begin + rows[0] * rows[k + 1]]):
+            return math.inf
         log_first += step
     for k in range(n - 1, 0, -1):
         step = multiply(
@@ -129,6 +150,9 @@ def loop_beliefs(logs: Floats, rows: Ints, starts: Ints, room: Floats, out: Floa
         )  # fmt: skip
         if step == -math.inf:
             return step
+        begin = last + k * cells
+        if careful and not in_range(room[begin : begin + rows[k] * rows[0]]):
+            return math.inf
         log_last += step
     log_z = -math.inf
     for k in range(n):

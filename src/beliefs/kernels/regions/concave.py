@@ -25,11 +25,12 @@ from typing import NamedTuple
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.regions.beliefs import log_sum, refresh
+from beliefs.kernels.regions.loop_tree import LoopTrees, other_edges
 from beliefs.kernels.regions.parent_to_child import project
 from beliefs.kernels.regions.structure import RegionTables
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Agreements", "descend", "with_multipliers"]
+__all__ = ["Agreements", "Descent", "descend", "with_multipliers"]
 
 
 class Agreements(NamedTuple):
@@ -45,6 +46,21 @@ class Agreements(NamedTuple):
     table: Ints
     map: Ints
     start: Ints
+
+
+class Descent(NamedTuple):
+    r"""What dual block descent works on, in logs.
+
+    ``target (n_cells,)`` has :math:`\theta_\beta` in the cells of inner regions; ``logs`` and ``beliefs (n_cells,)``
+    are tables and their beliefs, ``log_norm`` and ``changed (n_regions,)`` what these are worth.
+    """
+
+    target: Floats
+    multipliers: Floats
+    logs: Floats
+    beliefs: Floats
+    log_norm: Floats
+    changed: Ints
 
 
 @kernel
@@ -63,20 +79,40 @@ def with_multipliers(
 
 
 @kernel
+def one_edge(tables: RegionTables, r: int, q: int, room: Floats, state: Descent, trees: LoopTrees) -> float:
+    """Write the log beliefs of one edge of a long loop, and return what may stand for its log Z, ``-inf`` if Z = 0.
+
+    Beliefs and the dual do not know the scale of multipliers, so that 0 does.
+    """
+    if other_edges(tables, r, q, False, trees, state.logs, room) < 0:
+        return -math.inf
+    begin, end, rows = tables.cell_ptr[q], tables.cell_ptr[q + 1], tables.rows[q]
+    columns = (end - begin) // rows
+    for a in range(rows):
+        for b in range(columns):
+            state.beliefs[begin + a * columns + b] = state.logs[begin + a * columns + b] + room[b * rows + a]
+    norm = log_sum(state.beliefs[begin:end])
+    if norm == -math.inf:
+        return norm
+    for k in range(begin, end):
+        state.beliefs[k] -= norm
+    return 0.0
+
+
+@kernel
 def descend(
-    tables: RegionTables, pairs: Agreements, weight: Floats, changed: Ints, room: Floats, target: Floats,
-    multipliers: Floats, logs: Floats, beliefs: Floats, log_norm: Floats,
-) -> float:  # fmt: skip
+    tables: RegionTables, pairs: Agreements, weight: Floats, room: Floats, state: Descent, trees: LoopTrees
+) -> float:
     r"""Set the multipliers of every inner region once; return the largest change of an inner belief.
 
     Equivalent to the formulas of the module.
-    Shapes: ``weight``, ``changed`` and ``log_norm (n_regions,)``, the weights of inner regions their :math:`c_\beta`;
-    ``target (n_cells,)`` has :math:`\theta_\beta` in the cells of inner regions; ``room`` has three more of the largest
-    inner table than a loop's products take, and one more for each outer region around it.
-    Cost: the tables of all outer regions around each inner one.
+    Shapes: ``weight (n_regions,)``, those of inner regions their :math:`c_\beta`; ``room`` has three more of the
+    largest inner table than a loop's products take, and one more for each outer region around it.
+    Cost: the tables of all outer regions around each inner one; of long loops as :mod:`.loop_tree` says.
     Numerics: in logs; states that are impossible stay so, and have multipliers 0. Returns -1 where no state is left.
     """
-    worst = 0.0
+    target, multipliers, logs, beliefs = state.target, state.multipliers, state.logs, state.beliefs
+    log_norm, changed, worst = state.log_norm, state.changed, 0.0
     for i in range(pairs.inner.size):
         q = tables.table_ptr[pairs.inner[i]]
         begin, size = tables.cell_ptr[q], tables.cell_ptr[q + 1] - tables.cell_ptr[q]
@@ -88,11 +124,13 @@ def descend(
             total[y] = target[begin + y]
         for entry in range(pairs.ptr[i], pairs.ptr[i + 1]):
             r, lam = pairs.region[entry], pairs.start[entry]
-            if changed[r] == 1:
+            if trees.begin[r] >= 0:
+                log_norm[r] = one_edge(tables, r, pairs.table[entry], room, state, trees)
+            elif changed[r] == 1:
                 log_norm[r] = refresh(tables, r, False, room, logs, beliefs)
-                if log_norm[r] == -math.inf:
-                    return -1.0
                 changed[r] = 0
+            if log_norm[r] == -math.inf:
+                return -1.0
             project(tables, pairs.table[entry], pairs.map[entry], False, beliefs, top, part)
             share += weight[r]
             own = kept + size * (entry - pairs.ptr[i])

@@ -13,9 +13,9 @@ import math
 from typing import NamedTuple
 
 from beliefs.kernels._jit import kernel
-from beliefs.kernels.regions.beliefs import log_sum, multiply, ranges
+from beliefs.kernels.regions.beliefs import in_range, log_sum, multiply, ranges
 from beliefs.kernels.regions.concave import Agreements
-from beliefs.kernels.regions.plain import product
+from beliefs.kernels.regions.plain import product, rescale
 from beliefs.kernels.regions.structure import RegionTables
 from beliefs.typing import Floats, Ints
 
@@ -37,15 +37,27 @@ def loop_log_z(logs: Floats, rows: Ints, starts: Ints, room: Floats) -> float:
 
     Equivalent to the value of ``loop_beliefs``. Shapes: as there; ``room`` takes three tables. Cost: :math:`n K^3`.
     """
-    n, width, span, scale = rows.size, 1, 0.0, 0.0
+    n, width, span, widest = rows.size, 1, 0.0, 0.0
     for k in range(n):
         width = max(width, rows[k])
         top, own = ranges(logs[starts[k] - starts[0] : starts[k + 1] - starts[0]])
         if top == -math.inf:
             return top
-        span += own
-        scale += top
-    plain = span + n * math.log(width) < _SAFE
+        span, widest = span + own, max(widest, own)
+    safe = span + n * math.log(width) < _SAFE
+    log_z = trace_around(logs, rows, starts, safe or widest < 0.5 * _SAFE, not safe, room)
+    if log_z == math.inf:
+        log_z = trace_around(logs, rows, starts, False, False, room)
+    return log_z
+
+
+@kernel
+def trace_around(logs: Floats, rows: Ints, starts: Ints, plain: bool, careful: bool, room: Floats) -> float:
+    """As :func:`loop_log_z`, in plain numbers or not; if ``careful``, inf where scaled products leave their range."""
+    n, width, scale = rows.size, 1, 0.0
+    for k in range(n):
+        width = max(width, rows[k])
+        scale += ranges(logs[starts[k] - starts[0] : starts[k + 1] - starts[0]])[0]
     cells, here = width * width, 0
     for k in range(n):
         begin, size = starts[k] - starts[0], starts[k + 1] - starts[k]
@@ -59,6 +71,11 @@ def loop_log_z(logs: Floats, rows: Ints, starts: Ints, room: Floats) -> float:
         out = room[cells - here : cells - here + rows[0] * after]
         if plain:
             product(room[here:], room[to:], rows[0], rows[k], after, out)
+            if careful:
+                step = rescale(out, False)
+                if step == 0.0 or not in_range(out):
+                    return math.inf
+                scale += math.log(step)
         else:
             step = multiply(room[here:], room[to:], rows[0], rows[k], after, False, out)
             if step == -math.inf:

@@ -10,7 +10,8 @@ multiplier. With marginals :math:`m_\gamma`, normalised, a step is
    L_\gamma \leftarrow L_\gamma \Big(\frac{b_\beta}{m_\gamma}\Big)^{w_\gamma}.
 
 Of a loop only the one edge is made anew that is asked for, by the product of all other tables: a third of what its
-beliefs cost.
+beliefs cost. Those of a long loop are kept in a tree (:mod:`beliefs.kernels.regions.loop_tree`), or a sweep over its n
+edges would take :math:`n^2` products.
 
 As long as all numbers of inner regions that are not 0 lie between ``_LEAST`` and its inverse, products of three are
 normal numbers, so that 0 means impossible. ``low[r]`` and ``high[r]`` bound every product of tables of a loop, and are
@@ -25,6 +26,7 @@ from typing import NamedTuple
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.regions.concave import Agreements
+from beliefs.kernels.regions.loop_tree import LoopTrees, other_edges
 from beliefs.kernels.regions.plain import multiply_by, product, project_plain, rescale, spans
 from beliefs.kernels.regions.structure import RegionTables
 from beliefs.typing import Floats
@@ -158,23 +160,42 @@ def edge_of_loop(tables: RegionTables, r: int, q: int, safe: bool, room: Floats,
 
 
 @kernel
+def edge_of_long_loop(tables: RegionTables, r: int, q: int, room: Floats, lin: Floats, trees: LoopTrees) -> int:
+    """As :func:`edge_of_loop`, from a tree."""
+    if other_edges(tables, r, q, True, trees, lin, room) < 0:
+        return -1
+    begin, rows, here = tables.cell_ptr[q], tables.rows[q], int(trees.width[r] * trees.width[r])
+    columns = (tables.cell_ptr[q + 1] - begin) // rows
+    for a in range(rows):
+        for b in range(columns):
+            room[here + a * columns + b] = lin[begin + a * columns + b] * room[b * rows + a]
+    return here
+
+
+@kernel
 def marginal_of(
-    tables: RegionTables, r: int, q: int, m: int, room: Floats, plain: PlainAgreements, out: Floats
+    tables: RegionTables, r: int, q: int, m: int, room: Floats, plain: PlainAgreements, trees: LoopTrees, out: Floats
 ) -> bool:
     """Write the marginal of outer region ``r`` through its table ``q`` and map ``m``; False where logs are needed."""
-    loop, safe = tables.rows[q] > 0, plain.low[r] > _SAFE and plain.high[r] < 1.0 / _SAFE
-    if not safe:
-        if not bound_products(tables, r, plain):
-            return False
-        safe = plain.low[r] > _SAFE and plain.high[r] < 1.0 / _SAFE
     begin = tables.cell_ptr[q]
     size = tables.cell_ptr[q + 1] - begin
     wide = plain.lin[begin : begin + size]
-    if loop:
-        here = edge_of_loop(tables, r, q, safe, room, plain.lin)
+    if trees.begin[r] >= 0:
+        here = edge_of_long_loop(tables, r, q, room, plain.lin, trees)
         if here < 0:
             return False
         wide = room[here : here + size]
+    else:
+        safe = plain.low[r] > _SAFE and plain.high[r] < 1.0 / _SAFE
+        if not safe:
+            if not bound_products(tables, r, plain):
+                return False
+            safe = plain.low[r] > _SAFE and plain.high[r] < 1.0 / _SAFE
+        if tables.rows[q] > 0:
+            here = edge_of_loop(tables, r, q, safe, room, plain.lin)
+            if here < 0:
+                return False
+            wide = room[here : here + size]
     project_plain(tables, m, False, wide, out)
     total, low = 0.0, math.inf
     for y in range(out.size):
@@ -203,14 +224,14 @@ def power(x: float, exponent: float) -> float:
 
 @kernel
 def descend_plain(
-    tables: RegionTables, pairs: Agreements, weight: Floats, room: Floats, plain: PlainAgreements
+    tables: RegionTables, pairs: Agreements, weight: Floats, room: Floats, plain: PlainAgreements, trees: LoopTrees
 ) -> tuple[float, int]:
     """Set the multipliers of every inner region once; return the largest change of a belief, and how many were set.
 
     Equivalent to ``descend`` of the logs, as long as nothing is too small.
     Shapes: as there; ``room`` has one more of the largest inner table than a loop's products take, and two more for
     each outer region around it.
-    Cost: one edge of all outer loops around each inner region.
+    Cost: one edge of all outer loops around each inner region, of long ones as :mod:`.loop_tree` says.
     Numerics: as the module says. Fewer than asked for were set where the next one needs logs.
     """
     worst = 0.0
@@ -226,7 +247,8 @@ def descend_plain(
         for j in range(n_around):
             r, lam = pairs.region[first + j], pairs.start[first + j]
             own = room[kept + j * size : kept + (j + 1) * size]
-            if not marginal_of(tables, r, pairs.table[first + j], pairs.map[first + j], room, plain, own):
+            at, m = pairs.table[first + j], pairs.map[first + j]
+            if not marginal_of(tables, r, at, m, room, plain, trees, own):
                 return worst, i
             share += weight[r]
             for y in range(size):
