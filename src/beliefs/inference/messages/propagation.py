@@ -41,6 +41,7 @@ from beliefs.inference.messages.sweep_spec import SweepSpec
 from beliefs.inference.messages.tiers import LinearTier, LogTier, Tier
 from beliefs.inference.rounding import meet
 from beliefs.kernels.messages.linear import IMPOSSIBLE, OUT_OF_RANGE
+from beliefs.kernels.messages.reach import keep_within_reach
 from beliefs.model.layout import Layout
 from beliefs.options import check_option, is_number, is_word
 from beliefs.typing import Bools, Floats, Ints
@@ -52,6 +53,7 @@ _QUIET = 1e-3  # change of a marginal below which saturated models are looked at
 _SETTLED = 1e-6  # change below which a fixed point is verified: factors and variables must agree
 _AGREE = 1e-6  # how closely
 _SATURATED = 1e-9  # a marginal that may hide a change of its logs
+_ROUNDED = 1e-12  # share of a log that rounding may move
 _CALM = 0.5  # damping of messages that do not settle without
 _TRIFLE = 1_000_000  # bytes that are always there
 _WORTH_THREADS = 200_000  # cells: a smaller sweep is over before a second thread has begun
@@ -71,11 +73,17 @@ class MessageWarmStart:
         """The log messages."""
         return self.sent() if callable(self.sent) else self.sent
 
-    def messages_for(self, theta: Floats) -> Floats:
-        """Return messages to go on from. Proofs of impossibility stay as long as all zeros they rest on are there."""
-        if theta is not self.theta and ((self.theta == -np.inf) & (theta > -np.inf)).any():
-            return np.maximum(self.messages, _LEAST)
-        return self.messages.copy()
+    def messages_for(self, spec: SweepSpec) -> Floats:
+        """Return messages to go on from, those of other potentials as far as the present ones could have said them.
+
+        Proofs of impossibility stay as long as all zeros they rest on are there.
+        """
+        sent, theta = self.messages.copy(), spec.theta
+        if theta is not self.theta:
+            if ((self.theta == -np.inf) & (theta > -np.inf)).any():
+                np.maximum(sent, _LEAST, out=sent)
+            keep_within_reach(spec.layout.scopes, spec.model, spec.summed, sent)
+        return sent
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"sent": self.messages}  # arrays travel, functions may not
@@ -97,7 +105,9 @@ class MessageState:
     def __init__(self, problem: Problem, spec: SweepSpec, reweighting: Reweighting, warm: Floats | None) -> None:
         self.problem, self.spec, self.reweighting, self.start = problem, spec, reweighting, warm
         self.mu_var = observed_point_masses(problem.graph)
-        self.n_steps, self.warm = 0, warm is not None
+        self.n_steps = 0
+        self.from_elsewhere = False
+        """Whether the first messages were those of other potentials."""
         self.whole = _whole(problem)
         """Whether a state of all variables is asked for."""
         self.threads = problem.threads if spec.layout.table_ptr[-1] >= _WORTH_THREADS else 1
@@ -221,8 +231,11 @@ class MessagePassing(Method):
         spec = SweepSpec(
             layout, graph.theta, summed, reweighting.rho, schedule, float(self.damping), self.damp == "log"
         )
-        state = MessageState(problem, spec, reweighting, None if warm is None else warm.messages_for(graph.theta))
+        state = MessageState(problem, spec, reweighting, None if warm is None else warm.messages_for(spec))
         state.select_tier((ResidualQueue,) if schedule.name == "residual" else self.tiers, spec, state.start)
+        if warm is not None:
+            state.from_elsewhere = not np.array_equal(warm.theta, graph.theta)
+            state.beta = _normalised_beliefs(state)
         return state
 
     def _check_budget(self, problem: Problem) -> None:
@@ -260,10 +273,14 @@ class MessagePassing(Method):
         return apart if apart > _AGREE else 0.0
 
     def distance(self, state: MessageState) -> float:
-        """Return how far beliefs are from agreeing; for maxima, whether they still move where they are saturated."""
-        if state.problem.task is not Task.INFER:
-            return _QUIET if _still_moving(state) else 0.0
-        return state.assessment.apart
+        """Return how far beliefs are from agreeing, or 1 where saturated ones may yet turn over.
+
+        Sums that are not damped say so by their factors, unless they began with messages of other potentials.
+        """
+        summed = state.problem.task is Task.INFER
+        if not (summed and self.damping == 0.0 and not state.from_elsewhere) and _still_moving(state):
+            return 1.0
+        return state.assessment.apart if summed else 0.0
 
     def value(self, state: MessageState) -> Value:
         """Return the present value: of the beliefs for sums, of the best decoding for maxima."""
@@ -394,16 +411,22 @@ def _saturated(state: MessageState) -> Bools:
 
 def _still_moving(state: MessageState) -> bool:
     """Whether a state whose belief is 0 up to rounding still becomes likelier: it may yet turn over."""
-    lay, saturated = state.spec.layout, _saturated(state)
+    saturated = _saturated(state)
     if not saturated.any():
         return False
-    beta = state.tier.log_beliefs()
-    beta -= np.repeat(np.maximum.reduceat(beta, lay.state_ptr[:-1]), lay.card)
-    before, state.beta = state.beta, beta
-    saturated &= beta > -np.inf
+    before, state.beta = state.beta, _normalised_beliefs(state)
+    saturated &= state.beta > -np.inf
     if before is None:
-        return bool(saturated.any()) and not state.warm
-    return bool((beta[saturated] > before[saturated] + _QUIET).any())
+        return bool(saturated.any())
+    old = before[saturated]
+    return bool((state.beta[saturated] > old + (_QUIET - _ROUNDED * np.maximum(old, -np.finfo(float).max))).any())
+
+
+def _normalised_beliefs(state: MessageState) -> Floats:
+    """Return the logs of the variables' beliefs, that of the likeliest state 0."""
+    lay, beta = state.spec.layout, state.tier.log_beliefs()
+    beta -= np.repeat(np.maximum.reduceat(beta, lay.state_ptr[:-1]), lay.card)
+    return beta
 
 
 def better(first: Decoding, second: Decoding) -> Decoding:

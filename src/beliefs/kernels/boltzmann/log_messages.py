@@ -29,6 +29,9 @@ from beliefs.typing import Floats
 __all__ = ["log_apart", "log_pairs", "log_rows", "log_sweeps"]
 
 _AGREE = 1e-6  # how closely pairs and units that stand still must agree, whatever the tolerance
+_SATURATED = 20.0  # nats: a probability of 0 or 1 up to 2e-9
+_QUIET = 1e-3  # nats by which such log odds may still move
+_ROUNDED = 1e-12  # share of them that rounding may move
 
 
 @kernel
@@ -82,18 +85,28 @@ def log_sweep(couplings: Couplings, rule: Rule, work: Workspace, hidden_log_odds
 
 
 @kernel
+def may_turn(log_odds: float, rise: float) -> bool:
+    """Return whether log odds so far from 0 that the probability stands still come nearer to it."""
+    fall = -rise if log_odds > 0.0 else rise
+    return abs(log_odds) > _SATURATED and fall > _QUIET + _ROUNDED * abs(log_odds)
+
+
+@kernel
 def log_apart(couplings: Couplings, rule: Rule, work: Workspace, beliefs: Beliefs, r: int) -> float:
     """Return how far a row's messages are from a fixed point: the most that one of them, sent anew, moves a belief.
 
     That is how far the beliefs of a pair and of a unit in it disagree. Probabilities of 0 or 1 stand still while damped
-    messages have a long way to go.
+    messages have a long way to go, and pairs may agree all the while: if all messages, sent anew, move the log odds of
+    such a unit towards 0, it is 1.
     Shapes: as in the structures.
     Cost: that of a sweep, and an exponential for each of a pair's units.
     Numerics: log odds beyond 708 count as 708.
     """
     between = couplings.between
     n, m = between.shape
-    hidden, sender, new = beliefs.hidden_log_odds[r], work.odds[:m], work.products
+    hidden, sender, new, rise = beliefs.hidden_log_odds[r], work.odds[:m], work.products, work.change
+    for j in range(m):
+        rise[j] = 0.0
     largest = 0.0
     for i in range(n):
         x, came, sent = beliefs.visible_log_odds[r, i], work.came[i], work.sent[i]
@@ -105,6 +118,8 @@ def log_apart(couplings: Couplings, rule: Rule, work: Workspace, beliefs: Belief
             p = 1.0 / (1.0 + fast_exp(-(x + (new[j] - came[j]))))
             largest = max(largest, abs(p - beliefs.visible[r, i]))
             sender[j] = x
+        if may_turn(x, lane_sum(new, m) - lane_sum(came, m)):
+            largest = 1.0
         if rule.maximise:
             hard_messages(between[i], sender, came, 0.0, new)
         else:
@@ -112,6 +127,11 @@ def log_apart(couplings: Couplings, rule: Rule, work: Workspace, beliefs: Belief
         for j in range(m):
             p = 1.0 / (1.0 + fast_exp(-(hidden[j] + (new[j] - sent[j]))))
             largest = max(largest, abs(p - beliefs.hidden[r, j]))
+        for j in range(m):
+            rise[j] += new[j] - sent[j]
+    for j in range(m):
+        if may_turn(hidden[j], rise[j]):
+            largest = 1.0
     return largest
 
 

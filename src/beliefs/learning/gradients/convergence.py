@@ -111,7 +111,7 @@ class AtConvergence(ThroughSweeps):
             return converge_mean_field(self.method, graph, self.tol, self.back_tol, self.max_iters, warm)
         assert goes_back_by_messages(self.method)
         spec = sweep_spec(self.method, graph)
-        sent = warm.messages_for(graph.theta) if isinstance(warm, MessageWarmStart) else None
+        sent = warm.messages_for(spec) if isinstance(warm, MessageWarmStart) else None
         run = message_run(graph, spec, observed_point_masses(graph), sent)
         passes = 0
 
