@@ -161,7 +161,7 @@ def test_only_format_errors_come_out(kind: str) -> None:
     rejected = 0
     for case in range(CASES):
         broken = mutated(data, rng, others)
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             assert_sound(loads(broken))
         except FormatError as error:
@@ -169,7 +169,7 @@ def test_only_format_errors_come_out(kind: str) -> None:
             assert "\n" not in str(error), broken
         except Exception as error:
             raise AssertionError(f"case {case}: {type(error).__name__}: {error}\n{broken!r}") from error
-        assert time.perf_counter() - start < SLOW, broken
+        assert time.process_time() - start < SLOW, broken
     assert rejected > CASES // 4
 
 

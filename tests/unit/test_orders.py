@@ -339,9 +339,9 @@ def test_a_stage_can_make_a_star_expensive():
 
 def within(seconds, *args, **options):
     plan_order(*grid(3, 3), **options)  # compiled
-    begin = time.perf_counter()
+    begin = time.process_time()
     plan = plan_order(*args, **options)
-    assert time.perf_counter() - begin < seconds
+    assert time.process_time() - begin < seconds  # of the processor, whatever else the machine does
     assert np.array_equal(np.sort(plan.order), np.arange(len(args[0])))
     return plan
 

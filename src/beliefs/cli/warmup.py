@@ -225,7 +225,8 @@ def _warm_starts() -> Iterator[Job]:
 
 
 def _warm_start(graph: FactorGraph) -> Callable[[], object]:
-    return lambda: infer(graph, "bp", init=infer(graph, "bp"))
+    """Go on from messages of other potentials, which are looked at before they are used."""
+    return lambda: infer(graph.with_theta(0.5 * graph.theta), "bp", init=infer(graph, "bp"))
 
 
 def _resistances() -> Iterator[Job]:
