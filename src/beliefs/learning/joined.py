@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -42,6 +42,9 @@ _LONGEST = 64  # evaluations for which a union that has failed is left apart
 _SHARPER = 0.01
 _LEAST_TOL = 1e-13
 _OPEN = 64  # unions being filled at a time
+
+Size: TypeAlias = tuple[int, int] | None
+"""The cells and features of an instance to be joined with others; None where it stays alone."""
 
 
 @dataclass(eq=False)
@@ -142,9 +145,12 @@ class Joiner:
 
     def units(self, instances: Iterable[Instance]) -> Iterator[Instance]:
         """Yield the instances, small ones joined with others of their kind as they come."""
+        return self.sized_units((instance, self.size(instance)) for instance in instances)
+
+    def sized_units(self, sized: Iterable[tuple[Instance, Size]]) -> Iterator[Instance]:
+        """Yield the same of instances whose sizes are known."""
         bins: dict[Hashable, _Bin] = {}
-        for instance in instances:
-            size = self._size(instance)
+        for instance, size in sized:
             if size is None:
                 yield instance
                 continue
@@ -159,10 +165,6 @@ class Joiner:
                 yield self.join(bins.pop(next(iter(bins))).parts)
         for found in bins.values():
             yield self.join(found.parts)
-
-    def takes(self, instance: Instance) -> bool:
-        """Whether an instance would be joined with others."""
-        return self._size(instance) is not None
 
     def join(self, parts: Sequence[Instance]) -> Instance:
         """Return the union; a single part stays as it is."""
@@ -191,7 +193,7 @@ class Joiner:
             union.attempts.halves = [self.join(union.parts[:middle]), self.join(union.parts[middle:])]
         return union.attempts.halves
 
-    def _size(self, instance: Instance) -> tuple[int, int] | None:
+    def size(self, instance: Instance) -> Size:
         """Return the cells and features of an instance to be joined; None: too large, or too special."""
         lay = instance.layout
         cells = int(lay.table_ptr[-1])
@@ -253,10 +255,13 @@ class _Bin:
 
 def _n_features(inputs: Any) -> int:
     """Return how many numbers the features are; more than any union holds where that is not known."""
-    if not (isinstance(inputs, tuple | list) and all(isinstance(rows, Rows) for rows in inputs)):
+    if not isinstance(inputs, tuple | list):
         return _FEATURES
-    sizes = [rows.size for rows in inputs]
-    return sum([_FEATURES if size is None else size for size in sizes])
+    total = 0
+    for rows in inputs:
+        size = rows.size if isinstance(rows, Rows) else None
+        total += _FEATURES if size is None else size
+    return total
 
 
 def _structure(layout: Layout) -> Hashable:

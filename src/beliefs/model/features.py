@@ -98,6 +98,8 @@ class Rows:
         """How many numbers the features are; None for a function that does not say (by a ``shape``)."""
         if self.values is None:
             return 0
+        if isinstance(self.values, np.ndarray):
+            return self.values.size
         stored = getattr(self.values, "nnz", None)
         shape = getattr(self.values, "shape", None)
         return int(stored) if stored is not None else None if shape is None else math.prod(shape)
@@ -163,7 +165,7 @@ class LogLinearTemplate(Template):
 
     def n_cells(self, inputs: Sequence[Rows]) -> int:
         """Return the cells of an instance."""
-        return sum(_cells(kind, rows) for kind, rows in zip(self.types, inputs, strict=True))
+        return sum([_cells(kind, rows) for kind, rows in zip(self.types, inputs, strict=True)])
 
     # -- several instances as one ---------------------------------------------------------------------------------
     def joined(self, inputs: Sequence[Sequence[Rows]]) -> tuple[Rows, ...]:

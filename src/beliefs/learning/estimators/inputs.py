@@ -176,16 +176,22 @@ class LazyFeatures:
 def with_intercept(rows: Any) -> Any:
     """Return features with a last one that is 1; many that are not float64 get it at their use, and stay small."""
     n, width = rows.shape
-    ones = np.ones((n, 1))
     if hasattr(rows, "tocsr"):
         from scipy.sparse import csr_array, hstack
 
-        return csr_array(hstack([rows, ones]))
+        return csr_array(hstack([rows, np.ones((n, 1))]))
     if isinstance(rows, LazyFeatures):
-        return LazyFeatures((n, width + 1), lambda: np.concatenate([rows(), ones], axis=1, dtype=np.float64))
+        return LazyFeatures((n, width + 1), lambda: _beside_ones(rows()))
     if rows.dtype == np.float64 or rows.size <= _FEW:
-        return np.concatenate([rows, ones], axis=1, dtype=np.float64)
-    return LazyFeatures((n, width + 1), lambda: np.concatenate([rows, ones], axis=1, dtype=np.float64))
+        return _beside_ones(rows)
+    return LazyFeatures((n, width + 1), lambda: _beside_ones(rows))
+
+
+def _beside_ones(rows: np.ndarray) -> np.ndarray:
+    n, width = rows.shape
+    wider = np.empty((n, width + 1))
+    wider[:, :width], wider[:, width] = rows, 1.0
+    return wider
 
 
 def check_kinds(
@@ -237,12 +243,12 @@ def checked_scopes(
         raise ModelError(f"{name}: {what} must have shape (m, {arity or 'arity'}), found {array.shape}")
     if array.dtype.kind not in "iu":
         raise ModelError(f"{name}: {what} must be integers, found {array.dtype}")
-    if array.size and not (array.min() >= 0 and array.max() < n_vars):
+    scopes = np.ascontiguousarray(array, np.int64)
+    if scopes.size and scopes.view(np.uint64).max() >= n_vars:  # as which negative numbers are large
         e = int(np.argmax(((array < 0) | (array >= n_vars)).any(axis=1)))
         raise ModelError(
             f"{name}: {what}[{e}] is {_shown(array[e])}, but the variables are 0..{n_vars - 1}; count from 0"
         )
-    scopes = np.ascontiguousarray(array, np.int64)
     if not repeated:
         _check_sets(scopes, n_vars, name, what)
     return scopes

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,6 +45,7 @@ __all__ = ["ChainCRF"]
 _KINDS = (
     FactorSpec("transitions", 2, 1, True), FactorSpec("first token", 1, 1, True), FactorSpec("last token", 1, 1, True),
 )  # fmt: skip
+_MOST_WIDTHS = 16  # of features, for which the types of factors are kept
 _WINDOW = 100_000  # tokens answered for at a time
 _LIKELIHOODS = ("likelihood", "surrogate_likelihood", "surrogate_em")  # one and the same where inference is exact
 _FORMS = {"dense": "arrays (T, D)", "sparse": "scipy.sparse rows (T, D)", "names": "lists of attributes or dicts"}
@@ -131,7 +134,7 @@ class ChainCRF(CRF):
         n = tokens.n_tokens
         if n == 0:
             raise ModelError(f"{name} is an empty sequence; leave it out")
-        kinds = (FactorSpec("tokens", 1, width), *_KINDS[: 3 if self.boundaries else 1])
+        kinds = _kinds(width, self.boundaries)
         inputs: Any = tokens
         if self._as_rows:
             assert isinstance(tokens, DenseTokens)
@@ -292,7 +295,7 @@ class ChainCRF(CRF):
             parsed = self._read(x, name)
             self._check_kinds(parsed, self.kinds_, name, "the fitted model")
             waiting.append(parsed.inputs)
-            size += parsed.inputs.n_tokens
+            size += parsed.shape[0]
             if size >= _WINDOW:
                 yield self._scored(waiting)
                 waiting, size = [], 0
@@ -315,6 +318,11 @@ def _form(x: Any) -> str:
     if hasattr(x, "tocsr"):
         return "sparse"
     return "names" if are_attributes(x) else "dense"
+
+
+@lru_cache(_MOST_WIDTHS)  # made for every input, compared with those of the fit
+def _kinds(width: int, boundaries: bool) -> tuple[FactorSpec, ...]:
+    return FactorSpec("tokens", 1, width), *_KINDS[: 3 if boundaries else 1]
 
 
 def _scopes(n: int, boundaries: bool) -> list[Ints]:
@@ -341,4 +349,4 @@ def _sparse(rows: Any, intercept: bool) -> SparseTokens:
 
 def _split(values: np.ndarray, union: ChainUnion) -> list[np.ndarray]:
     """Return the tokens' values sequence by sequence."""
-    return np.split(values, union.starts[1:-1])
+    return [values[begin:end] for begin, end in pairwise(union.starts.tolist())]

@@ -38,6 +38,7 @@ __all__ = ["GraphCRF"]
 
 _MOST_TYPES = 10_000  # each has a table of its own
 _KEYS = ("unary", "edges", "edge_features", "edge_types", "hidden", "cliques")
+_NO_PARTS = dict.fromkeys(_KEYS)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -165,17 +166,17 @@ class GraphCRF(CRF):
         groups = [*self._edges(parts, n, name), *_cliques(parts["cliques"], n, name)]
         unary = with_intercept(unary) if self.intercept else unary
         kinds = (FactorSpec("vertices", 1, int(unary.shape[1])), *(group.kind for group in groups))
-        digest = hashlib.blake2b(digest_size=16)
-        for group in groups:
-            digest.update(np.int64(len(group.scopes)).tobytes() + group.scopes.tobytes())
+        told = [part for group in groups for part in (b"%d " % len(group.scopes), group.scopes.tobytes())]
         if hidden is not None:
-            digest.update(hidden.tobytes())
+            told.append(hidden.tobytes())
         if self.template is None:
             inputs: Any = (Rows(n, unary), *(Rows(len(group.scopes), group.values) for group in groups))
         else:
             inputs, kinds = x, tuple(replace(kind, tied=False) for kind in kinds)
-        vertices, key = np.arange(n)[:, None], (n, digest.digest())
-        return ParsedInput((n,), inputs, kinds, lambda: [vertices, *(g.scopes for g in groups)], key, hidden)
+        key = (n, hashlib.blake2b(b"".join(told), digest_size=16).digest())
+        return ParsedInput(
+            (n,), inputs, kinds, lambda: [np.arange(n)[:, None], *(g.scopes for g in groups)], key, hidden
+        )
 
     def _edges(self, parts: dict[str, Any], n: int, name: str) -> list[_Group]:
         """Return the edges type by type."""
@@ -263,4 +264,4 @@ def _parts(x: Any, name: str) -> dict[str, Any]:
         )
     if found.get("unary") is None:
         raise ModelError(f"{name}: unary features are missing")
-    return {key: found.get(key) for key in _KEYS}
+    return _NO_PARTS | found

@@ -15,7 +15,7 @@ from beliefs.inference.base import Method, Task
 from beliefs.inference.doors import maximize
 from beliefs.inference.text import named_method
 from beliefs.learning.instances import Instance
-from beliefs.learning.joined import Joined, Joiner
+from beliefs.learning.joined import Joined, Joiner, Size
 from beliefs.learning.parallel import Executor
 from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats, Ints
@@ -61,10 +61,10 @@ def all_marginals(
         From an input to an instance, and what else the answer about it needs.
     """
 
-    def first(entry: Any) -> tuple[Instance | Floats, A]:
+    def first(entry: Any) -> tuple[Any, Size, A]:
         instance, outputs = ask(entry)
-        waits = joiner is not None and joiner.takes(instance)
-        return instance if waits else solve(instance), outputs
+        size = None if joiner is None else joiner.size(instance)
+        return solve(instance) if size is None else instance, size, outputs
 
     def second(unit: Instance) -> list[tuple[Instance, Floats]]:
         if not isinstance(unit, Joined):
@@ -76,10 +76,10 @@ def all_marginals(
         return list(zip(unit.parts, found, strict=True))
 
     answers = executor.map(first, inputs)
-    waiting = [found for found, _ in answers if isinstance(found, Instance)]
-    units = [] if joiner is None else joiner.units(waiting)
+    waiting = [(instance, size) for instance, size, _ in answers if size is not None]
+    units = [] if joiner is None else joiner.sized_units(waiting)
     solved = {part: mu_var for pairs in executor.map(second, units) for part, mu_var in pairs}
-    return [(solved[found] if isinstance(found, Instance) else found, outputs) for found, outputs in answers]
+    return [(found if size is None else solved[found], outputs) for found, size, outputs in answers]
 
 
 def likeliest_states(marginals: Floats) -> Ints:

@@ -22,6 +22,7 @@ divided by which of its variables are hidden. Variables are the vertices of an i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,7 +62,7 @@ class Outputs:
     @property
     def n_vars(self) -> int:
         """How many vertices there are."""
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
     @property
     def visible(self) -> Ints:
@@ -139,7 +140,7 @@ class StateSpaces:
         return [
             FactorType(
                 _called(kind.name, pattern),
-                int(np.prod([self.n_unlabelled if h else self.n_scored for h in pattern])),
+                math.prod([self.n_unlabelled if h else self.n_scored for h in pattern]),
                 kind.width,
             )
             for kind in kinds
