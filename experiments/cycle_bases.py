@@ -27,7 +27,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -245,7 +244,7 @@ def draw(found: Found) -> Figure:
 def main() -> int:
     options = command_line(__doc__, needs_data=False, sizes=True)
     assert options is not None
-    kept = Kept(None if options.quick else Path(__file__).parent / "local" / "cycle_bases.trials.json")
+    kept = Kept.of_study("cycle_bases", options)
     asked = studies("quick" if options.quick else "full" if options.full else "ordinary")
     found: Found = {}
     for name, (levels, n_models) in asked.items():

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from archives import image_of
 from matplotlib.figure import Figure
-from paper import HERE, Claim, command_line, report, save
+from paper import HERE, Claim, command_line, report, save, sized
 from PIL import Image
 from trials import Kept
 
@@ -206,7 +206,7 @@ def main() -> int:
     options = command_line(__doc__, needs_data=True, needs=ARCHIVE, sizes=True)
     if options is None:
         return 0
-    setting, size = (QUICK, "_quick") if options.quick else (FULL, "_full") if options.full else (DEFAULT, "")
+    setting, size = sized(options, QUICK, DEFAULT, FULL)
     labels = photographs(options.data / ARCHIVE, setting.shape)[: setting.n_train + setting.n_test]
     study = Study(labels, setting, HERE / "local", f"denoising{size}", options.only)
     found = {row: {n: study.run(row, given, n) for n in EXPONENTS} for row, given in ROWS.items()}

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from paper import HERE, Claim, command_line, legend_below, report, save, tidy
+from paper import Claim, command_line, legend_below, report, save, tidy
 from trials import Kept
 
 import beliefs as bl
@@ -256,7 +256,7 @@ def main() -> None:
     """Run the three studies."""
     options = command_line(__doc__, needs_data=False)
     assert options is not None
-    kept = Kept(None if options.quick else HERE / "local" / "field_methods.trials.json")
+    kept = Kept.of_study("field_methods", options)
     sizes, trials = ((300, 3000), 1) if options.quick else (SIZES, TRIALS)
     matrix = agreement(kept, 500 if options.quick else 2000)
     shown(matrix)

@@ -18,7 +18,7 @@ import numpy as np
 from hidden_learners import LEARNERS, THREE, accuracy, fitted
 from hidden_models import Shape, chain, grid, simulated
 from matplotlib.figure import Figure
-from paper import HERE, Claim, command_line, legend_below, report, save, tidy
+from paper import Claim, command_line, legend_below, report, save, tidy
 from trials import Kept, mean_and_error, paired, shown
 
 TRIALS, TRIALS_GRID, TRIALS_B = 20, 10, 10  # CCCP on the grid is the slowest
@@ -222,7 +222,7 @@ def draw(found: dict[str, dict[str, np.ndarray]]) -> Figure:
 def main() -> int:
     options = command_line(__doc__, needs_data=False)
     assert options is not None
-    kept = Kept(None if options.quick else HERE / "local" / "hidden_chain.trials.json")
+    kept = Kept.of_study("hidden_chain", options)
     found = study(options.quick, kept)
     show(found)
     draws = by_model(options.quick, kept)

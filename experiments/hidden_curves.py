@@ -15,7 +15,7 @@ import numpy as np
 from hidden_learners import accuracy, loss_of, sgd_text
 from hidden_models import Shape, chain, simulated
 from matplotlib.figure import Figure
-from paper import HERE, Claim, command_line, legend_below, report, save, tidy
+from paper import Claim, command_line, legend_below, report, save, tidy
 from trials import Kept, mean_and_error, paired, shown
 
 from beliefs.learning import fit, losses
@@ -122,7 +122,7 @@ def draw(means: dict[str, dict[str, np.ndarray]]) -> Figure:
 def main() -> int:
     options = command_line(__doc__, needs_data=False)
     assert options is not None
-    kept = Kept(None if options.quick else HERE / "local" / "hidden_curves.trials.json")
+    kept = Kept.of_study("hidden_curves", options)
     curves = study(options.quick, kept)
     claims = judged(curves)
     report("Figures 4.2 and 4.4: convergence and likelihood", claims, DIFFERENCES)

@@ -17,7 +17,7 @@ from hidden_learners import BATCH, THREE, UPDATES, accuracy, fitted
 from hidden_models import Shape, chain, simulated
 from matplotlib.figure import Figure
 from missing_labels import COLOURS
-from paper import HERE, Claim, command_line, report, save, tidy
+from paper import Claim, command_line, report, save, tidy
 from trials import Kept, mean_and_error, paired, shown
 
 TRIALS = 5
@@ -96,7 +96,7 @@ def draw(errors: dict[str, np.ndarray]) -> Figure:
 def main() -> int:
     options = command_line(__doc__, needs_data=False)
     assert options is not None
-    kept = Kept(None if options.quick else HERE / "local" / "hidden_sizes.trials.json")
+    kept = Kept.of_study("hidden_sizes", options)
     errors = study(options.quick, kept)
     claims = judged(errors)
     report("Figure 4.3: sample size", claims, DIFFERENCES)

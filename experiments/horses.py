@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from archives import image_of
 from marginal_tables import Cell, Picture, Setting, Study, draw_pictures, print_table
-from paper import HERE, Claim, command_line, report, save
+from paper import HERE, Claim, command_line, report, save, sized
 from PIL import Image
 
 from beliefs.learning.image_features import EdgeFeatures
@@ -118,7 +118,7 @@ def main() -> int:
     options = command_line(__doc__, needs_data=True, needs=needs, sizes=True)
     if options is None:
         return 0
-    setting, size = (QUICK, "_quick") if options.quick else (FULL, "_full") if options.full else (DEFAULT, "")
+    setting, size = sized(options, QUICK, DEFAULT, FULL)
     edges = EdgeFeatures(strengths=("difference", "sobel"))
     study = Study(horses(options.data), 2, edges, setting, HERE / "local", f"horses{size}", options.only)
     table = cells()

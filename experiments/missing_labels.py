@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
-from paper import HERE, Claim, command_line, report, save, tidy
+from paper import Claim, command_line, report, save, tidy
 from trials import Kept, mean_and_error, paired, shown
 
 import beliefs as bl
@@ -134,7 +134,7 @@ def draw(found: dict[str, np.ndarray]) -> Figure:
 def main() -> int:
     options = command_line(__doc__, needs_data=False)
     assert options is not None
-    kept = Kept(None if options.quick else HERE / "local" / "missing_labels.trials.json")
+    kept = Kept.of_study("missing_labels", options)
     found = study(options.quick, kept)
     claims = judged(found)
     report("Figure 4.5: segmentation with missing labels", claims, DIFFERENCES)

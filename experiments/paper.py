@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from curves import Curve
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "Claim", "command_line", "draw_bounds", "draw_decodings", "legend_below", "report", "room_for", "save", "style",
-    "tidy",
+    "Claim", "command_line", "draw_bounds", "draw_decodings", "legend_below", "report", "room_for", "save", "sized",
+    "style", "tidy",
 ]  # fmt: skip
+
+T = TypeVar("T")
 
 HERE = Path(__file__).parent
 _GREYS = {"MBE": (0, (1, 1.2)), "reordering": (0, (4, 1.5, 1, 1.5))}
@@ -64,6 +66,11 @@ def command_line(
             print("Skipped: the data folder is not there; name it with --data or the variable BELIEFS_DATA.")
             return None
     return options
+
+
+def sized(options: argparse.Namespace, quick: T, ordinary: T, full: T) -> tuple[T, str]:
+    """Return the setting that the options ask for, and what names of its files end in."""
+    return (quick, "_quick") if options.quick else (full, "_full") if options.full else (ordinary, "")
 
 
 # -- findings ---------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from paper import HERE, Claim, command_line, report, save, tidy
+from paper import Claim, command_line, report, save, tidy
 from structured_data import LETTERS, Words, digits, letters, snake_graphs, snakes, words_of
 from trials import Kept, paired, shown
 
@@ -291,7 +291,7 @@ def main() -> int:
     options = command_line(__doc__, needs_data=True, needs=LETTERS[0])
     if options is None:
         return 0
-    kept = Kept(None if options.quick else HERE / "local" / "pystruct_pages.trials.json")
+    kept = Kept.of_study("pystruct_pages", options)
     found = study(options.data, kept, options.quick)
     claims = judged(found)
     report("pystruct's pages: letters, snakes, digits", claims, DIFFERENCES)

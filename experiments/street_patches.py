@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from missing_labels import COLOURS, CORNERS
-from paper import HERE, Claim, command_line, legend_below, report, save, tidy
+from paper import Claim, command_line, legend_below, report, save, tidy
 from patches import ARCHIVE, CLASSES, encoded, scenes, shots
 from trials import Kept, paired, shown
 
@@ -184,7 +184,7 @@ def main() -> int:
     options = command_line(__doc__, needs_data=True, needs=ARCHIVE)
     if options is None:
         return 0
-    kept = Kept(None if options.quick else HERE / "local" / "street_patches.trials.json")
+    kept = Kept.of_study("street_patches", options)
     classes, found = study(options.data, options.quick, kept)
     claims = judged(classes, found)
     report("Table 4.4: patches of street scenes, most classes hidden", claims, DIFFERENCES)

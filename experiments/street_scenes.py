@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from archives import image_of
 from marginal_tables import Cell, Picture, Setting, Study, draw_pictures, print_table
-from paper import HERE, Claim, command_line, report, save
+from paper import HERE, Claim, command_line, report, save, sized
 from patches import ARCHIVE, CLASSES
 
 from beliefs.learning.image_features import EdgeFeatures
@@ -92,7 +92,7 @@ def main() -> int:
     options = command_line(__doc__, needs_data=True, needs=ARCHIVE, sizes=True)
     if options is None:
         return 0
-    setting, size = (QUICK, "_quick") if options.quick else (FULL, "_full") if options.full else (DEFAULT, "")
+    setting, size = sized(options, QUICK, DEFAULT, FULL)
     found_scenes = scenes(options.data / ARCHIVE)
     chosen = [*found_scenes[: setting.n_train], *found_scenes[-setting.n_test :]]
     study = Study(chosen, len(CLASSES), EdgeFeatures(), setting, HERE / "local", f"street_scenes{size}", options.only)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from marginal_tables import Setting, Study
 from matplotlib.figure import Figure
-from paper import HERE, Claim, command_line, report, save, tidy
+from paper import HERE, Claim, command_line, report, save, sized, tidy
 from patches import ARCHIVE, CLASSES
 from street_scenes import scenes
 
@@ -180,7 +180,7 @@ def main() -> int:
     options = command_line(__doc__, needs_data=True, needs=ARCHIVE, sizes=True)
     if options is None:
         return 0
-    setting, size = (QUICK, "_quick") if options.quick else (FULL, "_full") if options.full else (DEFAULT, "")
+    setting, size = sized(options, QUICK, DEFAULT, FULL)
     name = f"timing_study{size}"
     pictures = scenes(options.data / ARCHIVE)[: setting.n_train]
     study = Study(pictures, len(CLASSES), EdgeFeatures(), setting, HERE / "local", name, options.only)

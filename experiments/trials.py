@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from typing import Any
 import numpy as np
 
 __all__ = ["Kept", "mean_and_error", "paired", "shown"]
+
+LOCAL = Path(__file__).parent / "local"
 
 
 class Kept:
@@ -30,6 +33,11 @@ class Kept:
                 self.found = results["trials"]
         if path is not None and path.is_file():
             self.found |= json.loads(path.read_text())
+
+    @classmethod
+    def of_study(cls, name: str, options: Namespace) -> Kept:
+        """Return the trials of a study; those of a quick run are not kept."""
+        return cls(None if options.quick else LOCAL / f"{name}.trials.json")
 
     def of(self, key: str, compute: Callable[[], Any]) -> Any:
         """Return a trial's finding, computed now if it is not there."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 from functools import partial
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -143,8 +142,7 @@ def main() -> int:
     sizes = [0, 5, 10, 15, 20] if options.quick else list(range(ALL + 1))
     n_models = 4 if options.quick else 50 if options.full else 10
     couplings = (0.5,) if options.quick else (0.5, 1.0)
-    path = None if options.quick else Path(__file__).parent / "local" / "triplets.trials.json"
-    found = study(Kept(path), couplings, sizes, n_models)
+    found = study(Kept.of_study("triplets", options), couplings, sizes, n_models)
     claims = judged(found)
     report("Figures 3.1 and 3.11: triplets of K6", claims, [f"{n_models} models a curve, 50 there.", *DIFFERENCES])
     numbers: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import math
@@ -309,8 +310,19 @@ def test_trials_are_kept(module: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "a" / "b.json"
     assert module.Kept(path).of("one", lambda: 1.5) == 1.5
     assert module.Kept(path).of("one", lambda: pytest.fail("computed again")) == 1.5
+    for quick, kept in ((True, None), (False, EXPERIMENTS / "local" / "b.trials.json")):
+        assert module.Kept.of_study("b", argparse.Namespace(quick=quick)).path == kept
     assert module.paired([3, 5], [1, 1]) == (3.0, 1.0)
     assert module.shown((-1.25, 0.5)) in ("-1.2 +- 0.5", "-1.3 +- 0.5")
+
+
+@of("paper")
+def test_the_size_of_a_study_is_asked_for(module: ModuleType) -> None:
+    options = [
+        argparse.Namespace(quick=quick, full=full) for quick, full in ((True, False), (False, False), (False, True))
+    ]
+    found = [module.sized(one, 1, 2, 3) for one in options]
+    assert found == [(1, "_quick"), (2, ""), (3, "_full")]
 
 
 @of("growing_machines")
