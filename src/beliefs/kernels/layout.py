@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.primitives.strides import table_index
+from beliefs.kernels.primitives.strides import axis_room, table_index
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = [
@@ -106,11 +106,8 @@ def condition_cells(
     Equivalent to ``arange(n_cells)[cells(f)].reshape(shape(f))[tuple(states[v] if states[v] >= 0 else slice(None))]``
     raveled, per factor. ``states (n_vars,)`` is -1 where unobserved. Cost: cells written, and edges.
     """
-    widest = 1
-    for f in range(cell_ptr.size):
-        widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
-    stride = np.empty(widest, np.int64)
-    extent = np.empty(widest, np.int64)
+    stride, extent = axis_room(scope_ptr)
+    widest = stride.size
     for f in range(cell_ptr.size):
         first = widest  # of the kept axes, which end where the arrays end
         at = cell_ptr[f]

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from beliefs.kernels.primitives.strides import count_on, table_index
+from beliefs.kernels.primitives.strides import axis_room, count_on, table_index
+
+
+@pytest.mark.parametrize("ptr", [[0], [0, 0], [0, 2, 2, 5, 6]])
+def test_room_for_axes_is_that_of_the_widest_scope(ptr: list[int]) -> None:
+    stride, extent = axis_room(np.array(ptr, np.int64))
+    widest = max([1, *np.diff(ptr).tolist()])
+    assert stride.shape == extent.shape == (widest,) and stride.dtype == extent.dtype == np.int64
+    assert not np.shares_memory(stride, extent)
 
 
 def test_counting_goes_through_all_cells_and_begins_again() -> None:

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from beliefs.kernels._jit import kernel, twofold_kernel
 from beliefs.typing import BlockMaps, Ints
 
-__all__ = ["count_on", "table_index", "table_strides"]
+__all__ = ["axis_room", "count_on", "table_index", "table_strides"]
+
+
+@twofold_kernel
+def axis_room(scope_ptr: Ints) -> tuple[Ints, Ints]:
+    """Return room for the strides and for the cardinalities of one scope's axes, enough for the widest.
+
+    Equivalent to ``np.empty((2, max(1, np.diff(scope_ptr).max())), np.int64)``. Cost: the number of scopes.
+    """
+    widest = 1
+    for f in range(scope_ptr.size - 1):
+        widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
+    return np.empty(widest, np.int64), np.empty(widest, np.int64)
 
 
 @twofold_kernel

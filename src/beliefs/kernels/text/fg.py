@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.primitives.strides import table_index
+from beliefs.kernels.primitives.strides import axis_room, table_index
 from beliefs.typing import Floats, Ints
 
 __all__ = ["fg_factors", "first_fastest"]
@@ -47,11 +47,7 @@ def first_fastest(card: Ints, scope_ptr: Ints, scope_vars: Ints, cell_ptr: Ints,
     Equivalent to ``cells[run] = arange(n)[run].reshape(shape).ravel(order="F")`` for the run of each factor, without a
     limit on the number of axes. Cost: n_cells.
     """
-    widest = 1
-    for f in range(cell_ptr.size):
-        widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
-    stride = np.empty(widest, np.int64)
-    extent = np.empty(widest, np.int64)
+    stride, extent = axis_room(scope_ptr)
     for f in range(cell_ptr.size):
         end, step = scope_ptr[f + 1], 1
         for a in range(end - scope_ptr[f]):  # the last axis first

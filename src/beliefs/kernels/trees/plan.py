@@ -13,7 +13,7 @@ import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.layout import Scopes
-from beliefs.kernels.primitives.strides import table_index
+from beliefs.kernels.primitives.strides import axis_room, table_index
 from beliefs.kernels.trees.blocks import MAPPED, REPEATED, RUN, SCALAR, TILED
 from beliefs.typing import BlockMaps, Floats, Ints
 
@@ -245,11 +245,7 @@ def factor_cells(
     table, factor by factor. Cost: cells, and the square of arities.
     """
     card, _, scope_ptr, scope_vars, cell_ptr = scopes
-    widest = 1
-    for f in factors:
-        widest = max(widest, scope_ptr[f + 1] - scope_ptr[f])
-    stride = np.empty(widest, np.int64)
-    extent = np.empty(widest, np.int64)
+    stride, extent = axis_room(scope_ptr)
     k = 0
     first = 0
     for f in factors:
