@@ -160,7 +160,7 @@ class JunctionGraph:
     def n_bytes(self) -> int:
         """Memory of all arrays, those derived included."""
         whole = (self.order, self.own, self.home, self.node, *self.clusters, *self.separators, *self.links)
-        derived = 3 * self.clusters.var.size + self.links.cluster.size + self.node.size
+        derived = 3 * self.clusters.var.size + 2 * self.links.cluster.size + self.node.size
         return int(sum(array.nbytes for array in whole) + 8 * derived)
 
     @cached_property
@@ -176,6 +176,11 @@ class JunctionGraph:
         var_ptr = offsets(np.bincount(var, minlength=self.node.size))
         var_axes = np.argsort(var, kind="stable")
         return ChainSteps(*(frozen_ints(array, "steps") for array in (begin, cluster, var_ptr, var_axes)))
+
+    @cached_property
+    def link_owner(self) -> Ints:
+        """The separator of each link, (n_links,)."""
+        return np.repeat(np.arange(self.n_separators), np.diff(self.links.ptr))
 
     @cached_property
     def link_width(self) -> Ints:
@@ -201,8 +206,7 @@ class JunctionGraph:
 
     def revisited(self, *, backward: bool) -> Bools:
         """Return which links lead to a cluster that a sweep will meet again, read-only."""
-        owner = np.repeat(np.arange(self.n_separators), np.diff(self.links.ptr))
-        turn = -owner if backward else owner
+        turn = -self.link_owner if backward else self.link_owner
         latest = np.full(self.n_clusters, -self.n_separators)
         np.maximum.at(latest, self.links.cluster, turn)
         again: Bools = latest[self.links.cluster] > turn

@@ -15,6 +15,7 @@ from beliefs.inference.dual.lbfgs import QuasiNewton
 from beliefs.inference.dual.state import SplitTables
 from beliefs.inference.dual.weights import least_weights
 from beliefs.kernels.dual.links import add_shifts, shift_gradients
+from beliefs.model.layout import offsets
 from beliefs.typing import Floats
 
 __all__ = ["JointDescent"]
@@ -29,7 +30,8 @@ class JointDescent:
         g, tau, state = split.graph, split.tau, split.state
         self.split, self.moves_weights = split, moves_weights
         self._loaded = split.tables.copy(), state.sep_tables.copy()
-        self._n_shifts = int(g.link_width.sum())
+        self._begin = offsets(g.link_width)
+        self._n_shifts = int(self._begin[-1])
         self._variable = np.concatenate([g.clusters.var, g.separators.var])
         least = least_weights(g, tau, floor)
         n_terms = np.bincount(self._variable, minlength=tau.size)
@@ -51,13 +53,16 @@ class JointDescent:
         index, sep_tables = split.work.cell_map, split.state.sep_tables
         split.tables[:], sep_tables[:] = self._loaded
         moved = x[: self._n_shifts].copy()
-        add_shifts(g.clusters, g.separators, g.links, index, moved, split.tables, sep_tables)
+        add_shifts(g.clusters, g.separators, g.links, g.link_owner, self._begin, index, moved, split.tables, sep_tables)
         parts = self._shares(x[self._n_shifts :]) if self.moves_weights else np.zeros(0)
         value = split.value()
         found = split.gradients()
         gradient = np.zeros(x.size)
         shifts = np.empty(self._n_shifts)
-        shift_gradients(g.clusters, g.separators, g.links, index, found.beliefs, found.sep_beliefs, shifts)
+        shift_gradients(
+            g.clusters, g.separators, g.links, g.link_owner, self._begin, index, found.beliefs, found.sep_beliefs,
+            shifts,
+        )  # fmt: skip
         gradient[: self._n_shifts] = shifts
         if self.moves_weights:
             slope = self._room * np.concatenate([found.entropies, found.sep_entropies])

@@ -20,41 +20,38 @@ def _linked_cells(link: int, clusters: Axes, links: Links, index: Ints) -> tuple
 
 @twofold_kernel
 def add_shifts(
-    clusters: Axes, separators: Axes, links: Links, index: Ints, shift: Floats, tables: Floats, sep_tables: Floats
-) -> None:
+    clusters: Axes, separators: Axes, links: Links, owner: Ints, begin: Ints, index: Ints, shift: Floats,
+    tables: Floats, sep_tables: Floats,
+) -> None:  # fmt: skip
     r"""Subtract :math:`\delta_s^c` from the clusters and add it to the separators.
 
     Equivalent to ``tables[c] -= delta`` broadcast over the cluster's axes and ``sep_tables[s] += delta``, link by
-    link; ``shift`` holds the links' tables one after the other. Cost: the cells of each link's cluster.
+    link; ``shift`` holds the links' tables one after the other, from ``begin (n_links+1,)`` on, and ``owner
+    (n_links,)`` names their separators. Cost: the cells of each link's cluster.
     """
-    sep_cell, at = separators.cell, 0
-    for s in range(links.ptr.size - 1):
-        width = sep_cell[s + 1] - sep_cell[s]
-        for link in range(links.ptr[s], links.ptr[s + 1]):
-            begin, size = _linked_cells(link, clusters, links, index)
-            for k in range(size):
-                tables[begin + k] -= shift[at + index[k]]
-            for x in range(width):
-                sep_tables[sep_cell[s] + x] += shift[at + x]
-            at += width
+    for link in range(owner.size):
+        at, own = begin[link], separators.cell[owner[link]]
+        first, size = _linked_cells(link, clusters, links, index)
+        for k in range(size):
+            tables[first + k] -= shift[at + index[k]]
+        for x in range(begin[link + 1] - at):
+            sep_tables[own + x] += shift[at + x]
 
 
 @twofold_kernel
 def shift_gradients(
-    clusters: Axes, separators: Axes, links: Links, index: Ints, beliefs: Floats, sep_beliefs: Floats, out: Floats
-) -> None:
+    clusters: Axes, separators: Axes, links: Links, owner: Ints, begin: Ints, index: Ints, beliefs: Floats,
+    sep_beliefs: Floats, out: Floats,
+) -> None:  # fmt: skip
     r"""Write :math:`\partial L / \partial \delta_s^c = \mu_s(x_s) - \sum_{x_{c \setminus s}} \mu_c(x_c)`.
 
     Moment matching, Eq. (3.7) [ping2016]. Shapes as in :func:`add_shifts`; beliefs are those of
     :func:`beliefs.kernels.dual.terms.term_gradients`.
     """
-    sep_cell, at = separators.cell, 0
-    for s in range(links.ptr.size - 1):
-        width = sep_cell[s + 1] - sep_cell[s]
-        for link in range(links.ptr[s], links.ptr[s + 1]):
-            begin, size = _linked_cells(link, clusters, links, index)
-            for x in range(width):
-                out[at + x] = sep_beliefs[sep_cell[s] + x]
-            for k in range(size):
-                out[at + index[k]] -= beliefs[begin + k]
-            at += width
+    for link in range(owner.size):
+        at, own = begin[link], separators.cell[owner[link]]
+        first, size = _linked_cells(link, clusters, links, index)
+        for x in range(begin[link + 1] - at):
+            out[at + x] = sep_beliefs[own + x]
+        for k in range(size):
+            out[at + index[k]] -= beliefs[first + k]
