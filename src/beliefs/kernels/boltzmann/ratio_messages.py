@@ -80,23 +80,33 @@ def log_products(first: Any, second: Any, block: int) -> tuple[float, float]:
 
 
 @kernel
+def sum_ratios(between: Any, other: Any, s: Any, t: Any, b: Any, c: Any, one: Any) -> tuple[Any, Any]:
+    """Return the answers to ratios ``b`` and ``c`` that came from units of odds ``s`` and ``t``; one division."""
+    d, e = b + s, c + t
+    shared = one / (d * e)
+    return (b + between * s) * (e * shared), (c + other * t) * (d * shared)
+
+
+@kernel
+def max_ratios(between: Any, other: Any, s: Any, t: Any, b: Any, c: Any, one: Any) -> tuple[Any, Any]:
+    """Return the same of maxima."""
+    d, e = max(b, s), max(c, t)
+    shared = one / (d * e)
+    return max(b, between * s) * (e * shared), max(c, other * t) * (d * shared)
+
+
+@kernel
 def to_visible(between: Any, other: Any, odds: Any, maximise: bool, back: Any, back_other: Any) -> None:
     """Replace what two visible units have sent to all hidden ones by what these answer."""
     one = odds.dtype.type(1.0)
     if maximise:
         for j in range(odds.size):
-            b, c, t = back[j], back_other[j], odds[j]
-            d, e = max(b, t), max(c, t)
-            shared = one / (d * e)
-            back[j] = max(b, between[j] * t) * (e * shared)
-            back_other[j] = max(c, other[j] * t) * (d * shared)
+            t = odds[j]
+            back[j], back_other[j] = max_ratios(between[j], other[j], t, t, back[j], back_other[j], one)
     else:
         for j in range(odds.size):
-            b, c, t = back[j], back_other[j], odds[j]
-            d, e = b + t, c + t
-            shared = one / (d * e)
-            back[j] = (b + between[j] * t) * (e * shared)
-            back_other[j] = (c + other[j] * t) * (d * shared)
+            t = odds[j]
+            back[j], back_other[j] = sum_ratios(between[j], other[j], t, t, back[j], back_other[j], one)
 
 
 @kernel
@@ -106,18 +116,10 @@ def to_hidden(between: Any, other: Any, odds: Any, maximise: bool, back: Any, ba
     one = odds.dtype.type(1.0)
     if maximise:
         for j in range(back.size):
-            b, c = back[j], back_other[j]
-            d, e = max(b, s), max(c, t)
-            shared = one / (d * e)
-            back[j] = max(b, between[j] * s) * (e * shared)
-            back_other[j] = max(c, other[j] * t) * (d * shared)
+            back[j], back_other[j] = max_ratios(between[j], other[j], s, t, back[j], back_other[j], one)
     else:
         for j in range(back.size):
-            b, c = back[j], back_other[j]
-            d, e = b + s, c + t
-            shared = one / (d * e)
-            back[j] = (b + between[j] * s) * (e * shared)
-            back_other[j] = (c + other[j] * t) * (d * shared)
+            back[j], back_other[j] = sum_ratios(between[j], other[j], s, t, back[j], back_other[j], one)
 
 
 @kernel
