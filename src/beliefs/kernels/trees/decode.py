@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
-from beliefs.kernels.trees.blocks import Tree, advance, cluster_view, odometer, rewind
+from beliefs.kernels.trees.blocks import Tree, advance, cluster_view, largest_block, odometer, rewind
 from beliefs.kernels.trees.log import add_operands
 from beliefs.typing import Floats, Ints
 
@@ -123,10 +123,7 @@ def decode_maximum(tree: Tree, tables: Floats, row: Ints) -> None:
     most of the cells that must be read. ``tables`` are logs; ``tree.stop`` ends it.
     """
     offset, digit = odometer(tree)
-    largest = _PIECE
-    for c in range(tree.block.size):
-        largest = max(largest, tree.block[c])
-    scratch = np.empty(largest)
+    scratch = np.empty(max(_PIECE, largest_block(tree)))
     for c in range(tree.block.size - 1, -1, -1):
         if tree.temperature[c] > 0.0 or tree.n_eliminated[c] == 0:
             continue
