@@ -25,7 +25,7 @@ from beliefs.learning.parallel import Executor
 from beliefs.options import check_option, is_word
 from beliefs.typing import Floats
 
-__all__ = ["RowLoss", "RowTotal"]
+__all__ = ["RowBatch", "RowLoss", "RowTotal"]
 
 
 @dataclass(eq=False)
@@ -64,7 +64,10 @@ class RowBatch(Batch):
         total.n_instances += len(self.rows)
         total.n_labelled += len(self.rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            self.loss.add_rows(total, Layers(self.loss.shape.parts(weights), executor, self.loss._buffers), self.rows)
+            self._add_mean(total, weights, executor)
+
+    def _add_mean(self, total: RowTotal, weights: Floats, executor: Executor) -> None:
+        self.loss.add_rows(total, Layers(self.loss.shape.parts(weights), executor, self.loss._buffers), self.rows)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,11 +26,11 @@ import numpy as np
 from beliefs.errors import ModelError
 from beliefs.inference.base import Bound
 from beliefs.kernels.boltzmann.layers import scores
-from beliefs.learning.batches import Batch, Total
+from beliefs.learning.batches import Batch
 from beliefs.learning.boltzmann.conditional.parameters import ConditionalParts, ConditionalShape
 from beliefs.learning.boltzmann.conditional.rows import PairedRows
 from beliefs.learning.boltzmann.layers import Layers
-from beliefs.learning.boltzmann.loss import RowLoss, RowTotal
+from beliefs.learning.boltzmann.loss import RowBatch, RowLoss, RowTotal
 from beliefs.learning.boltzmann.parameters import Parts
 from beliefs.learning.boltzmann.rows import BitRows
 from beliefs.learning.parallel import Executor
@@ -108,22 +108,17 @@ class PassRecord:
 
 
 @dataclass(frozen=True, eq=False)
-class PairedBatch(Batch):
-    """Rows for one loss."""
+class PairedBatch(RowBatch):
+    """Rows of inputs and bits for one loss, evaluated piece by piece."""
 
     loss: ConditionalLoss
-    rows: PairedRows
+    rows: PairedRows  # type: ignore[assignment]
 
-    def add_to(self, total: Total, weights: Floats, executor: Executor) -> None:
-        """Have the loss evaluated, piece by piece."""
-        assert isinstance(total, RowTotal)
+    def _add_mean(self, total: RowTotal, weights: Floats, executor: Executor) -> None:
         loss, n_rows = self.loss, len(self.rows)
-        total.n_instances += n_rows
-        total.n_labelled += n_rows
-        with np.errstate(over="ignore", invalid="ignore"):
-            for begin in range(0, n_rows, _PIECE):
-                given = loss.given(weights, self.rows, slice(begin, min(begin + _PIECE, n_rows)), executor)
-                self._add(total, given, loss.averages(given), begin == 0, executor)
+        for begin in range(0, n_rows, _PIECE):
+            given = loss.given(weights, self.rows, slice(begin, min(begin + _PIECE, n_rows)), executor)
+            self._add(total, given, loss.averages(given), begin == 0, executor)
 
     def _add(self, total: RowTotal, given: Given, found: Averages, first: bool, executor: Executor) -> None:
         """Add what a piece has; the first one writes to memory that holds anything."""
