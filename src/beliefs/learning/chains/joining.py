@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from beliefs.errors import ModelError
 from beliefs.learning.batches import Batch
 from beliefs.learning.chains.template import ChainTemplate
+from beliefs.learning.chains.tokens import gathered
 from beliefs.learning.instances import Instance
 from beliefs.learning.losses.base import Loss
 
@@ -30,24 +31,12 @@ class JoinedChains(Loss):
         """Return sequences as unions."""
         if isinstance(data, list | tuple):
             return self._recent.of(data, lambda: (self._joined(data),))
-        return self._pieces(data)
+        return map(self._joined, gathered(((instance, instance.labels.size) for instance in data), _STREAMED))
 
     def free_batches(self, data: Any) -> Iterable[Batch] | None:
         """Return unions for the free term alone, where there are such."""
         batches: Any = tuple(self.batches(data))
         return tuple(b.without_labels for b in batches) if all(hasattr(b, "without_labels") for b in batches) else None
-
-    def _pieces(self, instances: Iterable[Instance]) -> Iterator[Batch]:
-        waiting: list[Instance] = []
-        size = 0
-        for instance in instances:
-            waiting.append(instance)
-            size += instance.labels.size
-            if size >= _STREAMED:
-                yield self._joined(waiting)
-                waiting, size = [], 0
-        if waiting:
-            yield self._joined(waiting)
 
     def _chain_template(self, instances: Sequence[Instance]) -> ChainTemplate:
         """Check the instances, and return the template."""

@@ -5,10 +5,10 @@ The tokens of many sequences lie one after the other; a piece of that union is m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from beliefs.kernels.chains.features import Occurrences
 from beliefs.model.layout import offsets
 from beliefs.typing import Floats, Ints
 
-__all__ = ["DenseTokens", "SparseTokens", "Tokens", "joined"]
+__all__ = ["DenseTokens", "SparseTokens", "Tokens", "gathered", "joined"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +74,26 @@ class SparseTokens:
 
 
 Tokens = DenseTokens | SparseTokens
+
+
+def gathered(sequences: Iterable[tuple[T, int]], least: int) -> Iterator[list[T]]:
+    """Yield sequences, each with its number of tokens, in lists: a list ends when it has so many; the last has fewer.
+
+    Examples
+    --------
+    >>> list(gathered([("a", 3), ("b", 1), ("c", 2), ("d", 1)], 4))
+    [['a', 'b'], ['c', 'd']]
+    """
+    waiting: list[T] = []
+    size = 0
+    for sequence, n_tokens in sequences:
+        waiting.append(sequence)
+        size += n_tokens
+        if size >= least:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
 
 
 def joined(parts: Sequence[Tokens]) -> Tokens:

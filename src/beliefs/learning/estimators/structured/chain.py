@@ -23,7 +23,7 @@ from beliefs.learning.chains.likelihood import ChainLikelihood
 from beliefs.learning.chains.scores import state_scores
 from beliefs.learning.chains.table import chain_table
 from beliefs.learning.chains.template import ChainTemplate, StatePairs, seen_pairs
-from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens, joined
+from beliefs.learning.chains.tokens import DenseTokens, SparseTokens, Tokens, gathered, joined
 from beliefs.learning.chains.union import ChainUnion, rows_for
 from beliefs.learning.estimators.base import DataForm
 from beliefs.learning.estimators.examples import Examples, Stream, inputs_of
@@ -289,18 +289,14 @@ class ChainCRF(CRF):
     def _unions(self, X: Any) -> Iterator[tuple[ChainUnion, Floats, Floats]]:
         """Yield unions of sequences, their rows of unary potentials, and the table."""
         self._check_fitted()
-        waiting: list[Tokens] = []
-        size = 0
-        for name, x in inputs_of(X):
+
+        def read(entry: tuple[str, Any]) -> tuple[Tokens, int]:
+            name, x = entry
             parsed = self._read(x, name)
             self._check_kinds(parsed, self.kinds_, name, "the fitted model")
-            waiting.append(parsed.inputs)
-            size += parsed.shape[0]
-            if size >= _WINDOW:
-                yield self._scored(waiting)
-                waiting, size = [], 0
-        if waiting:
-            yield self._scored(waiting)
+            return parsed.inputs, parsed.shape[0]
+
+        return map(self._scored, gathered(map(read, inputs_of(X)), _WINDOW))
 
     def _scored(self, sequences: list[Tokens]) -> tuple[ChainUnion, Floats, Floats]:
         template, k = self.template_, self.n_states_
