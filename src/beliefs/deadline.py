@@ -35,6 +35,7 @@ __all__ = [
     "compiling",
     "limited",
     "now",
+    "regardless",
     "stop_flag",
     "time_left",
 ]
@@ -188,6 +189,17 @@ NEVER: Ints = np.zeros(1, np.int64)
 """The flag of work without a time limit."""
 
 _UNLIMITED = nullcontext(Deadline(math.inf))
+
+
+@contextmanager
+def regardless(seconds: float) -> Iterator[Deadline]:
+    """Within, work has so many seconds, whatever limits around have left: work without which there is no answer."""
+    token = _current.set(None)
+    try:
+        with limited(seconds, grace=False) as deadline:
+            yield deadline
+    finally:
+        _current.reset(token)
 
 
 class Allowance:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from beliefs import deadline
-from beliefs.deadline import OutOfTime, check_time, compiling, limited, now, stop_flag, time_left
+from beliefs.deadline import OutOfTime, check_time, compiling, limited, now, regardless, stop_flag, time_left
+from beliefs.kernels._interpreted import interpreted
 
 
 class Clock:
@@ -70,6 +72,31 @@ def test_a_question_within_another_has_no_more_time_than_that(clock: Clock) -> N
         clock.seconds = 200.0
         with limited(1.0), pytest.raises(OutOfTime):  # at once, before any watch has looked at the clock
             check_time()
+
+
+def test_what_must_be_done_has_time_of_its_own(clock: Clock) -> None:
+    with limited(1.0) as outer:
+        clock.seconds += 5.0
+        with regardless(2.0) as inner:
+            assert inner.soft == inner.hard == 107.0 and time_left() == 2.0
+            check_time()
+        assert time_left() < 0 and stop_flag() is outer.flag
+
+
+def test_the_clock_stands_still_while_a_kernel_is_interpreted(clock: Clock) -> None:
+    """Without compiled code on disk planners are interpreted, for as long as compiling would take."""
+    kernel = SimpleNamespace(py_func=passing)
+    with limited(1.0) as limit:
+        assert interpreted(kernel)(clock, 30.0) == 7
+        assert limit.soft - now() == pytest.approx(1.0)
+        with pytest.raises(ZeroDivisionError):
+            interpreted(kernel)(clock, 0.0)
+        assert deadline._compilation._depth == {}
+
+
+def passing(clock: Clock, seconds: float) -> float:
+    clock.seconds += seconds
+    return 7 / (seconds > 0)
 
 
 def test_the_clock_stands_still_while_something_is_compiled(clock: Clock) -> None:

@@ -27,7 +27,8 @@ class Options(TypedDict, total=False):
     When ``time_limit`` is over an iterative method returns what it has, with the status TIME_LIMIT. A method of one
     step has nothing before its end: if it is still at work a tenth of the limit and half a second later, that is a
     BudgetError. ``auto`` tries exact inference where that is predicted to take no more than its share of the time, and
-    answers with bounds if it takes longer after all. Compiling is not counted; ``beliefs warmup`` does it beforehand.
+    answers with bounds if it takes longer after all, and with a first iterate and what single tables say where there is
+    no time for more. Compiling is not counted; ``beliefs warmup`` does it beforehand.
     """
 
     evidence: Evidence | None

@@ -15,13 +15,13 @@ from typing import Any, Unpack, overload
 
 import numpy as np
 
-from beliefs.deadline import OutOfTime, limited, now
+from beliefs.deadline import OutOfTime, limited, now, regardless
 from beliefs.errors import BudgetError, ConvergenceWarning, ModelError, UnsupportedError
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, WarmStages
 from beliefs.inference.batch_result import BatchDecoding, BatchMarginals
 from beliefs.inference.budget import default_budget, over_budget
 from beliefs.inference.door_options import Options, check_options
-from beliefs.inference.portfolio.auto import EXACT_SHARE, INSTEAD, choose, instead_of_exact
+from beliefs.inference.portfolio.auto import EXACT_SHARE, INSTEAD, at_once, choose, instead_of_exact
 from beliefs.inference.prune import prune_barren
 from beliefs.inference.question import Done, Question, warn_if_short
 from beliefs.inference.quiet import warn
@@ -41,6 +41,7 @@ from beliefs.typing import Bools, Floats, Ints, VariableRef
 __all__ = ["checked_query", "infer", "marginal_map", "maximize", "sample"]
 
 _LEAST_EXACT = 0.25  # seconds that exact inference may take under auto, however little time there is
+_LAST = 0.25  # seconds that an answer may take that auto gives when the time is over
 
 
 @overload
@@ -287,9 +288,9 @@ def _ask(
         try:
             done = _automatic(question) if _is_auto(method) else question.put(named_method(method), "as asked")
         except OutOfTime:
-            other = "" if _is_auto(method) else ", or use auto, which has bounds at any time"
             over = f"when the time limit of {problem.time_limit:g} s was over"
-            raise BudgetError(f"{method} had no answer {over}; raise time_limit{other}") from None
+            advice = "raise time_limit, or use auto, which has bounds at any time"
+            raise BudgetError(f"{method} had no answer {over}; {advice}") from None
     warn_if_short(done, stacklevel=3)
     return done
 
@@ -304,6 +305,17 @@ def _is_native(model: AskedModel, method: Method | str) -> bool:
 
 
 def _automatic(question: Question) -> Done:
+    """Answer in time, or with what is known at once where that was not even enough for a start."""
+    try:
+        return _chosen(question)
+    except OutOfTime:
+        rest = replace(question.problem, time_limit=0.0)
+        with regardless(_LAST) as deadline:
+            late = question._replace(problem=rest, deadline=deadline)
+            return late.put(at_once(rest), f"there was no time for more: {INSTEAD[rest.task]}")
+
+
+def _chosen(question: Question) -> Done:
     """Put the question to the method of choice; to bounds where exact inference takes longer than it should."""
     chosen, reason = choose(question.problem)
     limit = question.problem.time_limit

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -26,6 +27,8 @@ from beliefs.inference.exact import tree_run
 from beliefs.inference.orders import planned
 from beliefs.inference.orders.chosen import chosen_order
 from beliefs.inference.orders.planned import planned_order
+from beliefs.inference.portfolio import portfolio
+from beliefs.inference.portfolio.auto import choose
 from beliefs.inference.quiet import quietly
 from beliefs.inference.regions import concave as region_concave
 from beliefs.inference.regions import ijgp as ijgp_module
@@ -209,6 +212,54 @@ def test_no_time_at_all_is_an_answer_or_a_budget_error(task: Task, method: str) 
         DOORS[task](GRID, method)
     with pytest.warns(bl.ConvergenceWarning) if cls.fixed_point else nullcontext():
         check_bounds(task, DOORS[task](GRID, method, time_limit=0))
+
+
+class TestAutoAlwaysAnswers:
+    """However little time there was: an interval, never an error."""
+
+    @pytest.mark.parametrize("limit", [0.0, None])
+    @pytest.mark.parametrize("task", list(DOORS))
+    def test_within_a_question_whose_time_is_over(self, task: Task, limit: float | None) -> None:
+        with no_time():
+            result = DOORS[task](GRID, time_limit=limit)
+        assert result.status is bl.Status.TIME_LIMIT and "no time for more: bounds instead" in result.reason
+        assert np.isfinite(result.log_upper)
+        assert np.isfinite(result.log_score if task is Task.MAXIMIZE else result.log_lower)
+        check_bounds(task, result)
+
+    @pytest.mark.parametrize("task", list(DOORS))
+    def test_after_a_prediction_that_took_all_the_time(self, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+        def slow(problem: Problem) -> Any:
+            time.sleep(0.7)  # longer than the grace
+            return choose(problem)
+
+        monkeypatch.setattr(doors, "choose", slow)
+        monkeypatch.setattr(doors, "_LEAST_EXACT", 0.0)
+        result = DOORS[task](GRID, time_limit=0)
+        assert result.status is bl.Status.TIME_LIMIT and np.isfinite(result.log_upper)
+        check_bounds(task, result)
+
+    @pytest.mark.parametrize("task", list(DOORS))
+    def test_hard_zeros(self, task: Task) -> None:
+        graph = bl.datasets.load_bn("asia").to_factor_graph()
+        with no_time():
+            result = DOORS[task](graph)
+        assert np.isfinite([result.log_upper, result.log_score if task is Task.MAXIMIZE else result.log_lower]).all()
+
+    @pytest.mark.parametrize("n_hidden", [3, 40])
+    def test_draws_and_machines(self, n_hidden: int) -> None:
+        rbm = bl.RBM(np.full((40, n_hidden), 0.01), np.zeros(40), np.zeros(n_hidden))
+        with no_time():
+            assert bl.sample(GRID, 5).samples.shape[1] == 9
+            assert np.isfinite(bl.infer(rbm).log_lower) and bl.sample(rbm, 5).samples.shape[1] == 40 + n_hidden
+            assert bl.maximize(rbm).assignment.shape == (40 + n_hidden,)
+
+    def test_methods_left_out_for_want_of_time_are_no_convergence(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(doors, "_LEAST_EXACT", 0.0)
+        monkeypatch.setattr(doors, "EXACT_SHARE", 0.0)
+        monkeypatch.setattr(portfolio, "start_seconds", lambda method, *_: 0.0 if method == bl.BP() else 1e9)
+        result = bl.infer(GRID, time_limit=5)
+        assert result.status is bl.Status.TIME_LIMIT and "no time" in result.reason and np.isfinite(result.log_lower)
 
 
 class TestKernels:

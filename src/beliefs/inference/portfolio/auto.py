@@ -12,7 +12,7 @@ from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 
-__all__ = ["EXACT_SHARE", "INSTEAD", "choose", "exact_method", "instead_of_exact"]
+__all__ = ["EXACT_SHARE", "INSTEAD", "at_once", "choose", "exact_method", "instead_of_exact"]
 
 EXACT_SHARE = 0.7  # of a time limit that exact inference may take; the rest is for bounds if that was not enough
 INSTEAD = {task: "a Markov chain instead" if task is Task.SAMPLE else "bounds instead" for task in Task}
@@ -75,3 +75,12 @@ def instead_of_exact(problem: Problem, began: float | None = None) -> Method:
     if problem.task is Task.SAMPLE:
         return Gibbs()
     return Portfolio.of(problem, now() if began is None else began)
+
+
+def at_once(problem: Problem) -> Method:
+    """Return what answers where there was no time even for a start: the first iterate of one method."""
+    if problem.task is Task.SAMPLE or not isinstance(problem.model, FactorGraph):
+        return instead_of_exact(problem)
+    from beliefs.inference.portfolio.portfolio import Portfolio
+
+    return Portfolio.at_once(problem)

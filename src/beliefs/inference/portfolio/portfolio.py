@@ -20,6 +20,9 @@ not to end in time is not begun. Without one, work is counted in cells and the c
 gives the same bytes; it ends after ``max_iters`` turns, or where these are not given after a fixed effort. ``tol`` is
 the width of the interval relative to its larger end.
 
+An end that no method has yet is that of :mod:`beliefs.inference.search.local_interval`, so that there is an interval
+however little time there was.
+
 Guarantee: the interval is certified at every turn. Failure modes: a stage beyond the memory budget is left out and the
 reason says so; a proof that no state has positive weight is an error, as from every method.
 """
@@ -27,14 +30,23 @@ reason says so; a proof that no state has positive weight is an error, as from e
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from beliefs.deadline import OutOfTime
+from beliefs.deadline import OutOfTime, now
 from beliefs.driver import Status, Value
-from beliefs.errors import BeliefsError, BudgetError, UnsupportedError
-from beliefs.inference.base import Bound, Decoding, Guarantee, Marginals, Method, Problem, Task, WarmStages
+from beliefs.errors import BudgetError, UnsupportedError
+from beliefs.inference.base import (
+    Bound,
+    Decoding,
+    Guarantee,
+    Marginals,
+    Method,
+    Problem,
+    Task,
+    WarmStages,
+)
+from beliefs.inference.messages.bp import BP
 from beliefs.inference.portfolio.stages import (
     NARROW,
     STAGES,
@@ -45,13 +57,11 @@ from beliefs.inference.portfolio.stages import (
     cells_valued,
     start_seconds,
 )
-from beliefs.inference.rounding import magnitude, meet, rounding_error
+from beliefs.inference.portfolio.state import PortfolioState
+from beliefs.inference.search.local_interval import score_of_a_state
 
-__all__ = ["Portfolio", "PortfolioState"]
+__all__ = ["Portfolio"]
 
-_ROUNDING = 1e-6  # relative: beyond it two bounds that cross are no accident of arithmetic
-_EXACT = 1e-12  # relative: what rounding may leave at most between two ends that are the same number
-_UNKNOWN = 2.0  # relative width of an interval that is open on one side; no other is wider
 _TRIFLE = 1_000_000  # bytes that are always there
 _HELD = 24.0  # bytes a cell that an active method keeps
 _RATE = 3e7  # cells of mini-buckets a second
@@ -59,86 +69,6 @@ _ROOM = 6e7  # such cells where no time is measured
 _EFFORT = 4e8  # cells of work of all stages together unless the caller says otherwise: some seconds
 _FIRST = 0.05, 5.0  # share of the time left, and seconds at most, that local search may take to find and value a start
 _KEPT = 0.02, 0.25  # share of the time limit, and seconds at most, that are kept for the final answer
-
-
-@dataclass(eq=False)
-class PortfolioState:
-    """The interval, the methods that gave its ends, those that are running, and the stages still to come."""
-
-    problem: Problem
-    clock: Clock
-    waiting: list[Stage]
-    warm: WarmStages | None
-    turns: int = 0
-    running: list[ActiveMethod] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    lower: float = -math.inf
-    upper: float = math.inf
-    lower_by: ActiveMethod | None = None
-    upper_by: ActiveMethod | None = None
-    next_up: ActiveMethod | None = None
-    at_work: str = ""
-
-    @property
-    def closed(self) -> bool:
-        """Whether both ends are one number."""
-        return self.lower == self.upper
-
-    @property
-    def width(self) -> float:
-        """Width of the interval, relative to its larger end."""
-        if not math.isfinite(self.upper - self.lower):
-            return _UNKNOWN
-        return (self.upper - self.lower) / max(1.0, abs(self.lower), abs(self.upper))
-
-    @property
-    def spent(self) -> float:
-        """Seconds or cells of all turns, but for those that come last."""
-        return sum(p.spent for p in self.running if not p.stage.last)
-
-    @property
-    def values(self) -> float:
-        """Cells of the first value of each stage, which come on top of the effort."""
-        return sum(p.value_cells for p in self.running if not p.stage.last)
-
-    @property
-    def ready(self) -> list[ActiveMethod]:
-        """Those of which another turn is worth it and fits in time."""
-        return [p for p in self.running if p.ready(self.clock)]
-
-    def refutes(self, active: ActiveMethod) -> bool:
-        """Whether an estimate lies outside the interval."""
-        return not self.lower <= active.value.log_z <= self.upper
-
-    @cached_property
-    def rounding(self) -> float:
-        """How far apart two sums of the same potentials may be."""
-        graph = self.problem.graph
-        return rounding_error(magnitude(graph), graph.n_factors + graph.n_vars)
-
-    def _close(self) -> None:
-        """Make one number of two ends that are the same up to rounding: the lower, of sums as it was computed."""
-        below, above = (p.value.rounding if p is not None else 0.0 for p in (self.lower_by, self.upper_by))
-        same = self.width <= _EXACT and self.upper - self.lower <= self.rounding
-        if same or meet(self.lower, self.upper, max(below, above)):
-            if self.problem.task is Task.INFER:
-                self.lower = min(self.lower + below, self.upper)
-            self.upper = self.lower
-
-    def learn(self, active: ActiveMethod) -> None:
-        """Take over what a method knows; rounding never turns the interval around, and anything else is a defect."""
-        for low, high in ((active.value.lower, self.upper), (self.lower, active.value.upper)):
-            if low > high + _ROUNDING * max(1.0, abs(high)):
-                raise BeliefsError(
-                    f"{active.method}: a lower bound of {low!r} contradicts an upper bound of {high!r}; one of the "
-                    "methods is wrong about this model. Please report it, and name the method to run instead"
-                )
-        lower, upper = min(active.value.lower, self.upper), max(active.value.upper, self.lower)
-        if lower > self.lower or (self.lower_by is None and lower > -math.inf):
-            self.lower, self.lower_by = lower, active
-        if upper < self.upper:
-            self.upper, self.upper_by = upper, active
-        self._close()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -177,6 +107,11 @@ class Portfolio(Method):
         clock = Clock(started, started + limit - kept) if limit < math.inf else Clock()
         return cls(stages=STAGES[problem.task], clock=clock)
 
+    @classmethod
+    def at_once(cls, problem: Problem) -> Portfolio:
+        """Return the portfolio of which nothing is left but the start of the stage that starts soonest."""
+        return cls(stages=(Stage(BP()), *STAGES[problem.task]), clock=Clock(now(), now()))
+
     def __repr__(self) -> str:
         return self.name
 
@@ -201,7 +136,7 @@ class Portfolio(Method):
             state.next_up = self._next(state)
         if state.next_up is not None:
             return None
-        if not over and all(p.settled for p in state.running):
+        if not over and not state.hurried and all(p.settled for p in state.running):
             return Status.CONVERGED
         return Status.TIME_LIMIT if self.clock.limited else Status.MAX_ITERS
 
@@ -223,9 +158,8 @@ class Portfolio(Method):
             state.learn(active)
         if state.closed:
             return Value(state.lower, state.lower, state.upper)
-        source = _source(state)
-        value = min(max(source.value.log_z, state.lower), state.upper)
-        return Value(value, state.lower, state.upper)
+        lower, upper = state.interval
+        return Value(min(max(_source(state).value.log_z, lower), upper), lower, upper)
 
     def finish(self, state: PortfolioState) -> Marginals | Decoding:
         """Return marginals or the assignment of the best stage, with the interval of all."""
@@ -241,11 +175,14 @@ class Portfolio(Method):
         marginals = _marginals_of(state)
         beliefs = marginals.method.finish(marginals.state)
         assert isinstance(beliefs, Marginals)
+        lower = value.lower
+        if lower == -math.inf:
+            lower = min(score_of_a_state(state.problem.graph, state.problem.seed), value.upper)
         return replace(
             beliefs,
-            log_z=value.log_z,
+            log_z=max(lower, value.log_z),
             bound=_bound(state),
-            lower=value.lower,
+            lower=lower,
             upper=value.upper,
             estimated=beliefs.estimated or beliefs.bound is not Bound.EXACT,
         )
@@ -327,10 +264,12 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> ActiveMethod | 
     n_bytes = max(problem.max_bytes - float(held), 0.0)
     left = clock.left()
     if state.running and left <= 0:
+        state.hurried = True
         return None
     try:
         method = stage.sized(problem, Room(n_bytes, _RATE * left if clock.limited else _ROOM))
     except OutOfTime:
+        state.hurried = True
         return None
     if method is None or any(repr(p.method) == repr(method) for p in state.running):
         return None
@@ -339,6 +278,7 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> ActiveMethod | 
     cells = method.step_cells(problem)
     if state.running and start_seconds(method, problem, cells) > left:
         state.skipped.append(f"{method} (no time)")
+        state.hurried = True
         return None
     limit = max(left, 0.0) if clock.limited else math.inf
     if not method.ends_by_itself:
@@ -348,6 +288,7 @@ def _start(state: PortfolioState, stage: Stage, spent: float) -> ActiveMethod | 
         begun = method.init(asked, _warm(state, stage, method))
     except (BudgetError, UnsupportedError, OutOfTime) as error:
         state.skipped.append(f"{method} ({_short(error) or 'no time'})")
+        state.hurried |= isinstance(error, OutOfTime)
         return None
     most = stage.most * (clock.end - clock.started if clock.limited else _EFFORT)
     active = ActiveMethod(stage, method, begun, cells, cells_valued(method, problem), most)

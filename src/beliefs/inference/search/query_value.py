@@ -23,6 +23,7 @@ from beliefs.inference.base import Bound
 from beliefs.inference.clusters.operands import gather_rows
 from beliefs.inference.run import ask
 from beliefs.inference.search.clamped import ClampedTree
+from beliefs.inference.search.local_interval import local_interval
 from beliefs.kernels.layout import log_scores
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout, frozen_ints
@@ -117,13 +118,13 @@ class QueryEvaluator:
     def value(self, states: Ints, time_limit: float = math.inf) -> QueryValue:
         """Return Q exactly where that fits, else bounds, within about ``time_limit`` seconds.
 
-        Where the time limit of the question is over before, the value is not known: -inf as a lower bound.
+        Where the time limit of the question is over before, bounds are what the tables say one by one.
         """
         if self.is_exact:
             try:
                 return QueryValue.exact(self.log_value(states))
             except OutOfTime:
-                return QueryValue(-math.inf, Bound.LOWER)
+                time_limit = 0.0
         given = self.graph.condition({int(v): int(x) for v, x in zip(self.query, states)})
         return bounded_value(given, self.max_bytes, time_limit)
 
@@ -162,7 +163,10 @@ def bounded_value(given: FactorGraph, max_bytes: int = 2**62, time_limit: float 
 
     Methods that do not take the model, or not within the budget, are left out; all share the time evenly.
     """
-    lower, upper, estimate = -math.inf, math.inf, math.nan
+    known, estimate = local_interval(given), math.nan
+    lower, upper = known.lower, known.upper
+    if upper == -math.inf:
+        return QueryValue.exact(-math.inf)
     allowance = Allowance(time_limit)
     for k, method in enumerate(_BOUNDS):
         share = allowance.share(len(_BOUNDS) - k)
