@@ -16,8 +16,8 @@ Half of the old message is kept. The schedule is ``auto``, which ends with the d
 at most 1,000 steps: it begins after some 160 sweeps, so that a run cut off at 200 shows messages that go round in
 circles, and not the regions. Depth first alone for 3.14, which counts sweeps. ``--full`` has the dissertation's numbers
 of models (50, 500, 100, 100 and 25 a level) and all levels: hours; ``--only 3.13 3.14`` makes some figures.
-Trials are kept in ``experiments/local``, so that a run that was stopped goes on from there, and a full one from a
-smaller.
+Trials are kept in ``experiments/local``, so that a run that was stopped goes on from there, and with the results, so
+that a full one goes on from a smaller, elsewhere too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DIFFERENCES = [
     "A run that does not converge counts with the beliefs it ended with.",
 ]
 SIDE, TILE = 9, 3
-MOST_SWEEPS = 1000
+MOST_SWEEPS, DAMPING = 1000, 0.5
 EXACT = 1e-9  # an error that is no error
 PATTERN = [(0, 1, 2, 5, 8, 7, 4, 3), (0, 1, 2, 5, 4, 7, 6, 3), (0, 1, 4, 5, 8, 7, 6, 3), (1, 2, 5, 8, 7, 6, 3, 4)]
 Errors = dict[str, list[float]]  # of a method: errors of log Z and of marginals, sweeps, whether it converged
@@ -62,7 +62,7 @@ def compared(graph: bl.FactorGraph, methods: dict[str, Any]) -> Errors:
 
 
 def gbp(graph: bl.FactorGraph, cycles: Any, schedule: str = "auto") -> bl.GBP:
-    return bl.GBP(regions=bl.RegionGraph.loops(graph, cycles), schedule=schedule)
+    return bl.GBP(regions=bl.RegionGraph.loops(graph, cycles), schedule=schedule, damping=DAMPING)
 
 
 def faces_or_pattern(coupling: float, seed: int) -> Errors:
@@ -100,7 +100,7 @@ def bases(graph: bl.FactorGraph, ibounds: tuple[int, ...], seed: int) -> Errors:
     methods = {
         "partially tree-robust": gbp(graph, bl.cycles.partially_tree_robust(graph)),
         "fundamental": gbp(graph, bl.cycles.random_fundamental(graph, seed)),
-        **{f"IJGP({i})": f"ijgp(ibound={i - 1}, damping=0.5)" for i in ibounds},
+        **{f"IJGP({i})": f"ijgp(ibound={i - 1}, damping={DAMPING})" for i in ibounds},
         "BP": "bp",
     }
     return compared(graph, methods)
@@ -127,11 +127,11 @@ def studies(size: str) -> dict[str, tuple[dict[str, Callable[[int], Errors]], in
     ibounds = ((2, 3, 5, 7), *(tuple(range(2, 11)),) * 2)[k]
     extras = ((5, 25, 50), (5, 20, 35, 50), tuple(range(5, 55, 5)))[k]
     return {
-        "3.13": ({str(c): partial(faces_or_pattern, c) for c in couplings}, (2, 2, 50)[k]),
-        "3.14": ({str(s): partial(swapped, s) for s in swaps}, (4, 20, 500)[k]),
-        "3.15": ({str(c): partial(k_trees, c, ibounds if c == 0.7 else (3,)) for c in levels}, (1, 2, 100)[k]),
-        "3.16": ({"0.7": partial(k_trees, 0.7, ibounds)}, (1, 2, 100)[k]),
-        "3.17": ({str(e): partial(more_edges, e) for e in extras}, (1, 2, 25)[k]),
+        "3.13": ({str(c): partial(faces_or_pattern, c) for c in couplings}, (2, 50, 50)[k]),
+        "3.14": ({str(s): partial(swapped, s) for s in swaps}, (4, 100, 500)[k]),
+        "3.15": ({str(c): partial(k_trees, c, ibounds if c == 0.7 else (3,)) for c in levels}, (1, 16, 100)[k]),
+        "3.16": ({"0.7": partial(k_trees, 0.7, ibounds)}, (1, 16, 100)[k]),
+        "3.17": ({str(e): partial(more_edges, e) for e in extras}, (1, 25, 25)[k]),
     }
 
 
@@ -244,7 +244,8 @@ def draw(found: Found) -> Figure:
 def main() -> int:
     options = command_line(__doc__, needs_data=False, sizes=True)
     assert options is not None
-    kept = Kept.of_study("cycle_bases", options)
+    setting = {"most sweeps": MOST_SWEEPS, "damping": DAMPING}
+    kept = Kept.of_study("cycle_bases", options, setting)
     asked = studies("quick" if options.quick else "full" if options.full else "ordinary")
     found: Found = {}
     for name, (levels, n_models) in asked.items():
@@ -268,7 +269,7 @@ def main() -> int:
         }
         for name, levels in found.items()
     }
-    numbers["models"] = models
+    numbers |= {"models": models, "setting": setting, "trials": kept.found}
     save(options.output, "cycle_bases", {"cycle_bases": draw(found)}, numbers, claims)
     return 0
 

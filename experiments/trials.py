@@ -18,7 +18,8 @@ import numpy as np
 
 __all__ = ["Kept", "mean_and_error", "paired", "shown"]
 
-LOCAL = Path(__file__).parent / "local"
+HERE = Path(__file__).parent
+LOCAL = HERE / "local"
 
 
 class Kept:
@@ -29,15 +30,21 @@ class Kept:
         self.found: dict[str, Any] = {}
         if stored is not None and stored.is_file():
             results = json.loads(stored.read_text())
-            if results["setting"] == json.loads(json.dumps(setting)):
+            if results.get("setting") == json.loads(json.dumps(setting)):
                 self.found = results["trials"]
         if path is not None and path.is_file():
             self.found |= json.loads(path.read_text())
 
     @classmethod
-    def of_study(cls, name: str, options: Namespace) -> Kept:
-        """Return the trials of a study; those of a quick run are not kept."""
-        return cls(None if options.quick else LOCAL / f"{name}.trials.json")
+    def of_study(cls, name: str, options: Namespace, setting: Any = None) -> Kept:
+        """Return the trials of a study; those of a quick run are not kept.
+
+        A ``setting`` says that the results have the trials, too, to go on from.
+        """
+        if options.quick:
+            return cls(None)
+        stored = None if setting is None else HERE / "results" / f"{name}.json"
+        return cls(LOCAL / f"{name}.trials.json", stored, setting)
 
     def of(self, key: str, compute: Callable[[], Any]) -> Any:
         """Return a trial's finding, computed now if it is not there."""
