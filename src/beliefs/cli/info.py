@@ -98,7 +98,7 @@ def _cost(report: CostReport, budget: int, fits: bool) -> dict[str, Any]:
         "cells": _finite(order.total_cells),
         "largest_cells": _finite(order.largest_cells),
         "bytes": report.n_bytes,
-        "seconds": _finite(order.seconds),
+        "seconds": _finite(report.seconds),
         "budget_bytes": budget,
         "fits": fits,
     }

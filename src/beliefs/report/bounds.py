@@ -11,6 +11,7 @@ from beliefs.datasets import make_ising_grid
 from beliefs.inference.base import Bound, Problem
 from beliefs.inference.doors import infer
 from beliefs.inference.exact.junction_tree import JunctionTree
+from beliefs.inference.orders.orders import duration
 from beliefs.inference.result import InferenceResult
 from beliefs.model.graph import FactorGraph
 from beliefs.plot import plot_grid
@@ -48,7 +49,7 @@ def bounds_section() -> Section:
     results = fenced()
     upper, middle, lower = (results[method] for method in _BEST)
     grid = middle.graph
-    exact = Markup(f'<span class="timing">{JunctionTree().planned(Problem(grid)).duration}</span>')
+    exact = Markup(f'<span class="timing">{duration(JunctionTree().seconds(Problem(grid)))}</span>')
     spent = sum(r.seconds for r in results.values())
     return Section(
         "Bounds where exact is out of reach",

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 import beliefs as bl
 import reference
 from beliefs.inference.base import Problem, Task
+from beliefs.inference.exact.junction_tree import JunctionTree
 from beliefs.inference.exact.tree_run import TreeRun
+from beliefs.inference.portfolio.auto import EXACT_SHARE, choose
 from families import FAMILIES, family, grid_pairs, random_model, unary
 from strategies import examples, factor_graphs, possible_evidence
 
@@ -145,3 +147,36 @@ def test_marginal_map_needs_a_wider_tree() -> None:
     value = bl.marginal_map(graph, range(1, 12)).log_value
     joint = reference.joint_table(graph)
     assert value == pytest.approx(float(reference.query_values(joint, range(1, 12)).max()))
+
+
+class TestPredictedTime:
+    """By the clusters of the tree and by its memory, not by all cliques of the order."""
+
+    def test_by_hand(self) -> None:
+        chain = bl.FactorGraph.from_tables([10, 20, 30], [((0, 1), np.ones((10, 20))), ((1, 2), np.ones((20, 30)))])
+        cells = {Task.INFER: 200 + 600, Task.MAXIMIZE: 200 + 600, Task.MARGINAL_MAP: 200 + 600 + 30}
+        for task, per_cell in ((Task.INFER, 2.5e-9), (Task.MAXIMIZE, 2.5e-9), (Task.MARGINAL_MAP, 6e-9)):
+            problem = Problem(chain, task, np.array([2])) if task is Task.MARGINAL_MAP else Problem(chain, task)
+            expected = per_cell * cells[task] + 1.5e-9 * JunctionTree().n_bytes(problem)
+            assert JunctionTree().seconds(problem) == pytest.approx(expected)
+            assert f"about {expected:.2g} s" in str(JunctionTree().report(problem))
+
+    def test_small_cliques_within_large_ones_cost_nothing(self) -> None:
+        """A grid of width 22 took 5 s where 19 were predicted: it was refused with a limit of 20 s."""
+        problem = Problem(bl.datasets.make_ising_grid(22, seed=1), time_limit=20.0)
+        order = JunctionTree().planned(problem)
+        assert JunctionTree().seconds(problem, order) < 0.5 * order.seconds
+        assert choose(problem)[0] == JunctionTree() and order.seconds > EXACT_SHARE * 20.0
+
+    def test_messages_as_large_as_clusters_cost_most(self) -> None:
+        """As in networks over time: 1.4 GB of messages took four times as long as their cells say."""
+        pairs = np.array([(i, j) for i in range(26) for j in range(i + 1, min(i + 17, 26))])
+        problem = Problem(bl.FactorGraph.pairwise(np.zeros((26, 2)), pairs, 0.1 * np.eye(2)))
+        order = JunctionTree().planned(problem)
+        assert JunctionTree().seconds(problem, order) > 1.5 * order.seconds
+
+    def test_what_is_hopeless_is_not_laid_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        problem = Problem(bl.datasets.make_ising_grid(30, seed=0), time_limit=1.0)
+        monkeypatch.setattr(JunctionTree, "_tree", None)
+        assert JunctionTree().seconds(problem, most=600.0) == JunctionTree().planned(problem).seconds
+        assert "about" in choose(problem)[1]

@@ -35,7 +35,13 @@ from beliefs.inference.base import (
     Task,
     Unions,
 )  # fmt: skip
-from beliefs.inference.clusters.cluster_tree import ClusterTree, check_memory, check_work
+from beliefs.inference.clusters.cluster_tree import (
+    MOST_SECONDS,
+    ClusterTree,
+    check_memory,
+    check_work,
+    least_seconds,
+)
 from beliefs.inference.exact.tree_run import TreeRun
 from beliefs.inference.orders.orders import MOST_RESTARTS, ORDERS, CostReport, Order
 from beliefs.inference.orders.planned import planned_order
@@ -99,11 +105,21 @@ class JunctionTree(Method):
         """
         return self._tree(problem, self.planned(problem) if order is None else order).n_bytes(problem.task)
 
+    def seconds(self, problem: Problem, order: Order | None = None, most: float = MOST_SECONDS) -> float:
+        """Predict the time of a run.
+
+        Where that is certainly more than ``most`` there is no tree laid out for it, and all cliques of the order count.
+        """
+        order = self.planned(problem) if order is None else order
+        if least_seconds(order) > most or order.seconds > MOST_SECONDS:
+            return order.seconds
+        return self._tree(problem, order).seconds(problem.task)
+
     def report(self, problem: Problem) -> CostReport:
         """Return the cost to print, before paying it; without the memory where the work is beyond all measure."""
         order = self.planned(problem)
         try:
-            return order.report(self.n_bytes(problem, order))
+            return order.report(self.n_bytes(problem, order), self.seconds(problem, order))
         except BudgetError:
             return order.report()
 

@@ -50,6 +50,7 @@ __all__ = [
     "CostReport",
     "Order",
     "degeneracy_plan",
+    "duration",
     "order_cost",
     "plan_order",
 ]
@@ -61,7 +62,9 @@ MOST_RESTARTS = 10**6
 """Randomised runs of a heuristic: a search that nothing interrupts."""
 
 SECONDS_PER_CELL = 5e-9
-"""Measured by ``benchmarks.exact`` on large networks, where it is 4 to 6 ns: two products and their sums."""
+"""Of all cliques: what is known before there is a tree, and mostly too much, since small cliques go into large ones."""
+
+_CENTURY = 3.2e9  # seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +116,7 @@ class Order:
 
     @property
     def seconds(self) -> float:
-        """Estimated time to collect and distribute once."""
+        """Estimated time to collect and distribute once; :meth:`.JunctionTree.seconds` knows it better, by the tree."""
         return SECONDS_PER_CELL * self.total_cells
 
     @cached_property
@@ -124,11 +127,20 @@ class Order:
     @property
     def duration(self) -> str:
         """The estimated time in words."""
-        return f"about {self.seconds:.2g} s" if self.log2_cells < 60 else "more than a century"
+        return duration(self.seconds)
 
-    def report(self, n_bytes: float | None = None) -> CostReport:
-        """Return the cost as lines to print; ``n_bytes`` is the memory of a run where it is known."""
-        return CostReport(self, n_bytes)
+    def report(self, n_bytes: float | None = None, seconds: float | None = None) -> CostReport:
+        """Return the cost as lines to print; ``n_bytes`` and ``seconds`` are those of a run where they are known."""
+        return CostReport(self, n_bytes, self.seconds if seconds is None else seconds)
+
+
+def duration(seconds: float) -> str:
+    """Return an estimated time in words.
+
+    >>> duration(2.345), duration(float("inf"))
+    ('about 2.3 s', 'more than a century')
+    """
+    return f"about {seconds:.2g} s" if seconds < _CENTURY else "more than a century"
 
 
 @dataclass(frozen=True)
@@ -148,7 +160,8 @@ class CostReport:
     """
 
     plan: Order
-    n_bytes: float | None = None
+    n_bytes: float | None
+    seconds: float
 
     def __str__(self) -> str:
         plan = self.plan
@@ -160,7 +173,7 @@ class CostReport:
         ]
         if self.n_bytes is not None:
             lines.append(("memory", f"{readable_bytes(self.n_bytes)} for factors, messages and the plan"))
-        lines.append(("time", plan.duration))
+        lines.append(("time", duration(self.seconds)))
         return "\n".join(f"{name:<13}  {text}" for name, text in lines)
 
     def _maximal(self) -> str:

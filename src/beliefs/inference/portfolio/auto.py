@@ -9,6 +9,7 @@ from beliefs.inference.base import Method, Problem, Task
 from beliefs.inference.budget import readable_bytes
 from beliefs.inference.clusters.cluster_tree import MOST_SECONDS
 from beliefs.inference.exact.junction_tree import JunctionTree
+from beliefs.inference.orders.orders import duration
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 
@@ -34,12 +35,13 @@ def choose(problem: Problem) -> tuple[Method, str]:
     began, exact = now(), _EXACT
     order = exact.planned(problem)
     patience = _PATIENCE if problem.time_limit == math.inf else min(EXACT_SHARE * problem.time_limit, MOST_SECONDS)
-    if order.seconds > patience:
+    seconds = exact.seconds(problem, order, max(patience, _PATIENCE))
+    if seconds > patience:
         allowed = min(problem.time_limit, MOST_SECONDS) if problem.time_limit < math.inf else _PATIENCE
-        part = "over" if order.seconds > allowed else "most of"
-        obstacle = f"would take {order.duration}, {part} the time budget of {allowed:.3g} s ({order.size})"
+        part = "over" if seconds > allowed else "most of"
+        obstacle = f"would take {duration(seconds)}, {part} the time budget of {allowed:.3g} s ({order.size})"
         remedy = " (or ask for junction_tree by name)" if problem.time_limit == math.inf else " (or raise time_limit)"
-        remedy = remedy if order.seconds < MOST_SECONDS else ""
+        remedy = remedy if seconds < MOST_SECONDS else ""
     else:
         needed = exact.n_bytes(problem, order)
         if needed <= problem.max_bytes:
