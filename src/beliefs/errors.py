@@ -60,6 +60,8 @@ class FormatError(BeliefsError, ValueError):
 class BudgetError(BeliefsError, RuntimeError):
     """The work needs more memory or time than allowed: by prediction, before it was begun, or by the clock."""
 
+    parts: tuple[str, float, float, str, str] | None = None  # of the message about memory, where it is one
+
 
 class NotConvergedError(BeliefsError, RuntimeError):
     """Raised only by ``result.require_converged()``."""

@@ -49,6 +49,33 @@ CASES = {
     "bp of a machine": ("infer", "bp", "machine(20, 10)", "machine(2500, 2200)", {"max_iters": 5}),
     "bp of maxima of a machine": ("maximize", "bp", "machine(20, 10)", "machine(2500, 2200)", {"max_iters": 5}),
     "mean field of a machine": ("infer", "mean_field", "machine(20, 10)", "machine(2500, 2200)", {"max_iters": 5}),
+    "mean field of two layers": ("infer", "mean_field", "layers(20, 10)", "layers(600, 400)", {"max_iters": 3}),
+    "mean field of triples of states": ("infer", "mean_field", "complete(20, 3)", "complete(700, 3)", {"max_iters": 3}),
+    "mean field of a star": ("infer", "mean_field", "star(50)", "star(200000)", {"max_iters": 3}),
+    "mean field of factors": ("infer", "mean_field", "wide(50)", "wide(60000)", {"max_iters": 3}),
+    "trees in two layers": (
+        "infer",
+        "mean_field(structure=tree)",
+        "layers(20, 10)",
+        "layers(600, 400)",
+        {"max_iters": 3},
+    ),
+    "trees of factors": ("infer", "mean_field(structure=tree)", "wide(50)", "wide(60000)", {"max_iters": 3}),
+    "bp of a star": ("infer", "bp", "star(50)", "star(100000)", {"max_iters": 3}),
+    "bp of a chain": ("infer", "bp", "chain(50)", "chain(150000)", {"max_iters": 3}),
+    "bp of maxima of a chain": ("maximize", "bp", "chain(50)", "chain(150000)", {"max_iters": 3}),
+    "bp of a dense graph": ("infer", "bp", "complete(20, 2, 0.1)", "complete(700, 2, 0.1)", {"max_iters": 3}),
+    "bp of a dense graph beyond products": ("infer", "bp", "complete(20)", "complete(700)", {"max_iters": 3}),
+    "bp of 21 states": ("infer", "bp", "grid(8, 21)", "grid(70, 21)", {"max_iters": 3}),
+    "trw of two layers": ("infer", "trw", "layers(200, 110)", "layers(600, 400)", {"max_iters": 3}),
+    "trw of a star": ("infer", "trw", "star(50)", "star(100000)", {"max_iters": 3}),
+    "trw of maxima of a chain": ("maximize", "trw", "chain(50)", "chain(150000)", {"max_iters": 3}),
+    "moves on maxima of bp": ("maximize", "bp", "grid(12, 2)", "grid(300, 2)", {"max_iters": 10, "tol": 0.0}),
+    "gibbs of two layers": ("infer", "gibbs", "layers(20, 10)", "layers(600, 400)", {"max_iters": 2}),
+    "gdd of two layers": ("infer", "gdd", "layers(20, 10)", "layers(600, 400)", {"max_iters": 2}),
+    "gdd of 21 states": ("infer", "gdd", "grid(8, 21)", "grid(70, 21)", {"max_iters": 2}),
+    "junction_tree of a chain": ("infer", "junction_tree", "chain(50)", "chain(100000)", {}),
+    "elimination of a star": ("infer", "elimination", "star(50)", "star(100000)", {}),
     "second order": ("infer", "mean_field(order=2)", "machine(20, 10)", "machine(2500, 2200)", {"max_iters": 5}),
 }
 QUICK = ("mini_bucket",)
@@ -66,10 +93,21 @@ def grid(n, k):
     edges = np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs])
     return bl.FactorGraph.pairwise(0.3 * rng.normal(size=(n * n, k)), edges, 0.3 * rng.normal(size=(len(edges), k, k)))
 
-def complete(n):
+def joined(n, k, edges, scale=1.0):
     rng = np.random.default_rng(0)
-    edges = [(u, v) for u in range(n) for v in range(u)]
-    return bl.FactorGraph.pairwise(rng.normal(size=(n, 2)), edges, rng.normal(size=(len(edges), 2, 2)))
+    return bl.FactorGraph.pairwise(rng.normal(size=(n, k)), edges, scale * rng.normal(size=(len(edges), k, k)))
+
+def complete(n, k=2, scale=1.0):
+    return joined(n, k, np.stack(np.tril_indices(n, -1), axis=1), scale)
+
+def star(n):
+    return joined(n, 2, np.stack([np.zeros(n - 1, int), np.arange(1, n)], axis=1))
+
+def chain(n):
+    return joined(n, 2, np.stack([np.arange(n - 1), np.arange(1, n)], axis=1))
+
+def layers(n, m):
+    return machine(n, m).to_factor_graph()
 
 def wide(n):
     rng, at = np.random.default_rng(1), np.arange(5) * 7

@@ -63,6 +63,8 @@ class Problem:
         The maximised variables of marginal MAP, sorted; empty for the other tasks.
     targets : ndarray or None
         Variables whose marginals are wanted; None means all.
+    held : float
+        Bytes that a factor graph takes which is made for this question; ``max_bytes`` is for all.
     values_states : bool
         Whether the value of a query's states is asked for; who knows it better asks for the states alone.
     """
@@ -73,6 +75,7 @@ class Problem:
     targets: Ints | None = None
     n_samples: int = 0
     max_bytes: int = 2**62
+    held: float = 0.0
     seed: int = 0
     threads: int = 1
     time_limit: float = math.inf

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from beliefs.errors import BudgetError
 
-__all__ = ["available_bytes", "default_budget", "over_budget", "readable_bytes"]
+__all__ = ["available_bytes", "besides", "default_budget", "over_budget", "readable_bytes"]
 
 _SHARE = 0.5  # of what is available: room for results, copies and other programs
 _FRESH = 1.0  # seconds: asking the system costs more than a small inference, so its answer is kept this long
@@ -75,4 +75,20 @@ def over_budget(demand: str, needed: float, limit: float, advice: str, purpose: 
     >>> print(over_budget("bp needs", 2e9, 1e9, "Raise max_bytes", " for messages"))
     bp needs 2 GB for messages; the limit is 1 GB. Raise max_bytes
     """
-    return BudgetError(f"{demand} {readable_bytes(needed)}{purpose}; the limit is {readable_bytes(limit)}. {advice}")
+    error = BudgetError(f"{demand} {readable_bytes(needed)}{purpose}; the limit is {readable_bytes(limit)}. {advice}")
+    error.parts = demand, needed, limit, advice, purpose
+    return error
+
+
+def besides(error: BudgetError, held: float, what: str) -> BudgetError:
+    """Return the error with so many bytes more that are ``held`` besides, and that the limit is for as well.
+
+    Examples
+    --------
+    >>> print(besides(over_budget("bp needs", 2e9, 1e9, "Raise max_bytes"), 5e8, "the model"))
+    bp needs 2.5 GB with the model; the limit is 1.5 GB. Raise max_bytes
+    """
+    if error.parts is None:
+        return error
+    demand, needed, limit, advice, purpose = error.parts
+    return over_budget(demand, needed + held, limit + held, advice, f"{purpose} with {what}")

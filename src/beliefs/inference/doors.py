@@ -20,6 +20,7 @@ from beliefs.errors import BudgetError, ConvergenceWarning, ModelError, Unsuppor
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, WarmStages
 from beliefs.inference.batch_result import BatchDecoding, BatchMarginals
 from beliefs.inference.budget import default_budget, over_budget
+from beliefs.inference.conversion import graph_bytes
 from beliefs.inference.door_options import Options, check_options
 from beliefs.inference.portfolio.auto import EXACT_SHARE, INSTEAD, at_once, choose, instead_of_exact
 from beliefs.inference.prune import prune_barren
@@ -156,9 +157,9 @@ def maximize(
     if isinstance(model, RBMBatch):
         return _decoded_batch(model, Task.MAXIMIZE, method, options, lambda one: maximize(one, method, **options))
     known = _checked(model, options)
-    graph = as_factor_graph(known)
+    held, graph = graph_bytes(known), as_factor_graph(known)
     about = known if _is_native(known, method) else graph
-    done = _ask(_posed(about, Task.MAXIMIZE, options), method, options)
+    done = _ask(_posed(about, Task.MAXIMIZE, options, held=held), method, options)
     answer = done.answer
     assert isinstance(answer, Decoding)
     score = graph.log_score(answer.assignment)
@@ -205,10 +206,10 @@ def marginal_map(
         ask = partial(marginal_map, query=query, method=method, **options)
         return _decoded_batch(model, Task.MARGINAL_MAP, method, options, ask)
     known = _checked(model, options)
-    graph = as_factor_graph(known)
+    held, graph = graph_bytes(known), as_factor_graph(known)
     asked = checked_query(graph, query)
     about = known if _is_native(known, method) else graph
-    done = _ask(_posed(about, Task.MARGINAL_MAP, options, query=np.sort(asked)), method, options)
+    done = _ask(_posed(about, Task.MARGINAL_MAP, options, query=np.sort(asked), held=held), method, options)
     answer = done.answer
     assert isinstance(answer, Decoding)
     if answer.log_value == -math.inf:

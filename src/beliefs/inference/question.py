@@ -6,12 +6,15 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from beliefs.deadline import Deadline, check_time
 from beliefs.driver import Run, Status
-from beliefs.errors import ConvergenceWarning, UnsupportedError
+from beliefs.errors import BudgetError, ConvergenceWarning, UnsupportedError
 from beliefs.inference.base import Decoding, Marginals, Method, Problem, Samples
+from beliefs.inference.budget import besides
+from beliefs.inference.conversion import graph_bytes
 from beliefs.inference.quiet import warn
 from beliefs.inference.run import Watch, solve
 from beliefs.inference.show.progress import reporter
@@ -83,16 +86,22 @@ class Question(NamedTuple):
         callback = options.get("callback")
         asked = options.get("progress", False)
         shown = reporter(method, task, problem.time_limit, self.started) if asked else _NOTHING
-        found = solve(
-            form,
-            problem,
-            tol=options.get("tol"),
-            max_iters=options.get("max_iters"),
-            warm=self.warm(form),
-            deadline=self.deadline,
-            started=self.started,
-            watch=Watch(() if callback is None else (callback,), shown, options.get("trace_every")),
-        )
+        left = replace(problem, max_bytes=max(0, problem.max_bytes - int(problem.held))) if problem.held else problem
+        try:
+            found = solve(
+                form,
+                left,
+                tol=options.get("tol"),
+                max_iters=options.get("max_iters"),
+                warm=self.warm(form),
+                deadline=self.deadline,
+                started=self.started,
+                watch=Watch(() if callback is None else (callback,), shown, options.get("trace_every")),
+            )
+        except BudgetError as error:
+            if not problem.held:
+                raise
+            raise besides(error, problem.held, "the machine's factor graph") from None
         status = found.run.status
         _LOG.info("%s by %s: %s, steps: %d", task.value, method, status.name, found.run.n_iters)
         stopped_short = form.fixed_point and status not in (Status.CONVERGED, Status.STOPPED)
@@ -113,9 +122,10 @@ def _form(method: Method, problem: Problem) -> tuple[Method, Problem]:
     """Return the form of a method for machines, which are loaded where there is one, and the problem that it takes."""
     if isinstance(problem.model, FactorGraph) and not method.needs_machine:
         return method, problem
-    from beliefs.inference.boltzmann.native import native
+    from beliefs.inference.boltzmann.native import is_native, native
 
-    return native(method, problem)
+    form, asked = native(method, problem)
+    return form, asked if is_native(form) else replace(asked, held=asked.held + graph_bytes(asked.model))
 
 
 def warn_if_short(done: Done, stacklevel: int) -> None:

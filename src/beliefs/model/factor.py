@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from beliefs.errors import ModelError, UnsupportedError
+from beliefs.model.pieces import pieces
 from beliefs.model.variable import Variable
 from beliefs.typing import Floats
 
@@ -53,10 +54,12 @@ def check_axes(n_axes: int, instead: str) -> None:
 
 def check_logs(logs: Floats, what: str) -> None:
     """Raise unless every entry is ``-inf`` or of a magnitude whose sums cannot overflow."""
-    fine = (np.abs(logs) <= LARGEST_LOG) | (logs == -np.inf)  # False for nan as well
-    if not fine.all():
-        bad = logs[~fine].flat[0]
-        raise ModelError(f"{what} must have -inf or finite log potentials (up to {LARGEST_LOG:g}), found {bad}")
+    cells = logs.reshape(-1)
+    for part in (cells[piece] for piece in pieces(cells.size)):
+        fine = (np.abs(part) <= LARGEST_LOG) | (part == -np.inf)  # False for nan as well
+        if not fine.all():
+            bad = part[~fine][0]
+            raise ModelError(f"{what} must have -inf or finite log potentials (up to {LARGEST_LOG:g}), found {bad}")
 
 
 def numbers_key(values: np.ndarray) -> bytes:

@@ -22,7 +22,7 @@ from beliefs.errors import ModelError
 from beliefs.kernels.layout import condition_cells, log_scores
 from beliefs.model.describing import describe_graph
 from beliefs.model.factor import Factor, check_axes, check_logs, log_table, numbers_key, numeric, scopes_and_tables
-from beliefs.model.layout import Layout, frozen, frozen_ints, offsets, sums_to_one
+from beliefs.model.layout import Layout, frozen, frozen_ints, offsets, read_only, sums_to_one
 from beliefs.model.named import Built, Named, way_in
 from beliefs.model.naming import Naming, checked_pairs
 from beliefs.model.variable import Variable
@@ -106,11 +106,13 @@ class FactorGraph(Named, Described, metaclass=Built):
         values = numeric(theta, "theta")
         if values.shape != (layout.n_cells,):
             raise ModelError(f"theta must have shape ({layout.n_cells},), found {values.shape}")
-        check_logs(values, "theta")
-        values.setflags(write=False)
-        states = np.full(layout.n_vars, -1, np.int64)
-        states.setflags(write=False)
-        return cls(layout, values, naming or Naming.default(layout.card), states, kind=kind)
+        return cls.keeping(layout, values, naming or Naming.default(layout.card), kind=kind)
+
+    @classmethod
+    def keeping(cls, layout: Layout, theta: Floats, naming: Naming, *, kind: str = "MARKOV") -> FactorGraph:
+        """Return what :meth:`build` returns without a copy: of an array in the right form that nobody else will use."""
+        check_logs(theta, "theta")
+        return cls(layout, read_only(theta), naming, read_only(np.full(layout.n_vars, -1, np.int64)), kind=kind)
 
     @classmethod
     def from_factors(cls, factors: Iterable[Factor], variables: Sequence[Variable] | None = None) -> FactorGraph:
@@ -182,12 +184,12 @@ class FactorGraph(Named, Described, metaclass=Built):
         if table.shape not in {(m, k, k), (k, k)}:
             raise ModelError(f"tables must have shape ({m}, {k}, {k}) or ({k}, {k}), found {table.shape}")
         tied = table.ndim == 2 and m > 0
-        scopes = np.concatenate([np.arange(n), frozen_ints(pairs, "edges").ravel()])
-        ptr = np.concatenate([np.arange(n), n + 2 * np.arange(m + 1)])
-        starts = np.concatenate([k * np.arange(n), np.full(m, n * k)]) if tied else None
+        scopes = read_only(np.concatenate([np.arange(n), frozen_ints(pairs, "edges").ravel()]))
+        ptr = read_only(np.concatenate([np.arange(n), n + 2 * np.arange(m + 1)]))
+        starts = read_only(np.concatenate([k * np.arange(n), np.full(m, n * k)])) if tied else None
         layout = Layout.build(np.full(n, k), ptr, scopes, starts)
         theta = np.concatenate([nodes.ravel(), table.ravel() if m else np.zeros(0)])
-        return cls.build(layout, theta, Naming.of(names, None, layout.card))
+        return cls.keeping(layout, theta, Naming.of(names, None, layout.card))
 
     # -- views and names ----------------------------------------------------------------------------------------
     @property

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from beliefs.errors import BudgetError, ModelError
 from beliefs.kernels.layout import Adjacency, Scopes, condition_scopes, repeated_variable
 from beliefs.kernels.primitives.strides import table_strides
+from beliefs.model.pieces import pieces
 from beliefs.model.plans import PlanKey, Plans
 from beliefs.typing import Bools, Floats, Ints
 
@@ -41,8 +42,11 @@ _ROUNDING = 1e-12  # a column whose sum is nearer to one sums to one
 
 
 def frozen_ints(values: ArrayLike, what: str) -> Ints:
-    """Return a read-only int64 copy; non-integers raise."""
+    """Return a read-only int64 copy, or the array itself where it is one that is read-only; non-integers raise."""
     array = np.asarray(values)
+    flags = array.flags
+    if array.dtype == np.int64 and flags.owndata and flags.c_contiguous and not flags.writeable:
+        return array
     if array.size and array.dtype.kind not in "iub":
         raise ModelError(f"{what} must be integers, found {array.dtype}")
     if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
@@ -179,17 +183,17 @@ class Layout:
     @cached_property
     def arity(self) -> Ints:
         """Number of variables of each factor, (n_factors,)."""
-        return frozen_ints(np.diff(self.scope_ptr), "arities")
+        return read_only(np.diff(self.scope_ptr))
 
     @cached_property
     def constants(self) -> Ints:
         """The cells of factors of no variable."""
-        return frozen_ints(self.cell_ptr[self.arity == 0], "constants")
+        return read_only(self.cell_ptr[self.arity == 0])
 
     @cached_property
     def edge_factor(self) -> Ints:
         """The factor of each edge, (n_edges,)."""
-        return frozen_ints(np.repeat(np.arange(self.n_factors), self.arity), "edges")
+        return read_only(np.repeat(np.arange(self.n_factors), self.arity))
 
     @cached_property
     def var_ptr(self) -> Ints:
@@ -200,12 +204,12 @@ class Layout:
     @cached_property
     def degree(self) -> Ints:
         """Number of factors of each variable, (n_vars,)."""
-        return frozen_ints(np.diff(self.var_ptr), "degrees")
+        return read_only(np.diff(self.var_ptr))
 
     @cached_property
     def var_edges(self) -> Ints:
         """Edges at each variable in factor order, (n_edges,); see :attr:`var_ptr`."""
-        return frozen_ints(np.argsort(self.scope_vars, kind="stable"), "variable edges")
+        return read_only(np.argsort(self.scope_vars, kind="stable"))
 
     @cached_property
     def scopes(self) -> Scopes:
@@ -233,17 +237,17 @@ class Layout:
         """
         stride = np.empty(self.n_edges, np.int64)
         table_strides(self.card, self.scope_ptr, self.scope_vars, stride)
-        return frozen_ints(stride, "strides")
+        return read_only(stride)
 
     @cached_property
     def isolated(self) -> Ints:
         """Unobserved variables in no factor."""
-        return frozen_ints(np.flatnonzero(~self.observed & (self.degree == 0)), "isolated variables")
+        return read_only(np.flatnonzero(~self.observed & (self.degree == 0)))
 
     @cached_property
     def single_cells(self) -> Ints:
         """The cells of factors whose table has one cell: a -inf among them is a proof that Z = 0."""
-        return frozen_ints(self.cell_ptr[self.factor_size == 1], "single cells")
+        return read_only(self.cell_ptr[self.factor_size == 1])
 
     @cached_property
     def unary_cells(self) -> UnaryCells:
@@ -253,7 +257,7 @@ class Layout:
         sizes = self.card[variables]
         within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         firsts = (self.cell_ptr[single], self.table_ptr[single], self.state_ptr[variables])
-        return UnaryCells(*(frozen_ints(np.repeat(first, sizes) + within, "unary cells") for first in firsts))
+        return UnaryCells(*(read_only(np.repeat(first, sizes) + within) for first in firsts))
 
     @cached_property
     def is_pairwise(self) -> bool:
@@ -364,19 +368,29 @@ def _check_scopes(card: Ints, scope_ptr: Ints, scope_vars: Ints) -> None:
 
 def _factor_sizes(card: Ints, scope_ptr: Ints, scope_vars: Ints) -> Ints:
     """Products of cardinalities; a table too large to address is a BudgetError."""
-    log2 = np.concatenate([[0.0], np.cumsum(np.log2(card)[scope_vars])])
-    bits = log2[scope_ptr[1:]] - log2[scope_ptr[:-1]]
-    if bits.size and bits.max() > 60:
+    sizes = np.empty(scope_ptr.size - 1, np.int64)
+    for piece in pieces(sizes.size):
+        ptr = scope_ptr[piece.start : piece.stop + 1]
+        sizes[piece] = _products(card[scope_vars[ptr[0] : ptr[-1]]], ptr - ptr[0], piece.start)
+    return read_only(sizes)
+
+
+def _products(card: Ints, ptr: Ints, first: int) -> Ints:
+    """Products over runs of cardinalities, those of the factors from ``first`` on."""
+    log2 = np.concatenate([[0.0], np.cumsum(np.log2(card))])
+    bits = log2[ptr[1:]] - log2[ptr[:-1]]
+    if bits.max() > 60:
         f = int(bits.argmax())
-        arity = int(scope_ptr[f + 1] - scope_ptr[f])
-        raise BudgetError(f"factor {f} over {arity} variables needs a table of 2^{bits[f]:.0f} cells")
+        arity = int(ptr[f + 1] - ptr[f])
+        raise BudgetError(f"factor {first + f} over {arity} variables needs a table of 2^{bits[f]:.0f} cells")
     # reduceat gives the element itself on empty runs, so a leading 1 is added to every scope
-    padded = np.ones(scope_vars.size + scope_ptr.size - 1, np.int64)
-    at = scope_ptr[:-1] + np.arange(scope_ptr.size - 1)
+    padded = np.ones(card.size + ptr.size - 1, np.int64)
+    at = ptr[:-1] + np.arange(ptr.size - 1)
     keep = np.ones(padded.size, np.bool_)
     keep[at] = False
-    padded[keep] = card[scope_vars]
-    return frozen_ints(np.multiply.reduceat(padded, at) if at.size else at, "table sizes")
+    padded[keep] = card
+    sizes: Ints = np.multiply.reduceat(padded, at)
+    return sizes
 
 
 def _check_tied(starts: Ints, sizes: Ints) -> int:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from beliefs.elsewhere import MACHINES, Hinting
 from beliefs.errors import ModelError
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
+from beliefs.model.layout import Layout, read_only
 from beliefs.model.machine import BoltzmannMachine, checked_bits, given_layer
 from beliefs.model.naming import Naming
 from beliefs.typing import Evidence, Floats
@@ -73,12 +74,17 @@ class RBM(Hinting, BoltzmannMachine):
     # -- the factor graph -------------------------------------------------------------------------------------------
     @cached_property
     def _graph(self) -> FactorGraph:
-        n, m = self.weights.shape
-        bias = np.concatenate([self.visible_bias, self.hidden_bias]).astype(np.float64)
-        edges = np.stack(np.divmod(np.arange(n * m, dtype=np.int64), max(m, 1)), axis=1) + np.array([0, n])
-        tables = np.zeros((n * m, 2, 2))
-        tables[:, 1, 1] = self.weights.ravel()
-        return FactorGraph.pairwise(bias[:, None] * np.array([0.0, 1.0]), edges, tables, names=self.naming.names)
+        (n, m), n_vars = self.weights.shape, self.n_vars
+        scopes, theta = np.empty(n_vars + 2 * n * m, np.int64), np.zeros(2 * n_vars + 4 * n * m)
+        scopes[:n_vars] = np.arange(n_vars)
+        ends = scopes[n_vars:].reshape(n, m, 2)
+        ends[..., 0], ends[..., 1] = np.arange(n)[:, None], n + np.arange(m)
+        theta[1 : 2 * n : 2], theta[2 * n + 1 : 2 * n_vars : 2] = self.visible_bias, self.hidden_bias
+        theta[2 * n_vars + 3 :: 4] = self.weights.ravel()
+        ptr = np.arange(n_vars + n * m + 1)
+        ptr[n_vars:] += np.arange(n * m + 1)
+        layout = Layout.build(np.full(n_vars, 2), read_only(ptr), read_only(scopes))
+        return FactorGraph.keeping(layout, theta, self.naming)
 
     @cached_property
     def naming(self) -> Naming:

@@ -27,7 +27,7 @@ from beliefs.model.clamped_rbm import ClampedRBM
 from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.machine import BoltzmannMachine
 
-__all__ = ["FORMS", "native"]
+__all__ = ["FORMS", "is_native", "native"]
 
 FORMS = (LayerEnumeration, LayerMeanField, TAP, LayerBP, BlockGibbs, AIS)
 """Every form, each of the methods above it; the first that answers the question is taken."""
@@ -57,6 +57,11 @@ def native(method: Method, problem: Problem) -> tuple[Method, Problem]:
         instead = "ask to_rbm() instead" if model.is_whole else f"use {' or '.join(names)}"
         raise UnsupportedError(f"{method} does not answer {problem.task.value} about a fractional machine; {instead}")
     return method, problem
+
+
+def is_native(form: Method) -> bool:
+    """Whether a method is a form for machines, which asks for no factor graph."""
+    return isinstance(form, Form | FreeUnits)
 
 
 def _clamped(method: Method, problem: Problem, machine: ClampedRBM) -> tuple[Method, Problem]:

@@ -34,6 +34,7 @@ from beliefs.kernels.trees.plan import (
     choose_blocks,
     eliminate_symbolic,
     factor_cells,
+    hash_size,
     lay_operands,
     plan_scratch,
     write_maps,
@@ -102,7 +103,7 @@ class ClusterTree:
         """Memory of one run: factors and messages, for marginals their beliefs, and the plan's own arrays.
 
         In the log domain the sums of a message come on top, before there are beliefs; sampling takes the longest
-        column, that of the largest root.
+        column, that of the largest root. Where clusters are many and small, making the plan takes more than a run.
         """
         if task not in self._bytes:
             slots, columns = int(self.tree.slot_ptr[-1]), np.diff(self.tree.slot_ptr)[self.factors.size :]
@@ -113,7 +114,10 @@ class ClusterTree:
                 numbers += int(columns[self.tree.temperature > 0].max(initial=0))
             elif task is Task.SAMPLE:
                 numbers += int((np.diff(self.tree.cell_ptr) // columns).max(initial=0))
-            self._bytes[task] = 8 * numbers + sum(a.nbytes for a in (*self.tree, self.source, self.target))
+            n_ops, n_read = self.tree.op_slot.size, self.tree.op_stride.size
+            making = 2 * hash_size(n_ops) + 12 * n_ops + 2 * n_read // 3
+            held = sum(a.nbytes for a in (*self.tree, self.source, self.target))
+            self._bytes[task] = held + 8 * max(numbers, making)
         return self._bytes[task]
 
     def seconds(self, task: Task = Task.INFER) -> float:

@@ -18,6 +18,7 @@ import numpy as np
 
 from beliefs.errors import BudgetError
 from beliefs.kernels.messages.selected_inverse import selected_inverse
+from beliefs.model.pieces import pieces
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["spanning_tree_probabilities"]
@@ -41,46 +42,57 @@ def spanning_tree_probabilities(n_vars: int, ends: Ints, held: Bools) -> Floats:
     place = np.cumsum(~held) - 1
     place[held] = -1
     n = int(n_vars - held.sum())
-    diagonal, across = _inverse_entries(n, place[ends])
+    if n > SMALL and len(ends) < n * n / 20:  # a denser graph fills in at once
+        found = _sparse_entries(n, place[ends])
+        if found is not None:
+            return _shares(*found)
+    if n > MAX_DENSE:
+        raise BudgetError(
+            f"effective resistances of this graph need a dense inverse of {n} rows; choose rho='sampled' instead"
+        )
+    return _dense_shares(n, ends, place)
+
+
+def _shares(diagonal: Floats, across: Floats) -> Floats:
+    """Return the probabilities, from ``G`` on the diagonal at both ends ``(n_edges, 2)`` and across the edges."""
     into = np.maximum(diagonal[:, ::-1] - across[:, None], 0.0)  # the parent is the end that is not entered
     total = into.sum(axis=1, keepdims=True)
     shares: Floats = into / np.maximum(total, 1.0)  # bridges may come out above 1 by rounding
     return shares
 
 
-def _inverse_entries(n: int, ends: Ints) -> tuple[Floats, Floats]:
-    """Return ``G`` on the diagonal at both ends ``(n_edges, 2)`` and across the edges; 0 where an end is -1."""
-    if n > SMALL and len(ends) < n * n / 20:  # a denser graph fills in at once
-        found = _sparse_entries(n, ends)
-        if found is not None:
-            return found
-    if n > MAX_DENSE:
-        raise BudgetError(
-            f"effective resistances of this graph need a dense inverse of {n} rows; choose rho='sampled' instead"
-        )
-    return _dense_entries(n, ends)
+def _dense_shares(n: int, ends: Ints, place: Ints) -> Floats:
+    """Use all of the inverse, made in the place of the Laplacian."""
+    matrix = np.zeros((n, n), order="F")
+    for piece in pieces(len(ends)):
+        here = place[ends[piece]]
+        vertices, (low, high) = here[here >= 0], _free(here)[1:]
+        np.add.at(matrix, (vertices, vertices), 1.0)
+        np.add.at(matrix, (low, high), -1.0)
+        np.add.at(matrix, (high, low), -1.0)
+    matrix = _inverted(matrix)
+    shares = np.empty((len(ends), 2))
+    for piece in pieces(len(ends)):
+        here = place[ends[piece]]
+        across, (inside, low, high) = np.zeros(len(here)), _free(here)
+        across[inside] = matrix[high, low]
+        shares[piece] = _shares(np.where(here >= 0, matrix[here, here], 0.0), across)
+    return shares
 
 
-def _dense_entries(n: int, ends: Ints) -> tuple[Floats, Floats]:
-    laplacian = np.zeros((n + 1, n + 1))  # the last row and column stand for the held vertices
-    u, v = ends.T
-    np.add.at(laplacian, (u, u), 1.0)
-    np.add.at(laplacian, (v, v), 1.0)
-    np.add.at(laplacian, (u, v), -1.0)
-    np.add.at(laplacian, (v, u), -1.0)
-    inverse = np.zeros_like(laplacian)
-    inverse[:n, :n] = _inverted(laplacian[:n, :n])
-    low, high = np.where(ends < 0, n, ends).min(axis=1), np.where(ends < 0, n, ends).max(axis=1)
-    return inverse[ends, ends], inverse[high, low]
+def _free(ends: Ints) -> tuple[Bools, Ints, Ints]:
+    """Return which edges have no held end, and the smaller and the larger end of each of these."""
+    inside: Bools = np.all(ends >= 0, axis=1)
+    return inside, ends[inside].min(axis=1), ends[inside].max(axis=1)
 
 
 def _inverted(matrix: Floats) -> Floats:
-    """Return the inverse of a positive definite matrix; of a large one, the lower triangle."""
+    """Return the inverse of a positive definite matrix; of a large one, the lower triangle, in its place."""
     if len(matrix) <= SMALL:
         return np.asarray(np.linalg.inv(matrix), np.float64)
     from scipy.linalg import lapack  # kept out of the import of the package
 
-    factor, _ = lapack.dpotrf(matrix, lower=1)
+    factor, _ = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
     inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
     found: Floats = inverse
     return found

@@ -44,9 +44,9 @@ from beliefs.kernels.messages.pairwise.value import (
 )
 from beliefs.typing import Floats, Ints
 
-__all__ = ["PairwiseTier"]
+__all__ = ["SAFE", "PairwiseTier"]
 
-_SAFE = 500.0  # nats: a product of messages spans no more than the tables around a variable do together
+SAFE = 500.0  # nats: a product of messages spans no more than the tables around a variable do together
 
 
 class PairwiseTier(Tier):
@@ -100,7 +100,7 @@ class PairwiseTier(Tier):
         if loaded is None:
             return None
         psi, span, shift = loaded
-        if summed and _reach(spec, edges, weights, span, messages, reach) > _SAFE:
+        if summed and _reach(spec, edges, weights, span, messages, reach) > SAFE:
             return None
         lowering = float(lowered.sum() + shift.sum()), float(np.abs(lowered).sum() + np.abs(shift).sum())
         return cls(spec, plan, edges, psi, unary, lowering, messages)

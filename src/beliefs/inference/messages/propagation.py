@@ -240,7 +240,7 @@ class MessagePassing(Method):
 
     def _check_budget(self, problem: Problem) -> None:
         """Raise if scaled tables, messages, their sums and the order do not fit."""
-        needed = needed_bytes(problem.graph.layout, self.certifies, problem.task)
+        needed = needed_bytes(problem.graph, self.certifies, problem.task)
         if needed > max(problem.max_bytes, _TRIFLE):
             demand, purpose = f"{self.name} needs", " for messages and tables"
             raise over_budget(demand, needed, problem.max_bytes, "Raise max_bytes", purpose)
@@ -249,7 +249,8 @@ class MessagePassing(Method):
         """Run every pass once; the residual is the largest change of a variable's marginal (or of a message)."""
         before = state.tier.log_messages().copy() if self.stop == "messages" else None
         code = state.iterate()
-        if code == OUT_OF_RANGE:  # from the start again, in logs
+        if code == OUT_OF_RANGE:  # from the start again, in logs, where nothing is left of the numbers
+            del state.tier
             state.select_tier((LogTier,), state.spec, state.start)
             code = state.iterate()
         if code == IMPOSSIBLE:

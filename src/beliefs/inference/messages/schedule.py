@@ -35,6 +35,7 @@ from beliefs.errors import ModelError
 from beliefs.inference.parallel import in_chunks
 from beliefs.kernels.messages.traversal import factor_classes, factor_traversal
 from beliefs.model.layout import Layout
+from beliefs.model.pieces import pieces
 from beliefs.typing import Ints
 
 if TYPE_CHECKING:
@@ -161,11 +162,17 @@ def _factor_traversal(layout: Layout) -> tuple[Ints, bool]:
 
 def _variable_traversal(layout: Layout) -> Ints:
     order = factors_breadth_first(layout)
-    starts, arity = layout.scope_ptr[order], layout.arity[order]
-    place = np.repeat(starts - np.cumsum(arity) + arity, arity) + np.arange(layout.n_edges)
-    met = np.concatenate([layout.scope_vars[place], np.arange(layout.n_vars)])
-    first = np.unique(met, return_index=True)[1]
-    return np.asarray(met[np.sort(first)], np.int64)
+    found, met, n_met = np.empty(layout.n_vars, np.int64), np.zeros(layout.n_vars, np.bool_), 0
+    for piece in pieces(order.size):
+        starts, arity = layout.scope_ptr[order[piece]], layout.arity[order[piece]]
+        place = np.repeat(starts - np.cumsum(arity) + arity, arity) + np.arange(arity.sum())
+        variables = layout.scope_vars[place]
+        variables = variables[~met[variables]]
+        new = variables[np.sort(np.unique(variables, return_index=True)[1])]
+        met[new], found[n_met : n_met + new.size] = True, new
+        n_met += new.size
+    found[n_met:] = np.flatnonzero(~met)
+    return found
 
 
 def _coupling(layout: Layout) -> Ints:

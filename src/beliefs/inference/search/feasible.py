@@ -21,7 +21,7 @@ from beliefs.deadline import stop_flag
 from beliefs.inference.base import Problem, check_possible, zero_probability
 from beliefs.kernels.search.feasible import FOUND, PROVED, HardTables, find_feasible
 from beliefs.model.graph import FactorGraph
-from beliefs.model.layout import Layout, offsets
+from beliefs.model.layout import Layout
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["EFFORT", "best_of_each", "feasible_fallback", "feasible_state"]
@@ -96,6 +96,7 @@ def best_of_each(layout: Layout, scores: Floats) -> Ints:
 def hard_factors(graph: FactorGraph) -> Bools:
     """Return which factors have a cell of ``-inf``, ``(n_factors,)``."""
     layout = graph.layout
-    n_zeros = offsets(graph.theta == -np.inf)
-    hard: Bools = n_zeros[layout.cell_ptr + layout.factor_size] > n_zeros[layout.cell_ptr]
+    zeros = np.flatnonzero(graph.theta == -np.inf)
+    end = layout.cell_ptr + layout.factor_size
+    hard: Bools = np.searchsorted(zeros, end) > np.searchsorted(zeros, layout.cell_ptr)
     return hard

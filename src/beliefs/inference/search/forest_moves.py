@@ -17,6 +17,7 @@ from beliefs.inference.search.icm import ascended, checked_assignment
 from beliefs.kernels.search.forest_moves import Beliefs, Forest, Incidence, forest_move
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout, offsets
+from beliefs.model.pieces import pieces
 from beliefs.typing import Ints
 
 __all__ = ["MOST_MOVES", "affordable_moves", "forest_moves", "locally_best", "moving_bytes"]
@@ -60,16 +61,23 @@ class Forests:
 
 def _incidence(layout: Layout) -> Incidence:
     """Return the factors at each variable, those with two variables or more that may move before the others."""
-    factor = layout.edge_factor[layout.var_edges]
-    may_move = (~layout.observed & (layout.card > 1))[layout.scope_vars]
-    links = (np.bincount(layout.edge_factor, may_move, layout.n_factors) > 1)[factor]
-    until = offsets(links)
-    begin = np.repeat(layout.var_ptr[:-1], layout.degree)
-    number = until[:-1] - until[begin]  # of links of the same variable before
-    n_links = np.diff(until[layout.var_ptr])
-    place = np.arange(factor.size) - number + np.repeat(n_links, layout.degree)
-    ordered = np.empty_like(factor)
-    ordered[np.where(links, begin + number, place)] = factor
+    may_move, n_moving = ~layout.observed & (layout.card > 1), np.zeros(layout.n_factors, np.int64)
+    n_links, ordered, n_done = np.zeros(layout.n_vars, np.int64), np.empty(layout.n_edges, np.int64), 0
+    for piece in pieces(layout.n_edges):
+        np.add.at(n_moving, layout.edge_factor[piece], may_move[layout.scope_vars[piece]])
+    is_link = n_moving > 1
+    for piece in pieces(layout.n_edges):
+        np.add.at(n_links, layout.scope_vars[piece], is_link[layout.edge_factor[piece]])
+    n_before = offsets(n_links)
+    for piece in pieces(layout.n_edges):
+        edges = layout.var_edges[piece]
+        factor, vertex = layout.edge_factor[edges], layout.scope_vars[edges]
+        links = is_link[factor]
+        until = n_done + offsets(links)
+        number = until[:-1] - n_before[vertex]  # of links of the same variable before
+        place = np.arange(piece.start, piece.stop) - number + n_links[vertex]
+        ordered[np.where(links, layout.var_ptr[vertex] + number, place)] = factor
+        n_done = int(until[-1])
     return Incidence(layout.var_ptr, ordered, layout.var_ptr[:-1] + n_links)
 
 
@@ -109,7 +117,7 @@ def forest_moves(
 
 def moving_bytes(layout: Layout) -> float:
     """Predict the memory of coordinate ascent and forest moves: who touches whom, in order, and what sorting takes."""
-    return 8.0 * 11.5 * layout.n_edges
+    return 8.0 * (6.5 * layout.n_edges + layout.n_factors + 4.0 * layout.n_vars)
 
 
 def affordable_moves(layout: Layout) -> int:

@@ -27,6 +27,7 @@ from beliefs.kernels.mean_field.pairwise import (
 from beliefs.kernels.orders.list_schedule import list_schedule
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout, offsets, read_only
+from beliefs.model.pieces import pieces
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["BinaryField", "NaiveField", "PairwiseField", "naive_field"]
@@ -41,17 +42,25 @@ def neighbours(layout: Layout) -> Neighbours:
 
 
 def _neighbours(layout: Layout) -> Neighbours:
-    edges = layout.var_edges
-    edges = edges[layout.arity[layout.edge_factor[edges]] == 2]
-    factor, vertex = layout.edge_factor[edges], layout.scope_vars[edges]
-    is_first = edges == layout.scope_ptr[factor]
-    nbr = layout.state_ptr[layout.scope_vars[np.where(is_first, edges + 1, edges - 1)]]
-    cell = layout.cell_ptr[factor]
+    n_entries = 2 * int((layout.arity == 2).sum())
+    nbr, cell = np.empty((2, n_entries), np.int64)
+    is_first, degree = np.empty(n_entries, np.bool_), layout.degree.copy()
+    alone = layout.scope_ptr[:-1][layout.arity == 1]
+    np.subtract.at(degree, layout.scope_vars[alone], 1)
+    end = 0
+    for piece in pieces(layout.n_edges):
+        edges = layout.var_edges[piece]
+        factor = layout.edge_factor[edges]
+        edges, factor = edges[layout.arity[factor] == 2], factor[layout.arity[factor] == 2]
+        here = slice(end, end := end + edges.size)
+        is_first[here] = edges == layout.scope_ptr[factor]
+        nbr[here] = layout.state_ptr[layout.scope_vars[np.where(is_first[here], edges + 1, edges - 1)]]
+        cell[here] = layout.cell_ptr[factor]
     if layout.tied:  # equal tables side by side, so that their neighbours are added up before the table is read
-        order = np.lexsort((is_first, cell, vertex))
+        order = np.lexsort((is_first, cell, np.repeat(np.arange(layout.n_vars), degree)))
         nbr, cell, is_first = nbr[order], cell[order], is_first[order]
-    ptr = offsets(np.bincount(vertex, minlength=layout.n_vars))
-    return Neighbours(layout.state_ptr, read_only(ptr), read_only(nbr), read_only(cell), read_only(is_first))
+    ptr = read_only(offsets(degree))
+    return Neighbours(layout.state_ptr, ptr, read_only(nbr), read_only(cell), read_only(is_first))
 
 
 class NaiveField(Field):
@@ -90,25 +99,9 @@ class BinaryField(NaiveField):
 
     def __init__(self, graph: FactorGraph, hard: Bools, schedule: str) -> None:
         super().__init__(graph, hard, schedule)
-        layout = graph.layout
-        self.orders = _pairwise_orders(layout, schedule)
-        self.near = near = neighbours(layout)
-        t, c = graph.theta, near.cell
-        vertex = np.repeat(np.arange(layout.n_vars), np.diff(near.ptr))
-        lift = np.where(near.is_first, t[c + 2], t[c + 1]) - t[c]  # log-odds where the neighbour is in its first state
-        alone = np.flatnonzero(layout.arity == 1)
-        start = layout.cell_ptr[alone]
-        alone_at = layout.scope_vars[layout.scope_ptr[alone]]
-        terms = np.concatenate([t[start + 1] - t[start], lift])
-        field = np.bincount(np.concatenate([alone_at, vertex]), terms, layout.n_vars)
-        coupling = (t[c + 3] - t[c + 2]) - (t[c + 1] - t[c])
-        self.couplings = Couplings(
-            near.state_ptr,
-            near.ptr,
-            read_only(near.nbr + 1),
-            read_only(coupling),
-            read_only(field.astype(np.float64)),
-        )
+        self.orders = _pairwise_orders(graph.layout, schedule)
+        self.near = neighbours(graph.layout)
+        self.couplings = _couplings(graph, self.near)
 
     def update(self, items: Ints, run: Run) -> int:
         """Update these variables one after the other, in log-odds."""
@@ -116,8 +109,26 @@ class BinaryField(NaiveField):
 
     @classmethod
     def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
-        """Add the neighbours, their couplings and the temporaries."""
-        return super().n_bytes(layout, hard, runs) + 8.0 * (6 * layout.n_edges + 8 * layout.n_vars)
+        """Predict the memory of the marginals, who touches whom, the neighbours and their couplings."""
+        return _incidence_bytes(layout, 4.1) + 8.0 * layout.n_states * (2 * runs + 2)
+
+
+def _couplings(graph: FactorGraph, near: Neighbours) -> Couplings:
+    """Return the pairs of a binary model in log-odds."""
+    layout, t = graph.layout, graph.theta
+    alone = np.flatnonzero(layout.arity == 1)
+    start = layout.cell_ptr[alone]
+    terms = t[start + 1] - t[start]
+    field = np.bincount(layout.scope_vars[layout.scope_ptr[alone]], terms, layout.n_vars).astype(np.float64)
+    coupling = np.empty(near.cell.size)
+    for piece in pieces(near.cell.size):
+        c = near.cell[piece]
+        vertex = np.searchsorted(near.ptr, np.arange(piece.start, piece.stop), side="right") - 1
+        lift = np.where(near.is_first[piece], t[c + 2], t[c + 1]) - t[c]  # where the neighbour is in its first state
+        np.add.at(field, vertex, lift)
+        coupling[piece] = (t[c + 3] - t[c + 2]) - (t[c + 1] - t[c])
+    second = read_only(near.nbr + 1)
+    return Couplings(near.state_ptr, near.ptr, second, read_only(coupling), read_only(field))
 
 
 class PairwiseField(NaiveField):
@@ -144,8 +155,14 @@ class PairwiseField(NaiveField):
 
     @classmethod
     def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
-        """Add the neighbours, the unary potentials and the temporaries."""
-        return super().n_bytes(layout, hard, runs) + 8.0 * (3.5 * layout.n_edges + (0.5 * runs + 0.5) * layout.n_states)
+        """Predict the memory of the marginals, who touches whom, the neighbours and the unary potentials."""
+        return _incidence_bytes(layout, 2.1) + 8.0 * layout.n_states * (2 * runs + 4)
+
+
+def _incidence_bytes(layout: Layout, entries: float) -> float:
+    """Predict the memory of the edges at each variable, the order and, an entry, so many numbers of neighbours."""
+    links = 2.0 * float((layout.arity == 2).sum())
+    return 8.0 * (2.0 * layout.n_edges + 2.0 * layout.n_factors + 10.0 * layout.n_vars + entries * links)
 
 
 def naive_field(layout: Layout, hard: Bools) -> type[NaiveField]:

@@ -55,19 +55,19 @@ _DIGITS = 9  # of a strength that count; the rest is rounding, and equal strengt
 def joining(layout: Layout) -> tuple[Scopes, Adjacency]:
     """Return the scopes without variables of one state, which join nothing, and the edges at each variable."""
     joins = layout.card[layout.scope_vars] > 1
+    if joins.all():
+        return layout.scopes, layout.adjacency
     before = offsets(joins)
-    scope_vars, edge_factor = layout.scope_vars[joins], layout.edge_factor[joins]
-    ptr, edges = by_variable(scope_vars, np.arange(scope_vars.size), layout.n_vars)
-    scope_ptr = read_only(before[layout.scope_ptr])
-    scopes = Scopes(layout.card, layout.state_ptr, scope_ptr, read_only(scope_vars), layout.cell_ptr)
-    return scopes, Adjacency(ptr, edges, read_only(edge_factor))
+    scope_ptr, scope_vars = read_only(before[layout.scope_ptr]), read_only(layout.scope_vars[joins])
+    var_ptr, edges = _among(layout.adjacency, joins)
+    adjacency = Adjacency(var_ptr, read_only(before[edges]), read_only(layout.edge_factor[joins]))
+    return Scopes(layout.card, layout.state_ptr, scope_ptr, scope_vars, layout.cell_ptr), adjacency
 
 
-def by_variable(scope_vars: Ints, edges: Ints, n_vars: int) -> tuple[Ints, Ints]:
-    """Return some edges sorted by variable, and the offsets of each variable's."""
-    variable = scope_vars[edges]
-    ptr = offsets(np.bincount(variable, minlength=n_vars))
-    return read_only(ptr), read_only(edges[np.argsort(variable, kind="stable")])
+def _among(adjacency: Adjacency, chosen: Bools) -> tuple[Ints, Ints]:
+    """Return the chosen edges at each variable: where each variable's begin, and the edges."""
+    kept = chosen[adjacency.var_edges]
+    return read_only(offsets(kept)[adjacency.var_ptr]), read_only(adjacency.var_edges[kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +165,7 @@ class ForestField(Field):
         self.forest = forest = Forest.of(graph)
         layout, scopes, edge_factor = graph.layout, forest.scopes, forest.adjacency.edge_factor
         self.exact = not (np.diff(scopes.scope_ptr)[forest.outside] > 1).any()
-        outer = np.flatnonzero(forest.is_outside[edge_factor])
-        self.outer = Adjacency(*by_variable(scopes.scope_vars, outer, layout.n_vars), edge_factor)
+        self.outer = Adjacency(*_among(forest.adjacency, forest.is_outside[edge_factor]), edge_factor)
         table = np.zeros(int(forest.table_ptr[-1]))
         add_tables(forest.guests, forest.branch, scopes, forest.branches, graph.theta, table)
         self.table: Floats = read_only(table)
@@ -227,12 +226,16 @@ class ForestField(Field):
 
     @classmethod
     def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
-        """Add the trees' tables, by run and with temporaries, and the structure."""
+        """Predict the memory of marginals, of the trees' tables, by run and with temporaries, and of the structure."""
         joining = layout.arity > 1
         cells, axes = float(layout.factor_size[joining].sum()), float((layout.arity[joining] - 1).sum())
-        inside = cells * min(1.0, layout.n_vars / max(axes, 1.0))  # a forest has as many links as variables, at most
-        structure = 2.5 * layout.n_edges + 4 * layout.n_vars + 8 * layout.n_factors
-        return super().n_bytes(layout, hard, runs) + 8.0 * (inside * (runs + 2.5) + structure)
+        # a forest has as many links as variables, at most; a factor goes in if each of its links finds room
+        share = min(1.0, layout.n_vars / max(axes, 1.0)) ** (axes / max(int(joining.sum()), 1))
+        zeros = 2.2 * layout.n_cells if hard.any() else 0
+        tables = layout.n_states * (2 * runs + 3) + share * cells * (runs + 2.5)
+        structure = 3 * layout.n_edges + 3 * layout.n_factors + 12 * layout.n_vars
+        sorting = 2 * layout.n_edges + 2 * layout.n_factors + 6 * float(joining.sum())
+        return 8.0 * float(zeros + max(tables + structure, sorting))
 
 
 def _strongest_first(graph: FactorGraph, scopes: Scopes) -> Ints:
@@ -240,7 +243,9 @@ def _strongest_first(graph: FactorGraph, scopes: Scopes) -> Ints:
     several = read_only(np.flatnonzero(np.diff(scopes.scope_ptr) > 1))
     strength, rest = np.empty(several.size), np.empty(int(graph.layout.factor_size.max(initial=1)))
     coupling_strength(several, scopes, _FLOOR, graph.theta, rest, strength)
-    exponent = np.floor(np.log10(np.maximum(strength, 1e-300)))
-    rounded = np.round(strength / 10.0**exponent, _DIGITS)
-    order: Ints = read_only(several[np.lexsort((-rounded, -exponent))])
+    exponent = np.maximum(strength, 1e-300)
+    np.floor(np.log10(exponent, out=exponent), out=exponent)
+    rounded = np.round(np.divide(strength, 10.0**exponent, out=strength), _DIGITS, out=strength)
+    keys = np.negative(rounded, out=rounded), np.negative(exponent, out=exponent)
+    order: Ints = read_only(several[np.lexsort(keys)])
     return order
