@@ -204,7 +204,7 @@ def run(
     limits: Limits,
     *,
     value_is_free: bool = False,
-    fixed_point: bool = True,
+    fixed_point: bool | Callable[[], bool] = True,
     verify: Callable[[], float] | None = None,
     ended: Callable[[], Status | None] | None = None,
     stage: Callable[[], str] | None = None,
@@ -218,8 +218,9 @@ def run(
     value : callable
         Computes the present value; called every ``trace_every`` steps (default: every step where it is free) and
         after the last.
-    fixed_point : bool
-        Whether the residual should go to zero, so that one that does not is called an oscillation.
+    fixed_point : bool or callable
+        Whether the residual should go to zero step by step, so that one that does not is called an oscillation; or a
+        function that says so of the last steps.
     verify : callable, optional
         Asked when the residual has fallen to ``tol``: how far the iterate really is from its goal, where the residual
         alone does not tell. If that is more than ``tol`` the loop goes on, and asks again after 1, 2, 4, 8, 8, ...
@@ -273,7 +274,7 @@ def run(
     if checks.pending and status is Status.MAX_ITERS:
         residual = checks.now(residual)
         status = Status.CONVERGED if residual <= limits.tol else status
-    if status is Status.MAX_ITERS and fixed_point and _oscillates(recent):
+    if status is Status.MAX_ITERS and _oscillates(recent) and (fixed_point() if callable(fixed_point) else fixed_point):
         status = Status.OSCILLATING
     seconds = time.perf_counter() - limits.started
     if not rows or rows[-1][0] != n_iters:

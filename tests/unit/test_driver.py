@@ -72,6 +72,12 @@ def test_a_residual_that_does_not_shrink_is_an_oscillation(residual: Callable[[i
     assert run(loop.step, loop.value, Limits(tol=1e-9, max_iters=50)).status is Status.OSCILLATING
 
 
+def test_a_method_whose_value_never_falls_does_not_oscillate() -> None:
+    for may, status in ((lambda: True, Status.OSCILLATING), (lambda: False, Status.MAX_ITERS)):
+        loop = Counter(lambda k: 0.3)
+        assert run(loop.step, loop.value, Limits(max_iters=50), fixed_point=may).status is status
+
+
 @pytest.mark.parametrize("residual", [halving, lambda k: 0.9**k])
 def test_a_residual_that_shrinks_is_none(residual: Callable[[int], float]) -> None:
     loop = Counter(residual)

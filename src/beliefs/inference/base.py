@@ -238,6 +238,10 @@ class Method(metaclass=Suggesting):
         """
         return 0.0
 
+    def may_oscillate(self, state: Any) -> bool:
+        """Whether a residual that does not shrink is an oscillation; where the value never falls it is patience."""
+        return self.fixed_point
+
     @abstractmethod
     def value(self, state: Any) -> Value:
         """Return the point value and certified interval at the present iterate."""

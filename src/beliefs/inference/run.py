@@ -139,7 +139,7 @@ def solve(
                     end=math.nan if deadline is None else deadline.soft,
                 ),
                 value_is_free=watch is not None and method.value_is_free,
-                fixed_point=watch is not None and method.fixed_point,
+                fixed_point=watch is not None and partial(method.may_oscillate, state),
                 verify=partial(method.verify, state),
                 **_turns(method, state, deadline),
             )

@@ -8,6 +8,7 @@ the logs, while these have the range for it (:mod:`beliefs.kernels.regions.plain
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -50,6 +51,8 @@ class ConcaveState(RegionState):
     ) -> None:
         super().__init__(problem, plan)
         self.counting, self.weight, self.begun = counting, np.maximum(counting, 0.0), False
+        self.apart = math.inf
+        """How far outer regions were from agreeing in the last sweep, when each inner one had its turn."""
         self.pairs, self.by_region, self.cell_of = agreements(plan)
         work = np.append(0.0, np.cumsum(region_work(plan)[self.pairs.region]))
         self.parts = pieces(np.diff(work[self.pairs.ptr]))
@@ -109,28 +112,30 @@ class ConcaveState(RegionState):
         if self.n_steps % _ANEW == 0:
             self.rebuild()
         self.to_plain()
-        change = 0.0
+        change = apart = 0.0
         for begin, end in self.parts:
             check_time()
             pairs = self.pairs._replace(inner=self.pairs.inner[begin:end], ptr=self.pairs.ptr[begin : end + 1])
-            change = max(change, self._descend(pairs))
+            moved, were = self._descend(pairs)
+            change, apart = max(change, moved), max(apart, were)
+        self.apart = apart
         return change
 
-    def _descend(self, pairs: Agreements) -> float:
-        """Descend in the multipliers of some inner regions."""
-        change, done = 0.0, 0
+    def _descend(self, pairs: Agreements) -> tuple[float, float]:
+        """Descend in the multipliers of some inner regions; return how far these moved, and how far others were."""
+        change, apart, done, setting = 0.0, 0.0, 0, (self.weight, self.room)
         if self.products is not None:
-            change, done = descend_plain(self.plan.tables, pairs, self.weight, self.room, self.products, self.trees)
+            change, apart, done = descend_plain(self.plan.tables, pairs, *setting, self.products, self.trees)
             if done == pairs.inner.size:
-                return float(change)
+                return float(change), float(apart)
             self.to_logs()
             self.needs_logs = True
             pairs = pairs._replace(inner=pairs.inner[done:], ptr=pairs.ptr[done:])
         arrays = Descent(self.target, self.multipliers, self.logs, self.beliefs, self.log_norm, self.changed)
-        found = descend(self.plan.tables, pairs, self.weight, self.room, arrays, self.trees)
+        found, were = descend(self.plan.tables, pairs, *setting, arrays, self.trees)
         if found < 0:
             raise zero_probability(self.problem.graph)
-        return max(float(change), float(found))
+        return max(float(change), float(found)), max(float(apart), float(were))
 
     # -- plain numbers and logs -------------------------------------------------------------------------------------
     def to_plain(self) -> None:

@@ -6,8 +6,10 @@ present beliefs,
 .. math:: \theta_\beta \;\leftarrow\; |c_\beta| \log b_\beta \qquad \text{where } c_\beta < 0,
 
 and maximises what is then concave by dual block descent (:mod:`beliefs.kernels.regions.concave`), to a tolerance that
-follows the residual. The Kikuchi value never falls, up to that tolerance. Fixed points are those of ``gbp``; which of
-several is found depends on the start, uniform beliefs. The value is an estimate.
+follows the residual: beliefs must keep still, and regions agree, since saturated beliefs keep still long before. The
+Kikuchi value never falls, up to that tolerance. Fixed points are those of ``gbp``; which of several is found depends on
+the start, uniform beliefs. The value is an estimate; a run that ends before the tolerance was met once has that of
+beliefs that do not agree yet.
 
 Cost: some tens of sweeps a step, each like one of ``gbp``. A step that does not meet its tolerance goes on in the next.
 """
@@ -32,6 +34,7 @@ from beliefs.typing import Floats
 __all__ = ["DoubleLoop", "DoubleLoopState"]
 
 _SWEEPS = 200  # of the inner loop, at most, in a step
+_FIRST = 4000  # the same in the first step: until one has met its tolerance there is no value
 _CLOSER = 1e-3  # the inner loop's tolerance, in residuals of the last step
 _LEAST, _MOST, _WARM = 1e-13, 1e-6, 1e-11  # its limits, and where an earlier run has left off
 
@@ -45,7 +48,8 @@ class DoubleLoopState(ConcaveState):
         super().__init__(problem, plan, counting, warm)
         self.debt = np.maximum(-counting, 0.0)[plan.region_of_cell[self.n_outer_cells :]]
         self.inner_tol, self.met = (_MOST if warm is None else _WARM), True
-        self.recorded = -math.inf
+        self.near = math.sqrt(self.inner_tol)
+        self.recorded, self.patience = -math.inf, _FIRST
         self.begun_at = self.inner_beliefs
 
     def tangent(self) -> Floats:
@@ -56,28 +60,39 @@ class DoubleLoopState(ConcaveState):
         return found
 
     def climb(self) -> float:
-        """Make one step; return the largest change of an inner belief, since the tangent where it is solved."""
-        before = self.inner_beliefs
+        """Make one step; return the largest change of an inner belief since the tangent, or how far regions are apart.
+
+        Where the step does not meet its tolerance the residual is at least the one that would have asked for no more.
+        """
         if self.met:
-            self.begun_at = before
+            self.begun_at = self.inner_beliefs
             self.aim(self.tangent())
         self.rebuild()
-        self.met = False
-        for _ in range(_SWEEPS):
-            if self.sweep() <= self.inner_tol:
-                self.met = True
-                break
-        change = float(np.abs(self.inner_beliefs - (self.begun_at if self.met else before)).max(initial=0.0))
+        moved = self.settle()
+        change = float(np.abs(self.inner_beliefs - self.begun_at).max(initial=0.0))
+        residual = max(change, self.apart)
         if not self.met:  # no closer tolerance before this one is met: a maximum at zero is approached ever more slowly
-            return max(change, 2.0 * _MOST)
+            return max(residual, moved / _CLOSER)
         self.inner_tol = min(max(_CLOSER * change, _LEAST), self.inner_tol)
-        return change
+        # where a belief falls to 0, regions come to agree as slowly as the root of what a sweep still changes
+        self.near = min(math.sqrt(self.inner_tol), max(0.5 * residual, _LEAST))
+        self.recorded = self.primal()
+        return residual
+
+    def settle(self) -> float:
+        """Descend until beliefs keep still and regions agree, and note whether they do; return the last change."""
+        moved, self.met = math.inf, False
+        for _ in range(self.patience):
+            moved = self.sweep()
+            self.met = moved <= self.inner_tol and self.apart <= self.near
+            if self.met:
+                break
+        self.patience = _SWEEPS
+        return moved
 
     def latest(self) -> float:
-        """Return the Kikuchi value when the inner loop last met its tolerance."""
-        if self.met or self.recorded == -math.inf:
-            self.recorded = self.primal()
-        return self.recorded
+        """Return the Kikuchi value when the inner loop last met its tolerance; before, of beliefs that do not agree."""
+        return self.primal() if self.recorded == -math.inf else self.recorded
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -130,6 +145,10 @@ class DoubleLoop(Method):
     def verify(self, state: DoubleLoopState) -> float:
         """Refuse beliefs that no model can have."""
         return math.inf if impossible_beliefs(state.problem.graph, state.mu_var()).any() else 0.0
+
+    def may_oscillate(self, state: DoubleLoopState) -> bool:
+        """Return False: beliefs may leave a saddle slowly, but the value rises all the while."""
+        return False
 
     def value(self, state: DoubleLoopState) -> Value:
         """Return the Kikuchi value when the inner loop last met its tolerance."""

@@ -159,6 +159,10 @@ class GBP(Method):
         state.impossible = bool(impossible_beliefs(state.regions.problem.graph, state.regions.mu_var()).any())
         return math.inf if state.impossible else 0.0
 
+    def may_oscillate(self, state: GBPState) -> bool:
+        """Return whether messages had the last of the work: the double loop cannot."""
+        return state.double is None
+
     def value(self, state: GBPState) -> Value:
         """Return the Kikuchi value."""
         return Value(state.messages.kikuchi() if state.double is None else state.double.latest())

@@ -102,17 +102,18 @@ def one_edge(tables: RegionTables, r: int, q: int, room: Floats, state: Descent,
 @kernel
 def descend(
     tables: RegionTables, pairs: Agreements, weight: Floats, room: Floats, state: Descent, trees: LoopTrees
-) -> float:
-    r"""Set the multipliers of every inner region once; return the largest change of an inner belief.
+) -> tuple[float, float]:
+    r"""Set the multipliers of every inner region once; return the largest change of an inner belief, and how far outer
+    regions were from it before they were made to agree.
 
     Equivalent to the formulas of the module.
     Shapes: ``weight (n_regions,)``, those of inner regions their :math:`c_\beta`; ``room`` has three more of the
     largest inner table than a loop's products take, and one more for each outer region around it.
     Cost: the tables of all outer regions around each inner one; of long loops as :mod:`.loop_tree` says.
-    Numerics: in logs; states that are impossible stay so, and have multipliers 0. Returns -1 where no state is left.
+    Numerics: in logs; states that are impossible stay so, and have multipliers 0. Returns -1 and -1 where none is left.
     """
     target, multipliers, logs, beliefs = state.target, state.multipliers, state.logs, state.beliefs
-    log_norm, changed, worst = state.log_norm, state.changed, 0.0
+    log_norm, changed, worst, apart = state.log_norm, state.changed, 0.0, 0.0
     for i in range(pairs.inner.size):
         q = tables.table_ptr[pairs.inner[i]]
         begin, size = tables.cell_ptr[q], tables.cell_ptr[q + 1] - tables.cell_ptr[q]
@@ -130,7 +131,7 @@ def descend(
                 log_norm[r] = refresh(tables, r, False, room, logs, beliefs)
                 changed[r] = 0
             if log_norm[r] == -math.inf:
-                return -1.0
+                return -1.0, -1.0
             project(tables, pairs.table[entry], pairs.map[entry], False, beliefs, top, part)
             share += weight[r]
             own = kept + size * (entry - pairs.ptr[i])
@@ -142,7 +143,7 @@ def descend(
             total[y] /= share
         norm = log_sum(total)
         if norm == -math.inf:
-            return -1.0
+            return -1.0, -1.0
         for y in range(size):
             total[y] -= norm
             worst = max(worst, abs(math.exp(total[y]) - math.exp(beliefs[begin + y])))
@@ -151,6 +152,7 @@ def descend(
             r, lam = pairs.region[entry], pairs.start[entry]
             own = kept + size * (entry - pairs.ptr[i])
             for y in range(size):
+                apart = max(apart, abs(math.exp(total[y]) - math.exp(room[own + y])))
                 if total[y] == -math.inf:
                     multipliers[lam + y] = 0.0
                     part[y] = 0.0
@@ -164,4 +166,4 @@ def descend(
             for k in range(tables.cell_ptr[to + 1] - start):
                 logs[start + k] += part[tables.maps[at + k]]
             changed[r] = 1
-    return worst
+    return worst, apart

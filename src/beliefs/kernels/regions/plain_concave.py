@@ -225,8 +225,8 @@ def power(x: float, exponent: float) -> float:
 @kernel
 def descend_plain(
     tables: RegionTables, pairs: Agreements, weight: Floats, room: Floats, plain: PlainAgreements, trees: LoopTrees
-) -> tuple[float, int]:
-    """Set the multipliers of every inner region once; return the largest change of a belief, and how many were set.
+) -> tuple[float, float, int]:
+    """Set the multipliers of every inner region once; return the changes that ``descend`` does, and how many were set.
 
     Equivalent to ``descend`` of the logs, as long as nothing is too small.
     Shapes: as there; ``room`` has one more of the largest inner table than a loop's products take, and two more for
@@ -234,7 +234,7 @@ def descend_plain(
     Cost: one edge of all outer loops around each inner region, of long ones as :mod:`.loop_tree` says.
     Numerics: as the module says. Fewer than asked for were set where the next one needs logs.
     """
-    worst = 0.0
+    worst, apart = 0.0, 0.0
     for i in range(pairs.inner.size):
         q = tables.table_ptr[pairs.inner[i]]
         begin, size = tables.cell_ptr[q], tables.cell_ptr[q + 1] - tables.cell_ptr[q]
@@ -249,35 +249,36 @@ def descend_plain(
             own = room[kept + j * size : kept + (j + 1) * size]
             at, m = pairs.table[first + j], pairs.map[first + j]
             if not marginal_of(tables, r, at, m, room, plain, trees, own):
-                return worst, i
+                return worst, apart, i
             share += weight[r]
             for y in range(size):
                 x = power(own[y], weight[r])
                 if own[y] > 0.0 and x < _LEAST:
-                    return worst, i
+                    return worst, apart, i
                 belief[y] *= x / plain.multipliers[lam + y]
             if rescale(belief, False) == 0.0:
-                return worst, i
+                return worst, apart, i
         for y in range(size):
             x = belief[y]
             belief[y] = power(x, 1.0 / share)
             if x > 0.0 and belief[y] < _LEAST:
-                return worst, i
+                return worst, apart, i
         if rescale(belief, True) == 0.0:
-            return worst, i
+            return worst, apart, i
         for y in range(size):
             if 0.0 < belief[y] < _LEAST:
-                return worst, i
+                return worst, apart, i
         for j in range(n_around):
             r, lam, own = pairs.region[first + j], pairs.start[first + j], kept + j * size
             new = own + n_around * size
             for y in range(size):
+                apart = max(apart, abs(belief[y] - room[own + y]))
                 possible = belief[y] > 0.0 and room[own + y] > 0.0
                 ratio = belief[y] / room[own + y] if possible else 1.0
                 room[own + y] = ratio
                 room[new + y] = plain.multipliers[lam + y] * power(ratio, weight[r]) if possible else 1.0
                 if not (_LEAST < room[new + y] < 1.0 / _LEAST):
-                    return worst, i
+                    return worst, apart, i
         for y in range(size):
             worst = max(worst, abs(belief[y] - plain.beliefs[begin + y]))
             plain.beliefs[begin + y] = belief[y]
@@ -292,4 +293,4 @@ def descend_plain(
             start, end, m = tables.cell_ptr[to], tables.cell_ptr[to + 1], pairs.map[first + j]
             cells = tables.maps[tables.map_ptr[m] : tables.map_ptr[m + 1]]
             multiply_by(room[own : own + size], cells, plain.lin[start:end])
-    return worst, pairs.inner.size
+    return worst, apart, pairs.inner.size
