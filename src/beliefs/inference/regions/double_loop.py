@@ -29,6 +29,7 @@ from beliefs.inference.regions.choice import check_regions, chosen_plan
 from beliefs.inference.regions.concave import ConcaveState, ConcaveWarmStart, check_outer
 from beliefs.inference.regions.plan import RegionPlan
 from beliefs.inference.regions.state import impossible_beliefs
+from beliefs.inference.rounding import UNIT
 from beliefs.typing import Floats
 
 __all__ = ["DoubleLoop", "DoubleLoopState"]
@@ -36,7 +37,7 @@ __all__ = ["DoubleLoop", "DoubleLoopState"]
 _SWEEPS = 200  # of the inner loop, at most, in a step
 _FIRST = 4000  # the same in the first step: until one has met its tolerance there is no value
 _CLOSER = 1e-3  # the inner loop's tolerance, in residuals of the last step
-_LEAST, _MOST, _WARM = 1e-13, 1e-6, 1e-11  # its limits, and where an earlier run has left off
+_LEAST, _MOST, _WARM = 1e-13, 1e-6, 1e-11  # its limits, but for rounding, and where an earlier run has left off
 
 
 class DoubleLoopState(ConcaveState):
@@ -68,14 +69,16 @@ class DoubleLoopState(ConcaveState):
             self.begun_at = self.inner_beliefs
             self.aim(self.tangent())
         self.rebuild()
+        magnitude = float(np.abs(self.logs).max(initial=0.0, where=self.logs > -np.inf))
         moved = self.settle()
         change = float(np.abs(self.inner_beliefs - self.begun_at).max(initial=0.0))
         residual = max(change, self.apart)
         if not self.met:  # no closer tolerance before this one is met: a maximum at zero is approached ever more slowly
             return max(residual, moved / _CLOSER)
-        self.inner_tol = min(max(_CLOSER * change, _LEAST), self.inner_tol)
+        least = max(_LEAST, UNIT * magnitude)
+        self.inner_tol = max(min(_CLOSER * change, self.inner_tol), least)
         # where a belief falls to 0, regions come to agree as slowly as the root of what a sweep still changes
-        self.near = min(math.sqrt(self.inner_tol), max(0.5 * residual, _LEAST))
+        self.near = min(math.sqrt(self.inner_tol), max(0.5 * residual, least))
         self.recorded = self.primal()
         return residual
 
@@ -89,6 +92,10 @@ class DoubleLoopState(ConcaveState):
                 break
         self.patience = _SWEEPS
         return moved
+
+    def turning(self) -> bool:
+        """As of messages; or the step is not solved yet."""
+        return not self.met or super().turning()
 
     def latest(self) -> float:
         """Return the Kikuchi value when the inner loop last met its tolerance; before, of beliefs that do not agree."""
@@ -143,8 +150,10 @@ class DoubleLoop(Method):
         return state.climb()
 
     def verify(self, state: DoubleLoopState) -> float:
-        """Refuse beliefs that no model can have."""
-        return math.inf if impossible_beliefs(state.problem.graph, state.mu_var()).any() else 0.0
+        """Refuse beliefs that no model can have, and go on where saturated ones may yet turn over."""
+        if impossible_beliefs(state.problem.graph, state.mu_var()).any():
+            return math.inf
+        return float(state.turning())
 
     def may_oscillate(self, state: DoubleLoopState) -> bool:
         """Return False: beliefs may leave a saddle slowly, but the value rises all the while."""

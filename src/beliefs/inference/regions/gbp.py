@@ -155,9 +155,9 @@ class GBP(Method):
         return residual
 
     def verify(self, state: GBPState) -> float:
-        """Refuse beliefs that no model can have."""
+        """Refuse beliefs that no model can have, and go on where saturated ones may yet turn over."""
         state.impossible = bool(impossible_beliefs(state.regions.problem.graph, state.regions.mu_var()).any())
-        return math.inf if state.impossible else 0.0
+        return math.inf if state.impossible else float(state.regions.turning())
 
     def may_oscillate(self, state: GBPState) -> bool:
         """Return whether messages had the last of the work: the double loop cannot."""

@@ -139,10 +139,12 @@ class IJGP(Method):
         return 0.0 if state.exact else apart
 
     def verify(self, state: JoinGraphState) -> float:
-        """Refuse beliefs that no model can have."""
+        """Refuse beliefs that no model can have, and go on where saturated ones may yet turn over."""
         if state.exact or state.maximise:
             return 0.0
-        return math.inf if impossible_beliefs(state.problem.graph, state.mu_var()).any() else 0.0
+        if impossible_beliefs(state.problem.graph, state.mu_var()).any():
+            return math.inf
+        return float(state.turning())
 
     def value(self, state: JoinGraphState) -> Value:
         """Return the Kikuchi value, or the score of the best state."""

@@ -27,6 +27,9 @@ __all__ = ["RegionState", "RegionWarmStart", "impossible_beliefs", "pieces", "re
 
 _LOOK = 8  # sweeps between two looks at how large tables have become
 _PIECE = 2e6  # numbers of such work between two looks at the clock: some milliseconds
+_SATURATED = np.log(1e-6)  # a belief that may hide a change of its logs
+_QUIET = 1e-3  # nats by which such logs may still rise
+_ROUNDED = 1e-12  # share of a log that rounding may move
 _OVERGROWN = 1e4  # times the magnitude of all potentials
 
 
@@ -62,6 +65,8 @@ class RegionState:
         self.plain: PlainTables | None = None
         """The tables as plain numbers, in the memory of logs and beliefs, while messages are sent on these."""
         self.needs_logs = False
+        self.seen: Floats | None = None
+        """Log beliefs of inner regions when it was last asked whether they may yet turn over."""
         self.pieces: tuple[Ints, list[tuple[int, int]]] | None = None
         """The last order of messages, and the parts of it between two looks at the clock."""
         if self.constant == -np.inf:
@@ -116,6 +121,21 @@ class RegionState:
         arrays = (self.logs, self.beliefs, self.log_norm)
         found = propagate(self.plan.tables, self.plan.edges, order[sent:], *setting, *arrays)
         return np.inf if found < 0 else float(max(apart, found))
+
+    def turning(self) -> bool:
+        """Whether an inner belief that rounds to 0 has become likelier since this was last asked: it may yet turn over.
+
+        Such beliefs keep still, and agree, while the logs behind them move, above all after those of other potentials.
+        """
+        self.refresh()
+        tables = self.plan.tables
+        logs = self.beliefs[tables.cell_ptr[tables.table_ptr[self.plan.regions.n_outer]] :].copy()
+        before, self.seen = self.seen, logs
+        saturated = (logs < _SATURATED) & (logs > -np.inf)
+        if before is None:
+            return bool(saturated.any())
+        old = before[saturated]
+        return bool((logs[saturated] > old + (_QUIET - _ROUNDED * np.maximum(old, -np.finfo(float).max))).any())
 
     # -- plain numbers and logs -------------------------------------------------------------------------------------
     def to_plain(self) -> None:
