@@ -131,3 +131,31 @@ def test_messages_say_no_more_than_their_factors(summed: bool) -> None:
     again = messages.copy()
     keep_within_reach(lay.scopes, spec.model, spec.summed, again)
     assert again.tobytes() == messages.tobytes()
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.9, 100.0])
+@pytest.mark.parametrize("aside", [0, 1])
+@pytest.mark.parametrize("form", ["machine", "batch"])
+def test_messages_have_not_settled_while_saturated_units_are_still_told_otherwise(
+    scale: float, aside: int, form: str
+) -> None:
+    """The hidden unit's bias of 50 leaves the first unit on at 90 - 50, its neighbour's 150 turns it off at 90 - 100.
+
+    Ratios up to weights of 300, logs beyond. All beliefs stand still in the first sweep.
+    """
+    weights = scale * np.hstack([[[-100.0], [150.0]], np.zeros((2, aside))])
+    visible, hidden = scale * np.array([90.0, 30.0]), scale * np.array([50.0, 0.0])[: 1 + aside]
+    one = bl.RBM(weights, visible, hidden)
+    truth = bl.infer(one, "enumeration")
+    if form == "batch":
+        crbm = bl.CRBM(weights, np.zeros((2, 1)), np.zeros((1 + aside, 1)), visible, hidden)
+        found: Any = bl.infer(crbm.given(np.zeros((1, 1))), "bp")
+        assert found.converged.all()
+        log_z, mean = found.log_z[0], found.visible[0]
+    else:
+        found = bl.infer(one, "bp")
+        assert found.converged
+        log_z, mean = found.log_z, found.visible
+    assert log_z == pytest.approx(truth.log_z, rel=1e-12)
+    np.testing.assert_allclose(mean, truth.visible, rtol=0, atol=1e-9)
+    assert bl.maximize(one, "bp").log_score == pytest.approx(bl.maximize(one, "enumeration").log_score)

@@ -24,7 +24,7 @@ from beliefs.inference.boltzmann.matrix_bp import LayerMessages
 from beliefs.inference.budget import over_budget
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.units import AT_A_TIME, UnitMarginals, keep_possible
-from beliefs.kernels.boltzmann.between_layers import Beliefs, Couplings, Workspace
+from beliefs.kernels.boltzmann.between_layers import Beliefs, Couplings, Workspace, restless
 from beliefs.kernels.boltzmann.log_messages import log_apart, log_pairs, log_sweeps
 from beliefs.kernels.boltzmann.mixed_messages import mixed_sweeps
 from beliefs.kernels.boltzmann.ratio_messages import ratio_pairs, ratio_sweeps
@@ -126,7 +126,12 @@ class LayerBP(BP, Form):
         return float(state.beliefs.change[0])
 
     def verify(self, state: MatrixState) -> float:  # type: ignore[override]
-        """Return how far damped messages are from a fixed point; others are at one once beliefs stand still."""
+        """Return how far messages are from a fixed point; not damped they are at one once beliefs stand still.
+
+        Saturated beliefs must stand still in their log odds: where the last sweep moved these it is 1.
+        """
+        if restless(state.work, state.beliefs, 0):
+            return 1.0
         if self.damping == 0.0 or state.problem.task is Task.MARGINAL_MAP:
             return 0.0
         rule = state.messages.rule(1, 0.0, maximise=state.problem.task is Task.MAXIMIZE)

@@ -95,7 +95,8 @@ class LayerMessages:
         n, m = self.shape
         dtype = self.between.dtype
         sent, came, spare = (np.empty((rows, m), dtype) for rows in (rows_sent, rows_came, 1))
-        return Workspace(sent, came, spare[0], np.empty(n + m + 1, dtype), np.empty(m), np.empty(n + m))
+        odds, (change, before) = np.empty(n + m + 1, dtype), np.empty((2, n + m))
+        return Workspace(sent, came, spare[0], odds, np.empty(m), change, before)
 
     def couplings(self, visible_bias: np.ndarray, hidden_bias: np.ndarray) -> Couplings:
         """Return the weights beside the biases of machines, ``(N, units)``."""

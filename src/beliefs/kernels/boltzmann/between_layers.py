@@ -12,7 +12,24 @@ from beliefs.kernels._jit import kernel
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.typing import Floats, Ints
 
-__all__ = ["Beliefs", "Couplings", "Rule", "Workspace", "softplus", "start_beliefs", "start_messages", "update_beliefs"]
+__all__ = [
+    "Beliefs",
+    "Couplings",
+    "Rule",
+    "Workspace",
+    "may_turn",
+    "remember",
+    "restless",
+    "softplus",
+    "start_beliefs",
+    "start_messages",
+    "update_beliefs",
+]
+
+_SATURATED = 20.0  # nats: a probability of 0 or 1 up to 2e-9
+_QUIET = 1e-3  # nats by which such log odds may still move towards 0
+_ROUNDED = 1e-12  # share of them that rounding may move
+_GROWN = 1e-2  # share by which they may still move away from 0
 
 
 class Couplings(NamedTuple):
@@ -43,6 +60,7 @@ class Workspace(NamedTuple):
     odds: Any  # (n_visible + n_hidden + 1,): of the hidden units, then of the visible ones and a last row's spare
     products: Floats  # (n_hidden,)
     change: Floats  # (n_visible + n_hidden,)
+    before: Floats  # (n_visible + n_hidden,): log odds before the last sweep, of visible units, then of hidden ones
 
 
 class Beliefs(NamedTuple):
@@ -77,6 +95,40 @@ def update_beliefs(work: Workspace, beliefs: Beliefs, r: int) -> float:
     beliefs.n_iters[r] += 1
     beliefs.change[r] = change
     return change
+
+
+@kernel
+def remember(work: Workspace, beliefs: Beliefs, r: int) -> None:
+    """Keep a row's log odds, for :func:`restless` after the next sweep."""
+    visible, hidden = beliefs.visible_log_odds[r], beliefs.hidden_log_odds[r]
+    for i in range(visible.size):
+        work.before[i] = visible[i]
+    for j in range(hidden.size):
+        work.before[visible.size + j] = hidden[j]
+
+
+@kernel
+def may_turn(log_odds: float, rise: float) -> bool:
+    """Return whether log odds so far from 0 that the probability stands still come nearer to it."""
+    fall = -rise if log_odds > 0.0 else rise
+    return abs(log_odds) > _SATURATED and fall > _QUIET + _ROUNDED * abs(log_odds)
+
+
+@kernel
+def restless(work: Workspace, beliefs: Beliefs, r: int) -> bool:
+    """Return whether the last sweep moved a unit whose probability stands still: it, or others by it, may turn over.
+
+    Towards 0 that is the least move beyond rounding, away from 0 a hundredth: a unit that becomes surer says so to its
+    neighbours in the next sweep only.
+    """
+    visible, hidden = beliefs.visible_log_odds[r], beliefs.hidden_log_odds[r]
+    n = visible.size
+    for k in range(n + hidden.size):
+        x = visible[k] if k < n else hidden[k - n]
+        rise = x - work.before[k]
+        if may_turn(x, rise) or (abs(x) > _SATURATED and abs(rise) > _GROWN * abs(x)):
+            return True
+    return False
 
 
 @kernel

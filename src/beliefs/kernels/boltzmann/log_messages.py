@@ -17,6 +17,9 @@ from beliefs.kernels.boltzmann.between_layers import (
     Couplings,
     Rule,
     Workspace,
+    may_turn,
+    remember,
+    restless,
     softplus,
     start_beliefs,
     start_messages,
@@ -29,9 +32,6 @@ from beliefs.typing import Floats
 __all__ = ["log_apart", "log_pairs", "log_rows", "log_sweeps"]
 
 _AGREE = 1e-6  # how closely pairs and units that stand still must agree, whatever the tolerance
-_SATURATED = 20.0  # nats: a probability of 0 or 1 up to 2e-9
-_QUIET = 1e-3  # nats by which such log odds may still move
-_ROUNDED = 1e-12  # share of them that rounding may move
 
 
 @kernel
@@ -85,13 +85,6 @@ def log_sweep(couplings: Couplings, rule: Rule, work: Workspace, hidden_log_odds
 
 
 @kernel
-def may_turn(log_odds: float, rise: float) -> bool:
-    """Return whether log odds so far from 0 that the probability stands still come nearer to it."""
-    fall = -rise if log_odds > 0.0 else rise
-    return abs(log_odds) > _SATURATED and fall > _QUIET + _ROUNDED * abs(log_odds)
-
-
-@kernel
 def log_apart(couplings: Couplings, rule: Rule, work: Workspace, beliefs: Beliefs, r: int) -> float:
     """Return how far a row's messages are from a fixed point: the most that one of them, sent anew, moves a belief.
 
@@ -139,7 +132,7 @@ def log_apart(couplings: Couplings, rule: Rule, work: Workspace, beliefs: Belief
 def log_sweeps(couplings: Couplings, rule: Rule, work: Workspace, beliefs: Beliefs, r: int, fresh: bool) -> None:
     """Take a row through its sweeps; those go on from ``work`` and the row's beliefs unless it is ``fresh``.
 
-    Where messages are damped they end once beliefs stand still and, besides, pairs and units agree.
+    They end once beliefs stand still, the saturated ones too, and, where messages are damped, pairs and units agree.
     Shapes, Cost, Numerics: as :func:`log_sweep`.
     """
     visible, hidden = beliefs.visible_log_odds[r], beliefs.hidden_log_odds[r]
@@ -148,8 +141,12 @@ def log_sweeps(couplings: Couplings, rule: Rule, work: Workspace, beliefs: Belie
         start_messages(0.0, work.sent)
         start_beliefs(couplings, work, beliefs, r)
     for _ in range(rule.max_iters):
+        remember(work, beliefs, r)
         log_sweep(couplings, rule, work, hidden, r, visible)
         if update_beliefs(work, beliefs, r) <= rule.tol:
+            if restless(work, beliefs, r):
+                beliefs.change[r] = 1.0
+                continue
             if rule.damping > 0.0:
                 apart = log_apart(couplings, rule, work, beliefs, r)
                 if apart > max(rule.tol, _AGREE):

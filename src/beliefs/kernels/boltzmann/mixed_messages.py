@@ -15,6 +15,8 @@ from beliefs.kernels.boltzmann.between_layers import (
     Couplings,
     Rule,
     Workspace,
+    remember,
+    restless,
     start_beliefs,
     start_messages,
     update_beliefs,
@@ -102,9 +104,10 @@ def mixed_sweeps(
         for i in range(visible.size):
             visible[i] = 0.0  # no unit has said that it is on
     for _ in range(rule.max_iters):
+        remember(work, beliefs, r)
         n_flips = mixed_sweep(couplings, rule, work, logs, hidden, r, visible)
-        update_beliefs(work, beliefs, r)
-        if n_flips > 0:
+        change = update_beliefs(work, beliefs, r)
+        if n_flips > 0 or (change <= rule.tol and restless(work, beliefs, r)):
             beliefs.change[r] = 1.0
         if beliefs.change[r] <= rule.tol:
             break

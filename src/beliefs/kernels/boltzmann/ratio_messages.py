@@ -27,6 +27,8 @@ from beliefs.kernels.boltzmann.between_layers import (
     Couplings,
     Rule,
     Workspace,
+    remember,
+    restless,
     softplus,
     start_beliefs,
     start_messages,
@@ -196,8 +198,8 @@ def ratio_sweeps(
 ) -> None:
     """Take a row through its sweeps; those go on from ``work.sent`` and the row's beliefs unless it is ``fresh``.
 
-    Where pairs are wanted the messages of the last sweep are kept. Should it have met the tolerance too early to know
-    that it was the last one, there is one more.
+    They end once beliefs stand still, the saturated ones too. Where pairs are wanted the messages of the last sweep are
+    kept. Should it have met the tolerance too early to know that it was the last one, there is one more.
     Shapes, Cost, Numerics: as :func:`ratio_sweep`.
     """
     visible, hidden = beliefs.visible_log_odds[r], beliefs.hidden_log_odds[r]
@@ -207,8 +209,12 @@ def ratio_sweeps(
     change, last = 2.0, rule.max_iters - 1
     for t in range(rule.max_iters):
         keep = pairs and (t == last or change <= _NEAR * rule.tol)
+        remember(work, beliefs, r)
         ratio_sweep(couplings, rule, work, hidden, r, keep, visible)
         change = update_beliefs(work, beliefs, r)
+        if change <= rule.tol and restless(work, beliefs, r):
+            beliefs.change[r] = 1.0
+            continue
         if change <= rule.tol and (keep or not pairs):
             break
 
