@@ -30,6 +30,7 @@ from beliefs.inference.result import InferenceResult, Result
 from beliefs.inference.run import default_threads
 from beliefs.inference.states_result import MapResult, MarginalMapResult, SampleResult
 from beliefs.inference.text import named_method
+from beliefs.inference.units import GraphMarginals, UnitMarginals
 from beliefs.model.clamped_rbm import AskedModel, ClampedRBM
 from beliefs.model.fractional_rbm import FractionalRBM
 from beliefs.model.graph import FactorGraph, Model, as_factor_graph
@@ -108,6 +109,8 @@ def infer(
     done = _ask(_posed(asked, Task.INFER, options, targets=wanted), method, options, known, pruned)
     answer = done.answer
     assert isinstance(answer, Marginals)
+    if isinstance(asked, FactorGraph) and isinstance(answer.tables, UnitMarginals):  # by a machine made from it
+        answer = replace(answer, tables=GraphMarginals.of(answer.tables, asked))
     tables = answer.tables if kept_cells is None else partial(_spread, as_factor_graph(known), kept_cells, answer)
     np.minimum(answer.mu_var, 1.0, out=answer.mu_var)  # which rounding may be above, and other libraries refuse
     answer.mu_var.setflags(write=False)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from beliefs.errors import UnsupportedError
+from beliefs.model.graph import FactorGraph
 from beliefs.typing import Floats
 
-__all__ = ["AT_A_TIME", "UnitMarginals", "keep_possible"]
+__all__ = ["AT_A_TIME", "GraphMarginals", "UnitMarginals", "keep_possible"]
 
 AT_A_TIME = 8  # rows of pairs that are worked on, and twice as many beside them
 
@@ -45,6 +46,33 @@ class UnitMarginals:
         v, h, both = self.visible[:, None], self.hidden[None, :], self.pairs
         cells = np.stack([1.0 - v - h + both, h - both, v - both, both], axis=-1)
         return np.concatenate([self.mu_var, np.maximum(cells, 0.0).ravel()])
+
+
+@dataclass(frozen=True, eq=False)
+class GraphMarginals(UnitMarginals):
+    """The same where the question was about a factor graph: called, the tables of its factors, in its own order."""
+
+    graph: FactorGraph = field(kw_only=True)
+
+    @classmethod
+    def of(cls, units: UnitMarginals, graph: FactorGraph) -> GraphMarginals:
+        """Return the marginals of a machine as those of the graph that it was made from."""
+        return cls(units.visible, units.hidden, units.pairs, graph=graph)
+
+    def __call__(self) -> Floats:
+        """Return the marginals of the factors in order, of one, two or no variables each."""
+        layout, n_visible = self.graph.layout, self.visible.size
+        arity, starts, first = layout.arity, layout.table_ptr[:-1], layout.scope_ptr[:-1]
+        tables: Floats = np.ones(int(layout.table_ptr[-1]))
+        alone, both = np.flatnonzero(arity == 1), np.flatnonzero(arity == 2)
+        states = self.mu_var.reshape(-1, 2)
+        tables[starts[alone][:, None] + np.arange(2)] = states[layout.scope_vars[first[alone]]]
+        ends = layout.scope_vars[first[both][:, None] + np.arange(2)].reshape(-1, 2)
+        pair = self.pairs[ends.min(axis=1), ends.max(axis=1) - n_visible]
+        u, v = states[ends[:, 0], 1], states[ends[:, 1], 1]
+        cells = np.stack([1.0 - u - v + pair, v - pair, u - pair, pair], axis=-1)
+        tables[starts[both][:, None] + np.arange(4)] = np.maximum(cells, 0.0)
+        return tables
 
 
 def keep_possible(visible: Floats, hidden: Floats, pairs: Floats) -> None:

@@ -301,3 +301,17 @@ class TestAIS:
 
 def problem(machine: Any) -> Any:
     return bl.inference.base.Problem(machine)
+
+
+@pytest.mark.parametrize("method", ["ais(chains=2000)", "gibbs(temperatures=2, chains=50)"])
+def test_factors_of_a_graph_keep_their_order_and_axes_where_a_machine_answers(method: str) -> None:
+    """The machine's own factors are those of the units, then the pairs row by row, the visible unit first."""
+    pairs = [((2, 0), [0.0, 0.5, -1.0, 2.0]), ((0, 1), [0.0, -1.0, 0.3, 1.0]), ((2, 0), [0.0, 0.1, 0.2, -0.5])]
+    tables: Any = [(scope, np.reshape(cells, (2, 2))) for scope, cells in pairs]
+    graph = bl.FactorGraph.from_tables([2] * 3, [*tables, ((), 0.0), ((2,), [0.0, 1.0])], log=True)
+    truth, found = bl.infer(graph, "enumeration"), bl.infer(graph, method, seed=1)
+    for f in range(graph.n_factors):
+        np.testing.assert_allclose(found.factor_marginal(f), truth.factor_marginal(f), atol=0.05)
+    np.testing.assert_allclose(found.mu, truth.mu, atol=0.05)
+    np.testing.assert_allclose(found.marginal([2, 0]), truth.marginal([2, 0]), atol=0.05)
+    np.testing.assert_allclose(found.pairs, [[truth.marginal([0, 1])[1, 1], truth.marginal([0, 2])[1, 1]]], atol=0.05)
