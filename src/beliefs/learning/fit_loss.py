@@ -6,6 +6,7 @@ tries a loss for its attributes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,7 +15,19 @@ import numpy as np
 from beliefs.inference.base import Bound
 from beliefs.typing import Floats
 
-__all__ = ["Evaluation", "FitLoss", "as_fit_loss", "is_loss"]
+__all__ = ["Evaluation", "FitLoss", "GradientBlocks", "as_fit_loss", "is_loss"]
+
+
+@dataclass(frozen=True, eq=False)
+class GradientBlocks:
+    """A gradient that is made block by block, by whoever moves the weights: a block is used while it is in the cache.
+
+    ``ends`` are those of the blocks, and ``write(k, out)`` makes block ``k`` of the weights as they are then there. No
+    block depends on another, so they may be made side by side. They are lent until the next evaluation.
+    """
+
+    ends: tuple[int, ...]
+    write: Callable[[int, Floats], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +38,7 @@ class Evaluation:
     certified upper bound on that one, the ridge included; inf: none. ``minorant``: the tangent of what is not the ridge
     is nowhere above it, so a cutting plane. ``delta``: the loss of the loss-augmented states, per labelled variable.
     ``risk``, ``risk_grad``: value and gradient of what is not the ridge, which beside a large one would drown; None:
-    not known by themselves.
+    not known by themselves. ``blocks``: the gradient, where it was asked for in blocks; ``grad`` is then empty.
     """
 
     value: float
@@ -39,6 +52,7 @@ class Evaluation:
     delta: float = 0.0
     risk: float = np.inf
     risk_grad: Floats | None = None
+    blocks: GradientBlocks | None = None
 
 
 class FitLoss:
@@ -89,6 +103,10 @@ class FitLoss:
         """Return what :meth:`value_and_grad` returns, and the flags; a loss has one of the two."""
         value, grad = self.value_and_grad(weights, data)
         return Evaluation(float(value), np.asarray(grad, np.float64), 0)
+
+    def evaluate_in_blocks(self, weights: Floats, data: Any) -> Evaluation:
+        """Return the same with the gradient in blocks, if it can be had so; else as it is."""
+        return self.evaluate(weights, data)
 
     def ridge(self, weights: Floats) -> float:
         """Return the ridge alone."""

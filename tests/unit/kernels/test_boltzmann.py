@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, xlogy
 
-from beliefs.kernels.boltzmann.flips import flip_log_odds, flip_pullback, unit_log_odds
+from beliefs.kernels.boltzmann.flips import Units, flip_log_odds, flip_pullback, unit_scores
 from beliefs.kernels.boltzmann.layers import (
     anneal_units,
     draw_units,
@@ -20,10 +20,10 @@ from beliefs.kernels.boltzmann.layers import (
 )
 from beliefs.kernels.boltzmann.row_chains import RowChains, RowMachines, RowSums, draw_rows, row_products, sweep_rows
 from beliefs.kernels.boltzmann.second_order import add_pairs
-from beliefs.kernels.boltzmann.single import draw_single, single_means, single_probabilities, single_residuals
-from beliefs.kernels.primitives.random import stream, uniform
+from beliefs.kernels.boltzmann.single import draw_single, single_means, single_residuals, single_shares
+from beliefs.kernels.primitives.random import stream, stream_key, uniform
 
-KEY = np.uint64(12345)
+KEY, ONE = np.uint64(12345), np.float32(1.0)
 
 
 def uniforms(shape: tuple[int, int], first: int) -> np.ndarray:
@@ -130,21 +130,46 @@ def test_single_precision_has_the_same_law(scale: float) -> None:
     bias = rng.normal(size=37).astype(np.float32)
     p = expit(np.clip(x.astype(np.float64) + bias, -87.0, 87.0))
     found = x.copy()
-    single_probabilities(found, bias)
+    single_shares(found, bias, 0, 37, ONE)
     np.testing.assert_allclose(found, p, rtol=1e-5 * scale, atol=2e-7)
     drawn, out = x.copy(), np.empty_like(x)
-    draw_single(drawn, bias, np.uint64(9), 4, out)
+    draw_single(drawn, bias, np.uint64(9), 4, 0, 37, ONE, out)
     assert np.array_equal(drawn, found)
     u = np.array([[int(stream(np.uint64(stream(np.uint64(9), 4 + r)), j)) >> 40 for j in range(37)] for r in range(5)])
     assert np.array_equal(out, u * 2.0**-24 < drawn)
     again = np.empty_like(out[2:])
-    draw_single(x[2:].copy(), bias, np.uint64(9), 6, again)
+    draw_single(x[2:].copy(), bias, np.uint64(9), 6, 0, 37, ONE, again)
     assert np.array_equal(again, out[2:])
+
+
+def test_single_precision_by_units_leaves_the_others_alone_and_takes_shares() -> None:
+    rng = np.random.default_rng(5)
+    x, bias = rng.normal(size=(4, 41)).astype(np.float32), rng.normal(size=41).astype(np.float32)
+    share, whole, out = np.float32(-0.01), x.copy(), np.empty_like(x)
+    draw_single(whole, bias, KEY, 3, 0, 41, ONE, out)
+    for ask in (single_shares, draw_single):
+        cut, drawn = x.copy(), np.full_like(x, 7.0)
+        for begin, end in ((0, 17), (17, 39)):
+            ask(
+                *(cut, bias, begin, end, share)
+                if ask is single_shares
+                else (cut, bias, KEY, 3, begin, end, share, drawn)
+            )
+        assert (cut[:, :39] == share * whole[:, :39]).all() and (cut[:, 39:] == x[:, 39:]).all()
+        assert ask is single_shares or ((drawn[:, :39] == out[:, :39]).all() and (drawn[:, 39:] == 7.0).all())
+
+
+@pytest.mark.parametrize("key", [0, 12345, 2**64 - 1])
+def test_keys_of_streams_are_the_same_to_python(key: int) -> None:
+    for number in (0, 1, 2**20 + 3, 2**50, 2**63 - 2):
+        assert (
+            stream_key(key, number) == stream_key(np.uint64(key), number) == np.uint64(stream(np.uint64(key), number))
+        )
 
 
 def test_single_precision_of_extreme_numbers() -> None:
     x = np.array([[-1e30, -300.0, 0.0, 300.0, 1e30]], np.float32)
-    single_probabilities(x, np.zeros(5, np.float32))
+    single_shares(x, np.zeros(5, np.float32), 0, 5, ONE)
     np.testing.assert_allclose(x, [[0.0, 0.0, 0.5, 1.0, 1.0]], atol=1e-30)
 
 
@@ -174,10 +199,13 @@ def test_flips_of_units(scale: float) -> None:
     for c, used in ((np.zeros(0), np.ones(m)), (counts, counts)):
         flip_log_odds(x, visible, weights, bias, c, out)
         np.testing.assert_allclose(out, bias + softplus @ used, rtol=1e-10, atol=1e-10)
-    units = np.array([3, 0, 4, 4])
-    one = np.zeros(rows)
-    unit_log_odds(product, visible, weights, units, hidden_bias, one)
-    np.testing.assert_allclose(one, softplus.sum(axis=2)[np.arange(rows), units], rtol=1e-10, atol=1e-10)
+    for first, stride, every in ((3, 2, 1), (4, 3, 2)):
+        seen = np.arange(0, rows, every)
+        units = (first + stride * np.arange(seen.size)) % n
+        found = unit_scores(product[seen], visible, weights, Units(first, stride, every), hidden_bias, bias)
+        odds = bias[units] + softplus.sum(axis=2)[seen, units]
+        expected = (np.logaddexp(0.0, odds) - visible[seen, units] * odds).mean()
+        assert found == pytest.approx(expected, rel=1e-10, abs=1e-10)
     bars, hidden, grad = rng.normal(size=(rows, n)), np.zeros((rows, m)), np.zeros((n, m))
     flip_pullback(x, visible, weights, bars, hidden, grad)
     p0, p1 = expit(low), expit(low + weights)

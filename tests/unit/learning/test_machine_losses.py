@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 
 import beliefs as bl
 from beliefs.learning import fit
+from beliefs.learning.boltzmann.loss import RowLoss
 from beliefs.learning.boltzmann.parameters import MachineShape
 from beliefs.learning.boltzmann.registry import ROW_LOSSES, make_row_loss
 from beliefs.learning.boltzmann.rows import bit_rows
@@ -136,6 +137,46 @@ def test_chains_reach_the_optimum_of_the_likelihood(text: str) -> None:
     optimizer = "sgd(step=0.5, batch_size=400, t0=200, momentum=0.8, average=True)"
     found = fit(loss_of(text, l2=0.01), rows, start, optimizer=optimizer, max_iters=400)
     assert 0.0 <= exact.value_and_grad(found.weights, rows)[0] - best.loss < 1e-3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "text", ["contrastive_divergence", "stochastic_likelihood", "stochastic_likelihood(fast=True)"]
+)
+def test_gradients_in_blocks_are_the_whole_ones(text: str, dtype: str) -> None:
+    shape, rng = MachineShape(400, 90), np.random.default_rng(0)
+    w = (0.05 * rng.normal(size=shape.n_weights)).astype(dtype)
+    rows = bit_rows(rng.random((30, shape.n_visible)) < 0.3)
+    whole, blocked = (make_row_loss(text, shape=shape, dtype=dtype, l2=0.3) for _ in range(2))
+    for _ in range(2):  # chains go on
+        expected, found = whole.evaluate(w, rows), blocked.evaluate_in_blocks(w, rows)
+        assert found.value == expected.value
+        if "fast" in text:  # fast weights need the gradient, too
+            assert found.blocks is None and found.grad.tobytes() == expected.grad.tobytes()
+            continue
+        assert found.blocks is not None and found.grad.size == 0
+        ends = (0, *found.blocks.ends)
+        parts = [np.empty(end - begin, dtype) for begin, end in pairwise(ends)]
+        for k in reversed(range(len(parts))):
+            found.blocks.write(k, parts[k])
+        np.testing.assert_allclose(np.concatenate(parts), expected.grad, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "optimizer", ["sgd(step=0.1, batch_size=10)", "sgd(step=0.1, batch_size=10, momentum=0.5)", "adam"]
+)
+def test_steps_by_blocks_are_those_with_the_whole_gradient(optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape, rng = MachineShape(400, 30), np.random.default_rng(0)
+    w = (0.05 * rng.normal(size=shape.n_weights)).astype(np.float32)
+    rows = bit_rows(rng.random((40, shape.n_visible)) < 0.3)
+    options: dict[str, Any] = {"optimizer": optimizer, "max_iters": 3, "l1": 1e-3, "bounds": (-0.1, 0.1)}
+
+    def fitted() -> np.ndarray:
+        return fit(make_row_loss("contrastive_divergence", shape=shape, l2=0.01), rows, w, **options).weights
+
+    found = fitted()
+    monkeypatch.setattr(RowLoss, "evaluate_in_blocks", RowLoss.evaluate)
+    np.testing.assert_allclose(found, fitted(), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("cls", ROW_LOSSES, ids=lambda cls: cls.name)

@@ -19,7 +19,7 @@ from beliefs.inference.boltzmann.tap import STEP, spread
 from beliefs.inference.parallel import in_chunks, one_thread_of_blas, parallel_chunks
 from beliefs.kernels.boltzmann.layers import entropy_sums, probabilities, scores
 from beliefs.kernels.boltzmann.row_chains import row_products
-from beliefs.kernels.boltzmann.single import single_means, single_probabilities
+from beliefs.kernels.boltzmann.single import single_means, single_shares
 from beliefs.typing import Bools, Floats, Ints
 
 __all__ = ["BatchMeans", "each_alone", "mean_field_rows", "row_values"]
@@ -148,7 +148,7 @@ def _move(x: np.ndarray, bias: np.ndarray, old: np.ndarray, change: Floats) -> N
 
 def _means(x: np.ndarray) -> np.ndarray:
     if x.dtype == np.float32:
-        single_probabilities(x, np.zeros(x.shape[1], np.float32))
+        single_shares(x, np.zeros(x.shape[1], np.float32), 0, x.shape[1], np.float32(1.0))
     else:
         probabilities(x, np.zeros(x.shape[1]))
     return x

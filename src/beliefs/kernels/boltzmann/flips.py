@@ -12,18 +12,26 @@ Pseudo-likelihood, ratio matching and minimum probability flow are functions of 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from beliefs.kernels._jit import kernel
 from beliefs.kernels.primitives.elementary import fast_exp, fast_log
 from beliefs.kernels.primitives.lanes import lane_product, lane_sum
-from beliefs.typing import Floats, Ints
+from beliefs.typing import Floats
 
-__all__ = ["flip_log_odds", "flip_pullback", "unit_log_odds"]
+__all__ = ["Units", "flip_log_odds", "flip_pullback", "unit_scores"]
 
 _BLOCK = 512  # factors from 1/2 to 2 that are multiplied before a logarithm is taken
+
+
+class Units(NamedTuple):
+    """Which unit of which row is looked at: unit ``first + stride * r`` of row ``every * r``, r = 0, 1, ..."""
+
+    first: int
+    stride: int
+    every: int
 
 
 @kernel
@@ -60,27 +68,32 @@ def flip_log_odds(x: Floats, visible: Floats, weights: Any, bias: Floats, counts
 
 
 @kernel
-def unit_log_odds(x: Any, visible: Any, weights: Any, units: Ints, hidden_bias: Floats, out: Floats) -> None:
-    """Add the log-odds of one visible unit a row given the others, but for its bias.
+def unit_scores(x: Any, visible: Any, weights: Any, units: Units, hidden_bias: Floats, bias: Floats) -> float:
+    """Return the mean over rows of the negative log-probability of one visible unit given the others.
 
-    Equivalent to ``i = units[r]``, ``x0 = x[r] + hidden_bias - visible[r, i] * weights[i]``, ``out[r] += (logaddexp(0,
-    x0 + weights[i]) - logaddexp(0, x0)).sum()``.
-    Shapes: ``x (rows, hidden)`` without bias, ``visible (rows, units)``, ``weights (units, hidden)`` float32 or float64
-    and rows apart from each other, ``units``, ``out (rows,)``, ``hidden_bias (hidden,)``.
-    Cost: two exponentials and a logarithm a row and hidden unit.
+    Equivalent to ``i = (units.first + units.stride * r) % n``, ``v = visible[units.every * r]``, ``x0 = x[r] +
+    hidden_bias - v[i] * weights[i]``, ``a = bias[i] + (logaddexp(0, x0 + weights[i]) - logaddexp(0, x0)).sum()`` and
+    the mean of ``logaddexp(0, a) - v[i] * a`` over the rows r of x.
+    Shapes: ``x (rows, hidden)`` without bias, ``visible (at least every * (rows - 1) + 1, n)``, ``weights (n, hidden)``
+    float32 or float64 all, ``hidden_bias (hidden,)``, ``bias (n,)``.
+    Cost: two exponentials a row and hidden unit.
     Numerics: as of :func:`flip_log_odds`.
     """
-    m = x.shape[1]
-    terms = np.empty(m)
+    n, m, total = visible.shape[1], x.shape[1], 0.0
+    linear, ratio = np.empty(m), np.empty(m)
     for r in range(x.shape[0]):
-        i = units[r]
-        v = visible[r, i]
+        i = (units.first + units.stride * r) % n
+        row, v = weights[i], float(visible[units.every * r, i])
         for j in range(m):
-            low = x[r, j] + hidden_bias[j] - v * weights[i, j]
-            high = low + weights[i, j]
-            ratio = (1.0 + fast_exp(-abs(high))) / (1.0 + fast_exp(-abs(low)))
-            terms[j] = max(high, 0.0) - max(low, 0.0) + fast_log(ratio)
-        out[r] += lane_sum(terms, m)
+            low = x[r, j] + hidden_bias[j] - v * row[j]
+            high = low + row[j]
+            linear[j] = max(high, 0.0) - max(low, 0.0)
+            ratio[j] = (1.0 + fast_exp(-abs(high))) / (1.0 + fast_exp(-abs(low)))
+        a = bias[i] + lane_sum(linear, m)
+        for begin in range(0, m, _BLOCK):
+            a += math.log(lane_product(ratio, begin, min(begin + _BLOCK, m)))
+        total += max(a, 0.0) + math.log(1.0 + math.exp(-abs(a))) - v * a
+    return float(total / x.shape[0])
 
 
 @kernel

@@ -17,7 +17,7 @@ from beliefs.kernels.primitives.lanes import lane_sum
 from beliefs.kernels.primitives.random import stream
 from beliefs.typing import Floats
 
-__all__ = ["draw_single", "single_means", "single_probabilities", "single_residuals"]
+__all__ = ["draw_single", "single_means", "single_residuals", "single_shares"]
 
 _LOG2_E, _ROUND = np.float32(1.4426950408889634), np.float32(12582912.0)  # 1.5 * 2^23: adding it rounds to an integer
 _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # n * high is exact
@@ -44,18 +44,19 @@ def exp_single(x: Any) -> Any:
 
 
 @kernel
-def single_probabilities(x: Any, bias: Any) -> None:
-    """Replace pre-activations by probabilities, in place.
+def single_shares(x: Any, bias: Any, begin: int, end: int, share: Any) -> None:
+    """Replace pre-activations of the units from ``begin`` to ``end`` by a multiple of their probabilities, in place.
 
-    Equivalent to ``x[:] = expit(x + bias)``.
-    Shapes: ``x (rows, units)``, ``bias (units,)``, float32 both.
+    Equivalent to ``x[:, begin:end] = share * expit(x + bias)[:, begin:end]``.
+    Shapes: ``x (rows, units)``, ``bias (units,)``, ``share``, float32 all.
     Cost: an exponential a cell.
     Numerics: arguments beyond 87 count as 87.
     """
-    n_units = x.shape[1]
+    some = bias[begin:end]
     for r in range(x.shape[0]):
-        for j in range(n_units):
-            x[r, j] = _ONE / (_ONE + exp_single(-(x[r, j] + bias[j])))
+        cells = x[r, begin:end]
+        for j in range(some.size):
+            cells[j] = share * (_ONE / (_ONE + exp_single(-(cells[j] + some[j]))))
 
 
 @kernel
@@ -105,20 +106,22 @@ def single_residuals(x: Any, bits: Any, out: Floats) -> None:
 
 
 @kernel
-def draw_single(x: Any, bias: Any, key: np.uint64, first: int, out: Any) -> None:
-    """Draw a layer given the product with the other one, which its probabilities replace.
+def draw_single(x: Any, bias: Any, key: np.uint64, first: int, begin: int, end: int, share: Any, out: Any) -> None:
+    """Draw the units from ``begin`` to ``end`` given the product with the other layer.
 
-    Equivalent to ``x[:] = expit(x + bias)`` and ``out[:] = u < x`` with the random numbers
+    The products are replaced by a multiple of their probabilities. Equivalent to ``p = expit(x + bias)``,
+    ``out[:] = u < p`` and ``x[:] = share * p``, in the columns ``begin:end``, with the random numbers
     ``u[r, j] = (stream(stream(key, first + r), j) >> 40) * 2.0**-24``.
-    Shapes: ``x``, ``out (rows, units)``, ``bias (units,)``, float32 all.
+    Shapes: ``x``, ``out (rows, units)``, ``bias (units,)``, ``share``, float32 all.
     Cost: an exponential and a random number a cell.
     Numerics: arguments beyond 87 count as 87.
     """
-    n_units = x.shape[1]
+    some = bias[begin:end]
     for r in range(x.shape[0]):
         row = stream(key, first + r)
-        for j in range(n_units):
-            p = _ONE / (_ONE + exp_single(-(x[r, j] + bias[j])))
-            x[r, j] = p
-            u = np.float32(np.int32(stream(row, j) >> _40)) * _UNIT
-            out[r, j] = u < p
+        cells, drawn = x[r, begin:end], out[r, begin:end]
+        for j in range(some.size):
+            p = _ONE / (_ONE + exp_single(-(cells[j] + some[j])))
+            cells[j] = share * p
+            u = np.float32(np.int32(stream(row, begin + j) >> _40)) * _UNIT
+            drawn[j] = u < p

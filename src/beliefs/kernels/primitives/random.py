@@ -13,10 +13,11 @@ import numpy as np
 
 from beliefs.kernels._jit import twofold_kernel
 
-__all__ = ["stream", "uniform"]
+__all__ = ["stream", "stream_key", "uniform"]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_WORD = 2**64 - 1
 _30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
 
@@ -27,6 +28,14 @@ def stream(key: np.uint64, number: int) -> np.uint64:
     z = (z ^ (z >> _30)) * _FIRST
     z = (z ^ (z >> _27)) * _SECOND
     return z ^ (z >> _31)
+
+
+def stream_key(key: int | np.uint64, number: int) -> np.uint64:
+    """Return :func:`stream`, to callers in Python: its integers take a tenth of the time of NumPy's scalars."""
+    z = (int(key) + (number + 1) * 0x9E3779B97F4A7C15) & _WORD
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _WORD
+    return np.uint64(z ^ (z >> 31))
 
 
 @twofold_kernel

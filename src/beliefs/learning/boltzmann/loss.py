@@ -20,8 +20,8 @@ from beliefs.learning.batches import Batch, BatchLoss, Total
 from beliefs.learning.boltzmann.layers import Buffers, Layers
 from beliefs.learning.boltzmann.parameters import MachineShape
 from beliefs.learning.boltzmann.rows import BitRows, joined
-from beliefs.learning.fit_loss import Evaluation
-from beliefs.learning.parallel import Executor
+from beliefs.learning.fit_loss import Evaluation, GradientBlocks
+from beliefs.learning.parallel import Executor, executor_of
 from beliefs.options import check_option, is_word
 from beliefs.typing import Floats
 
@@ -32,23 +32,47 @@ __all__ = ["RowBatch", "RowLoss", "RowTotal"]
 class RowTotal(Total):
     """Means over rows under way, and the ridge; ``grad`` is lent.
 
-    ``bounds`` and ``upper`` are as in the base, of the mean.
+    ``bounds`` and ``upper`` are as in the base, of the mean. With ``in_blocks`` a loss may leave the gradient to
+    ``blocks``.
     """
 
     n_ridged: int = 0
+    in_blocks: bool = False
+    blocks: GradientBlocks | None = None
 
     def evaluation(self, weights: Floats, l2: float) -> Evaluation:
         """Return the mean with its ridge."""
-        value, upper = self.value, self.upper
+        value, upper, blocks = self.value, self.upper, self.blocks
         if l2:
-            w, g = weights[: self.n_ridged], self.grad[: self.n_ridged]
+            w = weights[: self.n_ridged]
             ridge = l2 * float(w @ w)
             value, upper = value + ridge, upper + ridge
-            get_blas_funcs("axpy", (w,))(w, g, a=2.0 * l2)
+            if blocks is None:
+                _add(2.0 * l2, w, self.grad[: self.n_ridged])
+            else:
+                blocks = _with_ridge(blocks, w, 2.0 * l2)
         bound = next(iter(self.bounds)) if len(self.bounds) == 1 else None
         return Evaluation(
-            value, self.grad, self.n_instances, n_not_converged=self.n_not_converged, bound=bound, upper=upper
-        )
+            value, self.grad if blocks is None else self.grad[:0], self.n_instances,
+            n_not_converged=self.n_not_converged, bound=bound, upper=upper, blocks=blocks,
+        )  # fmt: skip
+
+
+def _add(factor: float, w: Floats, out: Floats) -> None:
+    get_blas_funcs("axpy", (w,))(w, out, a=factor)
+
+
+def _with_ridge(blocks: GradientBlocks, w: Floats, factor: float) -> GradientBlocks:
+    """Return the blocks with the gradient of the ridge on the first weights, ``w``."""
+    begins = (0, *blocks.ends)
+
+    def write(k: int, out: Floats) -> None:
+        blocks.write(k, out)
+        some = w[begins[k] : begins[k + 1]]
+        if some.size:
+            _add(factor, some, out[: some.size])
+
+    return GradientBlocks(blocks.ends, write)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +143,14 @@ class RowLoss(BatchLoss):
     def batches(self, data: Any) -> Iterable[Batch]:
         """Return the rows as one batch."""
         return (RowBatch(self, joined(data)),)
+
+    def evaluate_in_blocks(self, weights: Floats, data: Any) -> Evaluation:
+        """Return what ``evaluate`` does, with the gradient in blocks where the loss has them."""
+        weights, total = np.asarray(weights, self.weight_type), self.total()
+        total.in_blocks = True
+        for batch in self.batches(data):
+            batch.add_to(total, weights, executor_of(self.threads))
+        return total.evaluation(weights, self.l2)
 
     @abstractmethod
     def add_rows(self, total: RowTotal, layers: Layers, rows: BitRows) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import ClassVar
 
 import numpy as np
@@ -29,12 +29,13 @@ import numpy as np
 from beliefs.inference.boltzmann.chains import BlockChains, root_key
 from beliefs.inference.boltzmann.machines import SampledUnits
 from beliefs.inference.boltzmann.tempering import Ladder
-from beliefs.kernels.boltzmann.flips import unit_log_odds
-from beliefs.kernels.primitives.random import stream
+from beliefs.kernels.boltzmann.flips import Units, unit_scores
+from beliefs.kernels.primitives.random import stream_key
 from beliefs.learning.boltzmann.layers import Layers
 from beliefs.learning.boltzmann.loss import RowLoss, RowTotal
 from beliefs.learning.boltzmann.parameters import Parts
 from beliefs.learning.boltzmann.rows import BitRows
+from beliefs.learning.fit_loss import GradientBlocks
 from beliefs.options import MANY, check_integer, check_number, check_option
 from beliefs.typing import Floats
 
@@ -93,29 +94,32 @@ class SampledRowLoss(RowLoss):
 
     def key(self, step: int) -> np.uint64:
         """Return the key of a step of the present update's random numbers."""
-        return np.uint64(stream(_root(self.seed), _STEPS * self._chains.n_updates + step))
+        return stream_key(_root(self.seed), _STEPS * self._chains.n_updates + step)
 
     def gradient(self, total: RowTotal, layers: Layers, visible: np.ndarray, p: np.ndarray, n_rows: int) -> None:
-        """Write the difference of the chains' averages and the data's, whose rows come first."""
+        """Write the difference of the chains' averages and the data's, whose rows come first; p has the signs."""
         n, n_chains = len(visible), len(visible) - n_rows
         share = np.full(n, 1.0 / n_chains, visible.dtype)
         share[:n_rows] = -1.0 / n_rows
-        p *= share[:, None]
+        self._chains.n_updates += 1
+        cuts = layers.cuts() if total.in_blocks else None
+        if cuts is not None:
+            total.blocks = _blocks(cuts, visible, p, share)
+            return
         parts = self.shape.parts(total.grad)
         layers.pairs(visible, p, parts.weights)
-        np.dot(share, visible, out=parts.visible_bias)
-        np.dot(np.ones(n, p.dtype), p, out=parts.hidden_bias)
-        self._chains.n_updates += 1
+        _biases(visible, p, share, parts.visible_bias, parts.hidden_bias)
 
     def monitor(self, layers: Layers, visible: np.ndarray, x: np.ndarray) -> float:
         """Return an estimate of the negative log pseudo-likelihood a row, from products of every sixteenth."""
         n = self.shape.n_visible
-        units = (int(self.key(0)) % n + _STRIDE * np.arange(len(x))) % n
-        seen, x = np.ascontiguousarray(visible[::_MONITORED]), np.ascontiguousarray(x)  # of one type
-        v, odds = seen[np.arange(len(x)), units], layers.visible_bias[units]
-        unit_log_odds(x, seen, layers.weights, units, layers.hidden_bias, odds)
-        value = float((np.logaddexp(0.0, odds) - v * odds).mean())
+        units = Units(int(self.key(0)) % n, _STRIDE, _MONITORED)
+        value = unit_scores(x, visible, layers.weights, units, layers.hidden_bias, layers.visible_bias)
         return n * value if value < _ABSURD else math.inf
+
+    def looked_at(self, n_rows: int) -> np.ndarray:
+        """Return memory for the products of the rows that the monitor looks at."""
+        return self.array("looked at", len(range(0, n_rows, _MONITORED)), self.shape.n_hidden)
 
     def read(self, rows: BitRows, n_chains: int) -> tuple[np.ndarray, np.ndarray]:
         """Return memory for the visible and hidden units of rows and chains, the rows being read."""
@@ -129,10 +133,29 @@ class SampledRowLoss(RowLoss):
         y = self.array("visible probabilities", len(hidden), self.shape.n_visible)
         for k in range(self.sweeps):
             if k:
-                layers.to_hidden(visible, x)
-                layers.draw_hidden(x, self.key(2 * k), hidden)
-            layers.to_visible(hidden, y)
-            layers.draw_visible(y, self.key(2 * k + 1), visible)
+                layers.to_hidden(visible, x, partial(layers.draw_hidden, x, self.key(2 * k), hidden))
+            layers.to_visible(hidden, y, partial(layers.draw_visible, y, self.key(2 * k + 1), visible))
+
+
+def _biases(
+    visible: np.ndarray, p: np.ndarray, share: np.ndarray, of_visible: np.ndarray, of_hidden: np.ndarray
+) -> None:
+    """Write the gradient in the biases."""
+    np.dot(share, visible, out=of_visible)
+    np.dot(np.ones(len(p), p.dtype), p, out=of_hidden)
+
+
+def _blocks(cuts: list[int], visible: np.ndarray, p: np.ndarray, share: np.ndarray) -> GradientBlocks:
+    """Return the gradient by visible units, as weights are cut, and at last that in the biases."""
+    n, m = visible.shape[1], p.shape[1]
+
+    def write(k: int, out: np.ndarray) -> None:
+        if k == len(cuts) - 1:
+            _biases(visible, p, share, out[:n], out[n:])
+        else:
+            np.matmul(visible[:, cuts[k] : cuts[k + 1]].T, p, out=out.reshape(-1, m))
+
+    return GradientBlocks((*(m * cut for cut in cuts[1:]), n * m + n + m), write)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,17 +164,23 @@ class ContrastiveDivergence(SampledRowLoss):
 
     name: ClassVar[str] = "contrastive_divergence"
 
-    def add_rows(self, total: RowTotal, layers: Layers, rows: BitRows) -> None:
+    def add_rows(self, total: RowTotal, layers: Layers, data: BitRows) -> None:
         """Write the monitor, and the difference of the rows' and the chains' averages."""
-        n_rows = len(rows)
-        visible, p = self.read(rows, n_rows)
+        n_rows = len(data)
+        visible, p = self.read(data, n_rows)
         hidden = self.array("hidden", n_rows, self.shape.n_hidden)
-        layers.to_hidden(visible[:n_rows], p[:n_rows])
-        total.value = self.monitor(layers, visible[:n_rows], p[:n_rows:_MONITORED])
-        layers.draw_hidden(p[:n_rows], self.key(2 * self.sweeps), hidden)
-        self.sweep(layers, hidden, visible[n_rows:], p[n_rows:])
-        layers.to_hidden(visible[n_rows:], p[n_rows:])
-        layers.hidden_probabilities(p[n_rows:])
+        rows, chains, x, key = p[:n_rows], p[n_rows:], self.looked_at(n_rows), self.key(2 * self.sweeps)
+
+        def start(units: slice) -> None:
+            x[:, units] = rows[::_MONITORED, units]
+            layers.draw_hidden(rows, key, hidden, units, -1.0 / n_rows)
+
+        layers.to_hidden(visible[:n_rows], rows, start)
+        total.value = self.monitor(layers, visible, x)
+        self.sweep(layers, hidden, visible[n_rows:], chains)
+        layers.to_hidden(
+            visible[n_rows:], chains, lambda units: layers.hidden_probabilities(chains, units, 1.0 / n_rows)
+        )
         self.gradient(total, layers, visible, p, n_rows)
 
 
@@ -188,6 +217,7 @@ class StochasticLikelihood(SampledRowLoss):
     def add_rows(self, total: RowTotal, layers: Layers, rows: BitRows) -> None:
         """Write the monitor, and the difference of the rows' and the chains' averages."""
         n_rows, arrays = len(rows), self._chains.arrays
+        total.in_blocks &= not self.fast  # which needs the gradient, too
         start = arrays.get("visible" if self.temperatures > 1 else "hidden")
         n_chains = (self.chains or n_rows) if start is None else len(start) // self.temperatures
         visible, p = self.read(rows, n_chains)
@@ -198,21 +228,37 @@ class StochasticLikelihood(SampledRowLoss):
             self._temper(seen, n_chains, visible[n_rows:])
         else:
             self.sweep(seen, arrays["hidden"], visible[n_rows:], p[n_rows:])
-        if seen is layers:
-            layers.to_hidden(visible, p)  # of rows and chains in one product
-        else:
-            layers.to_hidden(visible[:n_rows], p[:n_rows])
-            seen.to_hidden(visible[n_rows:], p[n_rows:])
-        total.value = self.monitor(layers, visible[:n_rows], p[:n_rows:_MONITORED])
-        layers.hidden_probabilities(p[:n_rows])
-        if self.temperatures > 1:
-            seen.hidden_probabilities(p[n_rows:])
-        else:
-            seen.draw_hidden(p[n_rows:], self.key(2 * self.sweeps), arrays["hidden"])
+        total.value = self._hidden(layers, seen, visible, p, n_rows)
         self.gradient(total, layers, visible, p, n_rows)
         if self.fast:
             arrays["fast"] *= _DECAY
             arrays["fast"] -= self.fast_rate * total.grad
+
+    def _hidden(self, layers: Layers, seen: Layers, visible: np.ndarray, p: np.ndarray, n_rows: int) -> float:
+        """Write the hidden probabilities as they count in the gradient, draw the chains', and return the monitor."""
+        rows, chains, x, key = p[:n_rows], p[n_rows:], self.looked_at(n_rows), self.key(2 * self.sweeps)
+        hidden, share = self._chains.arrays.get("hidden"), 1.0 / len(chains)
+
+        def of_rows(units: slice) -> None:
+            x[:, units] = rows[::_MONITORED, units]
+            layers.hidden_probabilities(rows, units, -1.0 / n_rows)
+
+        def of_chains(units: slice) -> None:
+            if hidden is None:
+                seen.hidden_probabilities(chains, units, share)
+            else:
+                seen.draw_hidden(chains, key, hidden, units, share)
+
+        def of_both(units: slice) -> None:
+            of_rows(units)
+            of_chains(units)
+
+        if seen is layers:
+            layers.to_hidden(visible, p, of_both)
+        else:
+            layers.to_hidden(visible[:n_rows], rows, of_rows)
+            seen.to_hidden(visible[n_rows:], chains, of_chains)
+        return self.monitor(layers, visible, x)
 
     def _begin(self, layers: Layers, visible: np.ndarray, n_chains: int) -> None:
         """Start the chains at the rows of the first mini-batch, over and over if there are more of them."""

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -156,7 +159,8 @@ class Descent:
         if not count > 0:
             return replace(now, labels=labels, instances=instances, position=now.position + b)
         self.torn = objective.loss.remembers  # its chains move on
-        found = objective.of(now.weights, batch)
+        by_row, over = objective.loss.by_row, self.batches is not None and self.batches.over
+        found = objective.of(now.weights, batch, in_blocks=by_row and not over)  # the last one's slope is looked at
         mean = labels / instances if self.mean_labels is None else self.mean_labels
         t, scale = now.t + 1, count / (b * mean)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -165,15 +169,14 @@ class Descent:
             return None
         self.torn = True
         tau = options.step / (1.0 + (t - 1) / (options.t0 or math.inf))
-        shared = not objective.loss.by_row or b * now.weights.size >= WORTH_SHARING
+        shared = not by_row or b * now.weights.size >= WORTH_SHARING
+        ends = _ends(now.weights.size) if found.blocks is None else found.blocks.ends
         (self.executor if shared else _ALONE).chunks(
-            lambda begin, end: self._move(range(begin, end), found.grad, scale, b, tau, t),
-            -(-now.weights.size // _BLOCK),
+            lambda begin, end: self._move(range(begin, end), ends, found, scale, b, tau, t), len(ends)
         )
-        over = objective.loss.by_row and self.batches is not None and self.batches.over
-        if (over or not objective.loss.by_row) and not self._is_finite():
+        if (over or not by_row) and not self._is_finite():
             return None
-        if over:
+        if by_row and over:
             self.norm = objective.grad_norm(now.weights, found.grad)
         return replace(
             now,
@@ -201,18 +204,30 @@ class Descent:
         with np.errstate(over="ignore", invalid="ignore"):
             return math.isfinite(float(w @ w)) or (not self.objective.loss.by_row and bool(np.isfinite(w).all()))
 
-    def _move(self, blocks: range, grad: Floats, scale: float, b: int, tau: float, t: int) -> None:
+    def _move(
+        self, blocks: range, ends: Sequence[int], found: Evaluation, scale: float, b: int, tau: float, t: int
+    ) -> None:
         """Update some blocks of weights in place; no block depends on another."""
-        weights = self.now.weights
-        room = self.rooms.pop() if self.rooms else np.empty(min(_BLOCK, weights.size), weights.dtype)
+        room = self._room(max(end - begin for begin, end in pairwise((0, *ends))))
         with np.errstate(over="ignore", invalid="ignore"):  # of this thread
             for k in blocks:
-                self._move_block(slice(k * _BLOCK, (k + 1) * _BLOCK), grad, scale, b, tau, t, room)
+                block = slice(ends[k - 1] if k else 0, ends[k])
+                step = room[: block.stop - block.start]
+                if found.blocks is None:
+                    self._move_block(block, found.grad[block], scale, b, tau, t, step)
+                else:
+                    found.blocks.write(k, step)
+                    self._move_block(block, step, scale, b, tau, t, step)
         self.rooms.append(room)
 
-    def _move_block(self, block: slice, grad: Floats, scale: float, b: int, tau: float, t: int, room: Floats) -> None:
+    def _room(self, size: int) -> Floats:
+        """Return memory of this thread's own for a block."""
+        room = self.rooms.pop() if self.rooms else None
+        return np.empty(size, self.now.weights.dtype) if room is None or room.size < size else room
+
+    def _move_block(self, block: slice, g: Floats, scale: float, b: int, tau: float, t: int, step: Floats) -> None:
         now, options, objective = self.now, self.options, self.objective
-        w, g = now.weights[block], grad[block]
+        w = now.weights[block]
         if not objective.loss.by_row:
             ridge = 2.0 * objective.l2 * w
             g = scale * (g - ridge) + ridge
@@ -221,8 +236,8 @@ class Descent:
         if now.grads.size:
             now.grads[block] += b * g
         direction, steps = options.direction(g, {name: array[block] for name, array in now.memory.items()}, t)
-        np.multiply(direction, tau, out=room[: w.size])
-        np.subtract(w, room[: w.size], out=w)
+        np.multiply(direction, tau, out=step)
+        np.subtract(w, step, out=w)
         if objective.penalised or objective.bounded or not objective.all_free:
             w[:] = self._proximal(w, tau * steps, block)
         if options.average:
@@ -289,6 +304,12 @@ class Descent:
         weights = memory["weights"].copy()
         averaged = memory["averaged"].copy() if self.options.average else weights
         return _State(weights, averaged, memory["grads"].copy(), rule, best, **scalars)
+
+
+@cache
+def _ends(n: int) -> tuple[int, ...]:
+    """Return where blocks of weights end."""
+    return (*range(_BLOCK, n, _BLOCK), n)
 
 
 def _copied(point: Point) -> Point:

@@ -110,10 +110,13 @@ class Objective:
         """Return the l1 term."""
         return float(self.l1 @ np.abs(weights)) if self.penalised else 0.0
 
-    def of(self, weights: Floats, data: LabelledData) -> Evaluation:
-        """Return the loss over some instances, without the l1 term; overflow is an answer, for the optimiser to see."""
+    def of(self, weights: Floats, data: LabelledData, in_blocks: bool = False) -> Evaluation:
+        """Return the loss over some instances, without the l1 term; overflow is an answer, for the optimiser to see.
+
+        With ``in_blocks`` the gradient may come in blocks.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
-            found: Evaluation = self.loss.evaluate(weights, data)
+            found: Evaluation = (self.loss.evaluate_in_blocks if in_blocks else self.loss.evaluate)(weights, data)
             return found
 
     def evaluate(self, weights: Floats) -> Evaluation:
