@@ -22,6 +22,7 @@ import math
 from beliefs.kernels._jit import twofold_kernel
 from beliefs.kernels.dual.structure import Axes, Links
 from beliefs.kernels.trees.blocks import Tree
+from beliefs.kernels.trees.replicas import end_of_replicas
 from beliefs.typing import Floats, Ints
 
 __all__ = [
@@ -107,10 +108,7 @@ def split_roundings(tree: Tree, shift_at: Ints, weight: Floats, heat: Floats, ta
     unit = 2.0**-53
     total, c = 0.0, 0
     while c < tree.block.size:
-        end = c + 1
-        variable, k = tree.axes_var[tree.axes_ptr[c]], tree.axes_card[tree.axes_ptr[c]]
-        while end < tree.block.size and tree.axes_var[tree.axes_ptr[end]] == variable:
-            end += 1
+        end, k = end_of_replicas(tree, c), tree.axes_card[tree.axes_ptr[c]]
         n = end - c
         if n > 1:
             rest, sizes = -heat[c], abs(heat[c])

@@ -27,6 +27,7 @@ from beliefs.kernels.trees.blocks import (
     sum_block,
 )
 from beliefs.kernels.trees.log import add_operands
+from beliefs.kernels.trees.replicas import end_of_replicas
 from beliefs.typing import BlockMaps, Floats, Ints
 
 __all__ = ["backward_pass", "decode_buckets", "forward_pass"]
@@ -132,10 +133,7 @@ def forward_pass(
     while c < tree.block.size:
         if tree.stop[0] != 0:
             return math.nan
-        end = c + 1
-        variable, k = tree.axes_var[tree.axes_ptr[c]], tree.axes_card[tree.axes_ptr[c]]
-        while end < tree.block.size and tree.axes_var[tree.axes_ptr[end]] == variable:
-            end += 1
+        end, k = end_of_replicas(tree, c), tree.axes_card[tree.axes_ptr[c]]
         n = end - c
         if n > 1 and (step > 0.0 or weight_step > 0.0):
             for r in range(n):
