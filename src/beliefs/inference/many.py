@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from beliefs.deadline import OutOfTime, limited, time_left
+from beliefs.deadline import Allowance, OutOfTime, check_time, limited
 from beliefs.errors import (
     BudgetError,
     ConvergenceWarning,
@@ -111,7 +111,7 @@ def infer_many(
     wanted = np.array(named, np.int64)
     rows = read_evidence_rows(graph, evidence, likelihoods)
     threads, max_bytes = _resources(options)
-    chosen, reason = _method(graph, method, Task.INFER, max_bytes, options)
+    chosen, reason = _method(graph, method, Task.INFER, rows.n_rows, max_bytes, options)
     asked = {"targets": None if targets is None else wanted.tolist(), **options}
     shares = _by_engine(partial(_share, infer_many, graph, chosen, asked), rows, chosen)
     if shares is not None:
@@ -136,7 +136,7 @@ def infer_many(
             marginals[row] = np.concatenate([*(answer.mu_var[part] for part in columns), np.zeros(0)])
             converged[row], kinds[row] = answer.converged or not answer.method.fixed_point, answer.bound
 
-        _row_by_row(graph, rows, ask, threads, options)
+        _row_by_row(graph, rows, chosen, ask, threads, options)
         bounds = set(kinds[upper > -np.inf])
     log_z, lower, upper = rows.rescaled(log_z, lower, upper)
     bounds.discard(Bound.EXACT)  # what is exact bounds from both sides
@@ -174,7 +174,7 @@ def maximize_many(
     started, graph = time.perf_counter(), _checked(model, options)
     rows = read_evidence_rows(graph, evidence, likelihoods)
     threads, max_bytes = _resources(options)
-    chosen, reason = _method(graph, method, Task.MAXIMIZE, max_bytes, options)
+    chosen, reason = _method(graph, method, Task.MAXIMIZE, rows.n_rows, max_bytes, options)
     converged = np.ones(rows.n_rows, np.bool_)
     shares = _by_engine(partial(_share, maximize_many, graph, chosen, options), rows, chosen)
     if shares is not None:
@@ -194,7 +194,7 @@ def maximize_many(
             score[row], upper[row] = answer.log_score, answer.log_upper
             converged[row] = answer.converged or not answer.method.fixed_point
 
-        _row_by_row(graph, rows, ask, threads, options)
+        _row_by_row(graph, rows, chosen, ask, threads, options)
     score, upper = rows.rescaled_scores(score, upper)
     _warn_of_zero(rows, np.flatnonzero(upper == -np.inf))
     _warn_of_short(chosen, converged)
@@ -242,12 +242,12 @@ def _in_time(options: ManyOptions) -> Iterator[None]:
 
 
 def _method(
-    graph: FactorGraph, method: Method | str, task: Task, max_bytes: int, options: ManyOptions
+    graph: FactorGraph, method: Method | str, task: Task, n_rows: int, max_bytes: int, options: ManyOptions
 ) -> tuple[Method | str, str]:
-    """Return what is asked of every row: ``auto`` is exact inference if that fits without any evidence."""
+    """Return what is asked of every row: ``auto`` is exact inference if that fits all rows without any evidence."""
     if not (isinstance(method, str) and method.strip() == "auto"):
         return named_method(method), "as asked"
-    chosen, reason = choose(Problem(graph, task, max_bytes=max_bytes, time_limit=_limit(options)))
+    chosen, reason = choose(Problem(graph, task, max_bytes=max_bytes, time_limit=_limit(options) / max(n_rows, 1)))
     return (chosen, reason) if isinstance(chosen, JunctionTree) else ("auto", reason)
 
 
@@ -272,22 +272,33 @@ def _joined(shares: Sequence[Any], name: str) -> Any:
 
 
 def _row_by_row(
-    graph: FactorGraph, rows: RowEvidence, ask: Callable[[FactorGraph, int, Any], None], threads: int,
-    options: ManyOptions,
+    graph: FactorGraph, rows: RowEvidence, method: Method | str, ask: Callable[[FactorGraph, int, Any], None],
+    threads: int, options: ManyOptions,
 ) -> None:  # fmt: skip
-    """Put the question of every row; those of probability zero are left as they are."""
+    """Put the question of every row; those of probability zero are left as they are.
+
+    What has an answer at any time is asked in an even share of what is left of the time, anything else in all of it.
+    ``auto`` answers every row, however late; of other methods the rows must have begun when the time is over.
+    """
     base = with_likelihoods(graph, rows)
     each = dict(options) | {"threads": 1}
+    allowance, automatic = Allowance(_limit(options)), isinstance(method, str)
+    shared = isinstance(method, str) or method.iterative
 
     def task(begin: int, end: int) -> int:
         for row in range(begin, end):
+            if not automatic:
+                check_time()
+            left = allowance.share(end - row if shared else 1)
             try:
-                ask(row_graph(base, rows, row), row, each | {"time_limit": time_left()})
-            except ZeroProbabilityError:
-                continue
+                with suppress(ZeroProbabilityError):
+                    ask(row_graph(base, rows, row), row, each | {"time_limit": left})
+            except BudgetError:
+                check_time()  # that of all rows may be over, of which the row knows nothing
+                raise
         return 0
 
-    with limited(_limit(options)), quietly():
+    with _in_time(options), quietly():
         parallel_chunks(task, in_chunks(rows.n_rows, _LOTS), threads)
 
 

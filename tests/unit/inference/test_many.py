@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,8 +12,10 @@ import pytest
 import beliefs as bl
 import families
 import reference
+from beliefs.deadline import limited
 from beliefs.errors import DataWarning, ModelError, UnsupportedError, ZeroProbabilityError
 from beliefs.inference import many
+from beliefs.inference.base import Problem, Task
 from beliefs.inference.parallel import parallel_chunks
 from beliefs.inference.rows import best, exact, sweep
 from beliefs.model.graph import FactorGraph, as_factor_graph
@@ -362,3 +364,52 @@ def test_an_estimate_is_no_proof_of_zero(monkeypatch: pytest.MonkeyPatch) -> Non
     answer = bl.infer_many(graph, [{}], "gibbs(chains=1)", max_iters=0)
     assert answer.log_z[0] == -np.inf and answer.log_upper[0] == np.inf
     assert answer.bound is found.bound and answer.possible.all() and "zero" not in repr(answer)
+
+
+class TestTimeIsShared:
+    ROWS: ClassVar[list[dict[int, int]]] = [{0: k % 2} for k in range(12)]
+
+    @pytest.mark.parametrize("limit", [0.0, 0.05])
+    @pytest.mark.parametrize("method", ["auto", "bp", "trw", "mean_field", "wmb(ibound=2)"])
+    def test_no_time_is_an_answer(self, method: str, limit: float) -> None:
+        grid = bl.datasets.make_ising_grid(40, seed=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", bl.ConvergenceWarning)
+            try:
+                found = bl.infer_many(grid, self.ROWS, method, time_limit=limit, threads=1)
+            except bl.BudgetError as error:  # a method by name may not even have begun with the last row
+                assert method != "auto" and str(error).startswith(f"the rows were not done after {limit:g} s")
+                return
+            if method == "auto":
+                assert np.isfinite([found.log_lower, found.log_upper]).all()
+                best = bl.maximize_many(grid, self.ROWS, time_limit=limit, threads=1)
+                assert np.isfinite([best.log_score, best.log_upper]).all()
+
+    def test_every_row_has_its_share(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        given: list[float] = []
+
+        def asked(model: bl.FactorGraph, method: str, **options: Any) -> Any:
+            given.append(options["time_limit"])
+            return bl.infer(model, method)
+
+        monkeypatch.setattr(many, "infer", asked)
+        grid = bl.datasets.make_ising_grid(3, seed=0)
+        bl.infer_many(grid, self.ROWS, "mean_field", time_limit=1200, threads=1)
+        assert given == sorted(given) and 99 < given[0] <= 100 and given[-1] > 1100  # what is left over goes on
+        given.clear()
+        bl.infer_many(grid, self.ROWS, "elimination", time_limit=1200, threads=1)
+        assert min(given) > 1100  # half an exact answer is none
+
+    def test_exact_inference_must_fit_all_rows(self) -> None:
+        grid = bl.datasets.make_ising_grid(16, seed=0)
+        limit = 2.0 * bl.JunctionTree().seconds(Problem(grid))
+        for n_rows, method in ((1, bl.JunctionTree()), (12, "auto")):
+            assert many._method(grid, "auto", Task.INFER, n_rows, 10**9, {"time_limit": limit})[0] == method
+
+    def test_rows_that_have_not_begun_are_a_budget_error(self) -> None:
+        grid = bl.datasets.make_ising_grid(3, seed=0)
+        with limited(0.0, grace=False), pytest.raises(bl.BudgetError, match=r"the rows were not done after 5 s"):
+            bl.infer_many(grid, self.ROWS, "bp", time_limit=5)
+        with limited(0.0, grace=False), pytest.warns(bl.ConvergenceWarning):
+            found = bl.infer_many(bl.datasets.make_ising_grid(40, seed=0), self.ROWS, time_limit=5)
+        assert np.isfinite([found.log_lower, found.log_upper]).all()
