@@ -159,3 +159,17 @@ def test_messages_have_not_settled_while_saturated_units_are_still_told_otherwis
     assert log_z == pytest.approx(truth.log_z, rel=1e-12)
     np.testing.assert_allclose(mean, truth.visible, rtol=0, atol=1e-9)
     assert bl.maximize(one, "bp").log_score == pytest.approx(bl.maximize(one, "enumeration").log_score)
+
+
+@pytest.mark.parametrize("seed", [44, 132, 148, 243, 333, 366])
+@pytest.mark.parametrize("method", ["bp", "bp(schedule=flooding)", "bp(schedule=residual)"])
+def test_messages_that_drift_behind_saturated_beliefs_have_not_settled(seed: int, method: str) -> None:
+    """A state of probability exp(-750) gains a nat or two in every step, until it turns over."""
+    rng = np.random.default_rng(seed)
+    scopes: list[tuple[int, ...]] = [(0, 1, 2), (1, 2, 3), (2, 3, 0), (0, 1, 3), (0, 2), (1, 3)]
+    tables: Any = [(scope, 1000.0 * rng.integers(-1, 2, [2] * len(scope))) for scope in scopes]
+    graph = bl.FactorGraph.from_tables([2] * 4, tables, log=True)
+    result = ask(bl.infer, graph, method)
+    if result.converged:
+        again = ask(bl.infer, graph, method, init=result, tol=0.0, max_iters=1000)
+        np.testing.assert_allclose(again.mu_var, result.mu_var, rtol=0, atol=1e-3)

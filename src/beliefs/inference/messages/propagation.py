@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections import deque
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -53,7 +54,7 @@ _QUIET = 1e-3  # change of a marginal below which saturated models are looked at
 _SETTLED = 1e-6  # change below which a fixed point is verified: factors and variables must agree
 _AGREE = 1e-6  # how closely
 _SATURATED = 1e-9  # a marginal that may hide a change of its logs
-_ROUNDED = 1e-12  # share of a log that rounding may move
+_TINY = 1e-4  # share of the way to turning over that a step may still go: ten thousand of them are not looked ahead
 _CALM = 0.5  # damping of messages that do not settle without
 _TRIFLE = 1_000_000  # bytes that are always there
 _WORTH_THREADS = 200_000  # cells: a smaller sweep is over before a second thread has begun
@@ -106,8 +107,6 @@ class MessageState:
         self.problem, self.spec, self.reweighting, self.start = problem, spec, reweighting, warm
         self.mu_var = observed_point_masses(problem.graph)
         self.n_steps = 0
-        self.from_elsewhere = False
-        """Whether the first messages were those of other potentials."""
         self.whole = _whole(problem)
         """Whether a state of all variables is asked for."""
         self.threads = problem.threads if spec.layout.table_ptr[-1] >= _WORTH_THREADS else 1
@@ -116,8 +115,8 @@ class MessageState:
         """How far the bound on maxima was moved for the errors of its own arithmetic."""
         self.best: Decoding | None = None
         self.decoded_at = -1
-        self.beta: Floats | None = None
-        """Log beliefs when it was last looked whether saturated ones still move."""
+        self.log_beliefs: deque[Floats] = deque(maxlen=3)
+        """Those after the last steps, as long as marginals stand still and some are saturated."""
         self.least_upper = np.inf
         """The least certified upper bound met so far."""
         self.log_z_upper: float | None = None
@@ -234,8 +233,7 @@ class MessagePassing(Method):
         state = MessageState(problem, spec, reweighting, None if warm is None else warm.messages_for(spec))
         state.select_tier((ResidualQueue,) if schedule.name == "residual" else self.tiers, spec, state.start)
         if warm is not None:
-            state.from_elsewhere = not np.array_equal(warm.theta, graph.theta)
-            state.beta = _normalised_beliefs(state)
+            _keep_log_beliefs(state, 0.0)
         return state
 
     def _check_budget(self, problem: Problem) -> None:
@@ -262,6 +260,7 @@ class MessagePassing(Method):
             after = state.tier.log_messages()
             change = float(np.abs(np.exp(after) - np.exp(before)).max(initial=0.0)) / (1.0 - self.damping)
         state.change = change
+        _keep_log_beliefs(state, change)
         if state.whole and state.n_steps & (state.n_steps - 1) == 0:
             self.decoding(state)  # after 1, 2, 4, 8, ... iterations: messages that do not settle pass good states
         return change
@@ -274,14 +273,10 @@ class MessagePassing(Method):
         return apart if apart > _AGREE else 0.0
 
     def distance(self, state: MessageState) -> float:
-        """Return how far beliefs are from agreeing, or 1 where saturated ones may yet turn over.
-
-        Sums that are not damped say so by their factors, unless they began with messages of other potentials.
-        """
-        summed = state.problem.task is Task.INFER
-        if not (summed and self.damping == 0.0 and not state.from_elsewhere) and _still_moving(state):
+        """Return how far beliefs are from agreeing, or 1 where saturated ones may yet turn over."""
+        if _still_moving(state):
             return 1.0
-        return state.assessment.apart if summed else 0.0
+        return state.assessment.apart if state.problem.task is Task.INFER else 0.0
 
     def value(self, state: MessageState) -> Value:
         """Return the present value: of the beliefs for sums, of the best decoding for maxima."""
@@ -410,24 +405,29 @@ def _saturated(state: MessageState) -> Bools:
     return (state.mu_var < _SATURATED) & np.repeat(~lay.observed, lay.card)
 
 
-def _still_moving(state: MessageState) -> bool:
-    """Whether a state whose belief is 0 up to rounding still becomes likelier: it may yet turn over."""
-    saturated = _saturated(state)
-    if not saturated.any():
-        return False
-    before, state.beta = state.beta, _normalised_beliefs(state)
-    saturated &= state.beta > -np.inf
-    if before is None:
-        return bool(saturated.any())
-    old = before[saturated]
-    return bool((state.beta[saturated] > old + (_QUIET - _ROUNDED * np.maximum(old, -np.finfo(float).max))).any())
-
-
-def _normalised_beliefs(state: MessageState) -> Floats:
-    """Return the logs of the variables' beliefs, that of the likeliest state 0."""
+def _keep_log_beliefs(state: MessageState, change: float) -> None:
+    """Keep the logs of the variables' beliefs after a step, that of the likeliest state 0."""
+    if change >= _QUIET or not _saturated(state).any():
+        state.log_beliefs.clear()
+        return
     lay, beta = state.spec.layout, state.tier.log_beliefs()
     beta -= np.repeat(np.maximum.reduceat(beta, lay.state_ptr[:-1]), lay.card)
-    return beta
+    state.log_beliefs.append(beta)
+
+
+def _still_moving(state: MessageState) -> bool:
+    """Whether a state whose belief is 0 up to rounding is likelier than in the two steps before: it may yet turn over.
+
+    Two, for messages that are sent all at once may go to and fro.
+    """
+    if not state.log_beliefs:
+        return False
+    *earlier, now = state.log_beliefs
+    saturated = _saturated(state) & (now > -np.inf)
+    if not earlier:
+        return bool(saturated.any())
+    old = np.maximum.reduce(earlier)[saturated]
+    return bool((now[saturated] > old + (_QUIET - _TINY * np.maximum(old, -np.finfo(float).max))).any())
 
 
 def better(first: Decoding, second: Decoding) -> Decoding:
