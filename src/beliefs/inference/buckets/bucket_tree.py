@@ -15,7 +15,7 @@ from beliefs.inference.buckets.content import partition_by_content
 from beliefs.inference.budget import over_budget
 from beliefs.inference.clusters.cluster_tree import factor_slots, lay_tree
 from beliefs.inference.clusters.operands import Clusters, Operands
-from beliefs.inference.clusters.partition import MiniBuckets, partition
+from beliefs.inference.clusters.partition import MiniBuckets, growing_ibounds, partition
 from beliefs.inference.orders.orders import Order
 from beliefs.kernels.trees.blocks import Tree
 from beliefs.kernels.trees.plan import hash_size
@@ -165,15 +165,11 @@ def bucket_tree(
 
 def default_ibound(problem: Problem, order: Order, cells: float = _CELLS) -> int:
     """Return the largest i-bound up to the width whose clusters have no more than ``cells`` and fit the memory."""
-    layout = problem.graph.layout
     best = 1
-    for ibound in range(1, max(1, order.width) + 1):
-        n_cells, n_bytes, split = layout.plan(_size, order, ibound)
+    for ibound, n_cells, n_bytes in growing_ibounds(problem.graph.layout, order, _size):
         if n_cells > cells or n_bytes > problem.max_bytes:
             break
         best = ibound
-        if not split:
-            break
     return best
 
 

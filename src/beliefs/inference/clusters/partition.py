@@ -10,6 +10,7 @@ keeps a mini-bucket of its own. At the width of the order nothing is split and e
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,7 +22,7 @@ from beliefs.model.layout import Layout
 from beliefs.options import MANY, check_integer
 from beliefs.typing import Floats, Ints
 
-__all__ = ["MiniBuckets", "check_ibound", "partition", "sorted_scopes"]
+__all__ = ["MiniBuckets", "check_ibound", "growing_ibounds", "partition", "sorted_scopes"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +97,20 @@ def partition(layout: Layout, order: Order, ibound: int) -> MiniBuckets:
     _, scope_ptr, scope = sorted_scopes(layout, order)
     ptr, axes, parent, host = partition_buckets(scope_ptr, scope, order.order.size, min(ibound, order.order.size) + 1)
     return MiniBuckets(order.order, ptr, axes, parent, host, scope_ptr, scope, layout.card[order.order])
+
+
+def growing_ibounds(
+    layout: Layout, order: Order, size: Callable[[Layout, Order, int], tuple[float, float, bool]]
+) -> Iterator[tuple[int, float, float]]:
+    """Yield i-bounds from 1 up to the width with two sizes of their partitions; the last one is the first to be exact.
+
+    ``size`` returns these sizes, which are kept, and whether a variable has replicas.
+    """
+    for ibound in range(1, max(1, order.width) + 1):
+        first, second, split = layout.plan(size, order, ibound)
+        yield ibound, first, second
+        if not split:
+            return
 
 
 def sorted_scopes(layout: Layout, order: Order) -> tuple[Ints, Ints, Ints]:

@@ -32,7 +32,7 @@ from beliefs.driver import Value
 from beliefs.inference.base import Bound, Decoding, Guarantee, Marginals, Method, Problem, Task, check_possible, claimed
 from beliefs.inference.budget import over_budget
 from beliefs.inference.clusters.junction_graph import JunctionGraph
-from beliefs.inference.clusters.partition import MiniBuckets, check_ibound, partition
+from beliefs.inference.clusters.partition import MiniBuckets, check_ibound, growing_ibounds, partition
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.orders.chosen import check_order, chosen_order
 from beliefs.inference.orders.orders import Order
@@ -182,16 +182,14 @@ def join_ibound(problem: Problem, order: Order, work: float) -> int | None:
 
     Only those count whose tables fit the memory.
     """
-    layout, best = problem.graph.layout, None
-    for ibound in range(1, max(1, order.width) + 1):
+    check_time()
+    best = None
+    for ibound, needed, n_cells in growing_ibounds(problem.graph.layout, order, _size):
         check_time()
-        needed, n_cells, split = layout.plan(_size, order, ibound)
         if n_cells > work or A_CELL * n_cells > problem.max_bytes:
             break
         if needed <= work:
             best = ibound
-        if not split:
-            break
     return best
 
 
