@@ -34,6 +34,7 @@ from beliefs.learning.instances import Instance, Slot
 from beliefs.learning.joined import common_tol
 from beliefs.learning.losses.base import Needs
 from beliefs.learning.losses.difference import DifferenceLoss
+from beliefs.learning.losses.exact_inference import ExactInference
 from beliefs.learning.losses.inference import InferenceSpec, method_and_tol
 from beliefs.model.graph import FactorGraph
 from beliefs.options import check_integer, check_number, check_option
@@ -43,7 +44,7 @@ __all__ = ["Likelihood", "SurrogateEM", "SurrogateLikelihood"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Likelihood(DifferenceLoss):
+class Likelihood(ExactInference, DifferenceLoss):
     """The negative log-likelihood of the labels, exact, hidden variables summed out.
 
     One sweep of messages on forests, else a junction tree: a :class:`~beliefs.errors.BudgetError` says when the model
@@ -51,25 +52,11 @@ class Likelihood(DifferenceLoss):
     """
 
     name: ClassVar[str] = "likelihood"
-    needs: ClassVar[Needs] = Needs.EXACT
-
-    def marginals(self, graph: FactorGraph, inference: InferenceSpec) -> Floats:
-        """Return the exact marginals."""
-        return answer(graph, exact_method(graph.layout), max_iters=1).mu_var
-
-    def is_exact(self, inference: InferenceSpec) -> bool:
-        """They are, whatever the inference at hand."""
-        return True
 
     @property
     def predicts_jointly(self) -> bool:
         """Exact inference on a union is that on its parts."""
         return True
-
-    @property
-    def runs(self) -> tuple[Method, ...] | None:
-        """Exact inference alone."""
-        return ()
 
     def free(self, graph: FactorGraph, instance: Instance) -> Answer:
         """Return the exact answer."""

@@ -24,17 +24,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from beliefs.errors import ModelError, UnsupportedError, ZeroProbabilityError
-from beliefs.inference.base import Bound, Method
+from beliefs.inference.base import Bound
 from beliefs.inference.portfolio.auto import exact_method
-from beliefs.inference.run import answer, best_states
+from beliefs.inference.run import best_states
 from beliefs.learning.instances import HIDDEN, Instance
-from beliefs.learning.losses.base import InstanceLoss, Loss, Needs
+from beliefs.learning.losses.base import InstanceLoss, Loss
 from beliefs.learning.losses.costs import checked_delta, costs_of
 from beliefs.learning.losses.difference import any_hidden
-from beliefs.learning.losses.inference import InferenceSpec
+from beliefs.learning.losses.exact_inference import ExactInference
 from beliefs.learning.losses.min_entropy_majorant import MinEntropyMajorant, keep_scores
 from beliefs.learning.losses.outputs_model import outputs_model
-from beliefs.model.graph import FactorGraph
 from beliefs.options import check_option, is_number
 from beliefs.typing import Floats, Ints
 
@@ -42,7 +41,7 @@ __all__ = ["MinEntropy"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class MinEntropy(Loss):
+class MinEntropy(ExactInference, Loss):
     """The margin of the outputs' entropies.
 
     Parameters
@@ -59,7 +58,6 @@ class MinEntropy(Loss):
     name: ClassVar[str] = "m3e"
     hidden: ClassVar[bool] = True
     by_variable: ClassVar[bool] = False
-    needs: ClassVar[Needs] = Needs.EXACT
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,19 +106,6 @@ class MinEntropy(Loss):
         return MinEntropyMajorant(
             template=self.template, l2=self.l2, threads=self.threads, order=self.order, delta=self.delta
         )
-
-    def marginals(self, graph: FactorGraph, inference: InferenceSpec) -> Floats:
-        """Return the exact marginals."""
-        return answer(graph, exact_method(graph.layout), max_iters=1).mu_var
-
-    def is_exact(self, inference: InferenceSpec) -> bool:
-        """They are."""
-        return True
-
-    @property
-    def runs(self) -> tuple[Method, ...] | None:
-        """Exact inference alone."""
-        return ()
 
     def part(self, theta: Floats, instance: Instance) -> InstanceLoss:
         """Return the difference of the best outputs' value and the labels', and of their gradients."""
