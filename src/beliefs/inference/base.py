@@ -65,6 +65,8 @@ class Problem:
         Variables whose marginals are wanted; None means all.
     held : float
         Bytes that a factor graph takes which is made for this question; ``max_bytes`` is for all.
+    aside : float
+        Bytes beside ``max_bytes`` for the value of a query's states.
     values_states : bool
         Whether the value of a query's states is asked for; who knows it better asks for the states alone.
     """
@@ -76,6 +78,7 @@ class Problem:
     n_samples: int = 0
     max_bytes: int = 2**62
     held: float = 0.0
+    aside: float = 0.0
     seed: int = 0
     threads: int = 1
     time_limit: float = math.inf
@@ -85,6 +88,15 @@ class Problem:
     def __post_init__(self) -> None:
         if isinstance(self.model, FactorGraph):
             self.__dict__["graph"] = self.model  # nothing to be made, so nothing to be asked for
+
+    def claim(self, needed: float) -> None:
+        """Say how much of ``max_bytes`` a method takes, which the values of a query may not."""
+        self.plans["claimed"] = needed
+
+    @property
+    def bytes_for_values(self) -> int:
+        """What the value of a query's states may take: what was set aside, and what the method does not need."""
+        return int(self.aside + max(0.0, self.max_bytes - self.plans.get("claimed", 0.0)))
 
     @cached_property
     def graph(self) -> FactorGraph:
@@ -216,6 +228,9 @@ class Method(metaclass=Suggesting):
 
     general: ClassVar[bool] = True
     """Whether it takes every factor graph; False: restricted Boltzmann machines alone."""
+
+    values_queries: ClassVar[bool] = False
+    """Whether its marginal-MAP states are valued one by one, the other variables summed out, in memory of their own."""
 
     any_temperatures: ClassVar[bool] = False
     """Whether a field ``tau`` sets the temperatures of variables, and marginals are the gradient of the bound."""

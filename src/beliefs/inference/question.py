@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from beliefs.deadline import Deadline, check_time
 from beliefs.driver import Run, Status
 from beliefs.errors import BudgetError, ConvergenceWarning, UnsupportedError
-from beliefs.inference.base import Decoding, Marginals, Method, Problem, Samples
+from beliefs.inference.base import Decoding, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.budget import besides
 from beliefs.inference.conversion import graph_bytes
 from beliefs.inference.quiet import warn
@@ -86,7 +86,8 @@ class Question(NamedTuple):
         callback = options.get("callback")
         asked = options.get("progress", False)
         shown = reporter(method, task, problem.time_limit, self.started) if asked else _NOTHING
-        left = replace(problem, max_bytes=max(0, problem.max_bytes - int(problem.held))) if problem.held else problem
+        aside, what = _set_aside(form, problem)
+        left = replace(problem, max_bytes=max(0, problem.max_bytes - int(aside)), aside=aside - problem.held)
         try:
             found = solve(
                 form,
@@ -99,9 +100,9 @@ class Question(NamedTuple):
                 watch=Watch(() if callback is None else (callback,), shown, options.get("trace_every")),
             )
         except BudgetError as error:
-            if not problem.held:
+            if not aside:
                 raise
-            raise besides(error, problem.held, "the machine's factor graph") from None
+            raise besides(error, aside, what) from None
         status = found.run.status
         _LOG.info("%s by %s: %s, steps: %d", task.value, method, status.name, found.run.n_iters)
         stopped_short = form.fixed_point and status not in (Status.CONVERGED, Status.STOPPED)
@@ -126,6 +127,21 @@ def _form(method: Method, problem: Problem) -> tuple[Method, Problem]:
 
     form, asked = native(method, problem)
     return form, asked if is_native(form) else replace(asked, held=asked.held + graph_bytes(asked.model))
+
+
+def _set_aside(method: Method, problem: Problem) -> tuple[float, str]:
+    """Return the bytes that are not the method's: for a machine's factor graph and the value of a query; and the words.
+
+    A query of all variables, or none, has the value of a joint state.
+    """
+    parts = {"the machine's factor graph": problem.held}
+    if problem.task is Task.MARGINAL_MAP and method.values_queries and problem.values_states:
+        layout = problem.graph.layout
+        if problem.query.size < int((~layout.observed).sum()):
+            from beliefs.inference.search.query_value import value_bytes
+
+            parts["the value of the query"] = value_bytes(problem.graph, problem.query)
+    return sum(parts.values()), " and ".join(what for what, size in parts.items() if size)
 
 
 def warn_if_short(done: Done, stacklevel: int) -> None:

@@ -155,6 +155,7 @@ def bucket_tree(
     if by_content is not None:
         buckets = partition_by_content(problem, order, ibound, by_content)
     needed = predicted_bytes(buckets, layout, n_arrays)
+    problem.claim(needed)
     if needed > problem.max_bytes or buckets.n_cells > _MOST_CELLS:
         advice = "Lower ibound, raise max_bytes or observe more variables"
         raise over_budget(f"{method} with ibound={ibound} needs", needed, problem.max_bytes, advice)

@@ -97,6 +97,7 @@ class MiniBucket(Method):
     name: ClassVar[str] = "mini_bucket"
     tasks: ClassVar[tuple[Task, ...]] = (Task.INFER, Task.MAXIMIZE, Task.MARGINAL_MAP)
     guarantee: ClassVar[Guarantee] = Guarantee(Bound.UPPER, "(and lower, for sums)", also=(Bound.LOWER,))
+    values_queries: ClassVar[bool] = True
     cost: ClassVar[str] = "exponential in ibound"
     reference: ClassVar[str] = "dechter2003, rollon2010"
 

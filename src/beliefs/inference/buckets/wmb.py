@@ -170,6 +170,7 @@ class WMB(Method):
         ),
         Task.MARGINAL_MAP: ("ibound=1",),
     }
+    values_queries: ClassVar[bool] = True
     cost: ClassVar[str] = "exponential in ibound, per iteration"
     reference: ClassVar[str] = "liu2011"
     iterative: ClassVar[bool] = True

@@ -143,6 +143,7 @@ class GDD(Method):
     price: ClassVar[float] = 40.0
     warm_startable: ClassVar[bool] = True
     any_temperatures: ClassVar[bool] = True
+    values_queries: ClassVar[bool] = True
     variants: ClassVar[Mapping[Task, tuple[str, ...]]] = {
         Task.INFER: (
             "",
@@ -284,6 +285,7 @@ class GDD(Method):
 
     def _check_budget(self, problem: Problem, graph: JunctionGraph) -> None:
         needed = self._n_bytes(problem, graph)
+        problem.claim(needed)
         if needed > max(problem.max_bytes, _TRIFLE):
             advice = "Raise max_bytes" + ("" if self.ibound is None else ", or lower ibound")
             raise over_budget(f"{self.name} needs", needed, problem.max_bytes, advice, " for tables")

@@ -97,7 +97,7 @@ def query_decoding(problem: Problem, logs: LogMessages, upper: float) -> Decodin
     if not (problem.values_states or (problem.graph.theta == -np.inf).any()):
         return Decoding(states, -np.inf, Bound.LOWER, -np.inf, upper)
     share = _SHARE * problem.time_limit
-    budget = (problem.max_bytes, min(SECONDS, share), share)
+    budget = (problem.bytes_for_values, min(SECONDS, share), share)
 
     def evaluated(states: Ints) -> tuple[Ints, QueryValue]:
         return states, query_value(problem.graph, problem.query, states, *budget)

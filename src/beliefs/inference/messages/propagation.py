@@ -199,6 +199,7 @@ class MessagePassing(Method):
     warm_startable: ClassVar[bool] = True
     warm_kind: ClassVar[type] = MessageWarmStart
     mixed_price: ClassVar[float] = 30.0
+    values_queries: ClassVar[bool] = True
     certifies: ClassVar[bool] = False
     """Whether counting numbers come with a certificate."""
 
@@ -239,6 +240,7 @@ class MessagePassing(Method):
     def _check_budget(self, problem: Problem) -> None:
         """Raise if scaled tables, messages, their sums and the order do not fit."""
         needed = needed_bytes(problem.graph, self.certifies, problem.task)
+        problem.claim(needed)
         if needed > max(problem.max_bytes, _TRIFLE):
             demand, purpose = f"{self.name} needs", " for messages and tables"
             raise over_budget(demand, needed, problem.max_bytes, "Raise max_bytes", purpose)

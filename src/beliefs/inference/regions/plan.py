@@ -27,6 +27,7 @@ __all__ = ["RegionPlan", "check_plan", "region_plan"]
 
 _MOST_CELLS = 2.0**40
 _TRIFLE = 1e6  # bytes that are always there
+_LITTLE = 2.0**26  # bytes that predicting may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +126,8 @@ def region_plan(problem: Problem, regions: RegionGraph, method: str, dual: bool 
     check_time()
     if builder.predicted > _MOST_CELLS:  # beyond what integers count
         _check(problem, regions, method, math.inf)
-    _check(problem, regions, method, builder.target_bytes)
+    if builder.target_bytes > _LITTLE:  # else all of it is known first: a part would be too low a prediction
+        _check(problem, regions, method, builder.target_bytes)
     held, making = builder.held_bytes, builder.making_bytes
     run = a_run(float(builder.cell_ptr[-1]), dual, builder.width, regions.flat.size)
     _check(problem, regions, method, held + max(making, run))

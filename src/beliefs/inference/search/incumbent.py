@@ -39,7 +39,7 @@ class Incumbent:
         self.evaluator: QueryEvaluator | None = None
         if problem.task is Task.MARGINAL_MAP:
             seconds = min(_EVALUATIONS, _SHARE * problem.time_limit)
-            self.evaluator = QueryEvaluator(problem.graph, problem.query, problem.max_bytes, seconds)
+            self.evaluator = QueryEvaluator(problem.graph, problem.query, problem.bytes_for_values, seconds)
         self.latest = -math.inf
         self.best = QueryValue(-math.inf, Bound.ESTIMATE)
         self._row: Ints | None = None

@@ -25,7 +25,9 @@ from beliefs.inference.base import (
     check_possible,
 )
 from beliefs.inference.budget import over_budget
+from beliefs.inference.messages.memory import needed_bytes
 from beliefs.inference.search.query_search import MOVE_CELLS, QuerySearch
+from beliefs.inference.search.query_value import value_bytes
 from beliefs.options import check_integer
 
 __all__ = ["LocalSearch"]
@@ -108,10 +110,6 @@ def _needed_bytes(problem: Problem) -> float:
 
     Moves take what the budget leaves, and are made smaller where that is little.
     """
-    layout = problem.graph.layout
-    needed = 24.0 * layout.n_cells + 8.0 * float(layout.message_ptr[-1]) + 140.0 * layout.n_edges
-    if problem.task is Task.MARGINAL_MAP:
-        summed = ~layout.observed
-        summed[problem.query] = False
-        needed += 300.0 * float(layout.degree[summed].sum()) + (8.0 * layout.n_cells if summed.any() else 0.0)
-    return needed
+    graph, marginal = problem.graph, problem.task is Task.MARGINAL_MAP
+    query = problem.query if marginal else np.flatnonzero(~graph.layout.observed)
+    return needed_bytes(graph, certified=False, task=problem.task) + value_bytes(graph, query)

@@ -21,6 +21,7 @@ from beliefs.deadline import Allowance, OutOfTime
 from beliefs.errors import BeliefsError, ZeroProbabilityError
 from beliefs.inference.base import Bound
 from beliefs.inference.clusters.operands import gather_rows
+from beliefs.inference.messages.memory import needed_bytes
 from beliefs.inference.run import ask
 from beliefs.inference.search.clamped import ClampedTree
 from beliefs.inference.search.local_interval import local_interval
@@ -29,7 +30,7 @@ from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout, frozen_ints
 from beliefs.typing import Ints
 
-__all__ = ["QueryEvaluator", "QueryValue", "query_value"]
+__all__ = ["QueryEvaluator", "QueryValue", "query_value", "value_bytes"]
 
 SECONDS = 3.0  # predicted time up to which the value is computed exactly
 _ITERATIONS = 100  # of each method that bounds it otherwise
@@ -75,11 +76,22 @@ class QueryPlan:
         starts = layout.cell_ptr[others]
         return cls(summed, (frozen_ints(ptr, "offsets"), frozen_ints(scope, "scopes"), frozen_ints(starts, "starts")))
 
-    def fits(self, max_bytes: int, seconds: float) -> bool:
+    def fits(self, max_bytes: float, seconds: float) -> bool:
         """Whether exact values take no more than this memory and this predicted time each."""
         if self.summed.order.seconds > min(seconds, 3600.0) or 8.0 * self.summed.order.total_cells > 2.0**40:
             return False
-        return self.summed.tree.n_bytes() <= max_bytes
+        return self.exact_bytes() <= max_bytes
+
+    def n_bytes(self, layout: Layout) -> float:
+        """Memory of the plan: of the slices and the factors of the query alone, and who touches whom in the whole."""
+        local = self.summed.local
+        sliced = 3 * local.n_factors + 2 * local.n_edges + 3 * local.n_vars + 2 * local.n_cells
+        arrays = (self.summed.factors, self.summed.free, *self.summed.shifts, *self.others)
+        return 8.0 * (3 * layout.n_edges + 2 * layout.n_vars + sliced) + sum(array.nbytes for array in arrays)
+
+    def exact_bytes(self) -> float:
+        """Memory of an exact value besides: the tree, its slots and the potentials of the slices."""
+        return self.summed.tree.n_bytes() + 8.0 * self.summed.local.n_cells
 
     def log_value(self, graph: FactorGraph, row: Ints) -> float:
         """Return Q exactly at the states ``row (n_vars,)`` of the query's variables."""
@@ -105,9 +117,10 @@ class QueryEvaluator:
     """
 
     def __init__(self, graph: FactorGraph, query: Ints, max_bytes: int = 2**62, seconds: float = SECONDS) -> None:
-        self.graph, self.query, self.max_bytes = graph, np.array(query, np.int64), max_bytes
+        self.graph, self.query = graph, np.array(query, np.int64)
         self.plan = QueryPlan.of(graph.layout, self.query)
-        self.is_exact = self.plan.fits(max_bytes, seconds)
+        self.max_bytes = max_bytes - int(self.plan.n_bytes(graph.layout))
+        self.is_exact = self.plan.fits(self.max_bytes, seconds)
         self._row = np.maximum(graph.evidence_states, 0)
 
     def log_value(self, states: Ints) -> float:
@@ -126,7 +139,28 @@ class QueryEvaluator:
             except OutOfTime:
                 time_limit = 0.0
         given = self.graph.condition({int(v): int(x) for v, x in zip(self.query, states)})
-        return bounded_value(given, self.max_bytes, time_limit)
+        return bounded_value(given, self.max_bytes - int(_conditioned_bytes(given.layout)), time_limit)
+
+
+def value_bytes(graph: FactorGraph, query: Ints, seconds: float = SECONDS) -> float:
+    """Predict the memory of the value of a query's states: exact where that fits the time, else of the lighter bounds.
+
+    The plan is made, and kept on the layout. What there is beyond goes to the heavier bounds.
+    """
+    layout = graph.layout
+    plan = QueryPlan.of(layout, query)
+    if plan.fits(math.inf, seconds):
+        return plan.n_bytes(layout) + plan.exact_bytes()
+    states = np.where(layout.observed, graph.evidence_states, -1)
+    states[query] = 0
+    given = graph.observing(states)
+    dividing = 96.0 * given.layout.n_edges  # buckets, before it is known whether wmb fits
+    return plan.n_bytes(layout) + _conditioned_bytes(given.layout) + needed_bytes(given, certified=True) + dividing
+
+
+def _conditioned_bytes(layout: Layout) -> float:
+    """Memory of a conditioned graph: its structure, its potentials and where they come from."""
+    return 8.0 * (3.0 * layout.n_factors + layout.n_edges + 2.0 * layout.n_cells + 2.0 * layout.n_vars)
 
 
 def query_value(

@@ -158,7 +158,7 @@ class Field(ABC):
     def n_bytes(cls, layout: Layout, hard: Bools, runs: int) -> float:
         """Predict the memory of ``runs`` runs, the order and temporaries; marginals of factors come when asked for."""
         zeros = 2.2 * layout.n_cells if hard.any() else 0
-        structure = 4 * layout.n_factors + 8 * layout.n_vars + 3 * layout.n_edges
+        structure = 2 * layout.n_factors + 6 * layout.n_vars + 2.3 * layout.n_edges
         return 8.0 * (layout.n_states * (2 * runs + 3) + zeros + structure)
 
     def _scratch(self) -> Scratch:
