@@ -97,3 +97,18 @@ def test_the_value_does_not_depend_on_who_looks() -> None:
                 warnings.simplefilter("ignore", bl.ConvergenceWarning)
                 found.append(bl.infer(graph, "double_loop(regions=bethe)", max_iters=n, trace_every=every).log_z)
         assert found[0] == found[1] == found[2]
+
+
+def test_what_zeros_forbid_together_has_no_bottomless_logs() -> None:
+    """Logs of such beliefs doubled every few steps, up to 1e13 nats: nothing but rounding is left of the rest then."""
+    rng, tables = np.random.default_rng(27), []
+    for pair in combinations(range(10), 2):
+        table = 0.1 * rng.normal(size=(3, 3))
+        table[rng.random((3, 3)) < 0.25] = -np.inf
+        table[0, 0] = 0.0
+        tables.append((pair, table))
+    method = bl.DoubleLoop(regions="bethe")
+    state = method.init(Problem(bl.FactorGraph.from_tables([3] * 10, tables, log=True)))
+    for _ in range(200):
+        method.step(state)
+    assert np.abs(state.concave_warm_start().multipliers).max() < 1e5

@@ -29,7 +29,7 @@ from beliefs.inference.regions.choice import check_regions, chosen_plan
 from beliefs.inference.regions.concave import ConcaveState, ConcaveWarmStart, check_outer
 from beliefs.inference.regions.plan import RegionPlan
 from beliefs.inference.regions.state import impossible_beliefs
-from beliefs.inference.rounding import UNIT
+from beliefs.inference.rounding import UNIT, magnitude
 from beliefs.typing import Floats
 
 __all__ = ["DoubleLoop", "DoubleLoopState"]
@@ -37,6 +37,7 @@ __all__ = ["DoubleLoop", "DoubleLoopState"]
 _SWEEPS = 200  # of the inner loop, at most, in a step
 _FIRST = 4000  # the same in the first step: until one has met its tolerance there is no value
 _CLOSER = 1e-3  # the inner loop's tolerance, in residuals of the last step
+_BELOW = 1000.0  # nats: a belief that is smaller adds nothing to a sum of plain numbers
 _LEAST, _MOST, _WARM = 1e-13, 1e-6, 1e-11  # its limits, but for rounding, and where an earlier run has left off
 
 
@@ -50,14 +51,19 @@ class DoubleLoopState(ConcaveState):
         self.debt = np.maximum(-counting, 0.0)[plan.region_of_cell[self.n_outer_cells :]]
         self.inner_tol, self.met = (_MOST if warm is None else _WARM), True
         self.near = math.sqrt(self.inner_tol)
+        self.least_log = -_BELOW - 2.0 * magnitude(problem.graph)
         self.recorded, self.patience = -math.inf, _FIRST
         self.begun_at = self.inner_beliefs
 
     def tangent(self) -> Floats:
-        """Return what stands for the entropies that count negatively, at the present beliefs."""
+        """Return what stands for the entropies that count negatively, at the present beliefs.
+
+        A state that zeros elsewhere forbid has a log that doubles from step to step, until rounding is all there is;
+        what no possible state has stands for all that is below.
+        """
         self.to_logs()
         found, logs = np.zeros(self.plan.n_cells), self.beliefs[self.n_outer_cells :]
-        found[self.n_outer_cells :] = self.debt * np.where(logs > -np.inf, logs, 0.0)
+        found[self.n_outer_cells :] = self.debt * np.where(logs > -np.inf, np.maximum(logs, self.least_log), 0.0)
         return found
 
     def climb(self) -> float:
@@ -69,13 +75,13 @@ class DoubleLoopState(ConcaveState):
             self.begun_at = self.inner_beliefs
             self.aim(self.tangent())
         self.rebuild()
-        magnitude = float(np.abs(self.logs).max(initial=0.0, where=self.logs > -np.inf))
+        largest = float(np.abs(self.logs).max(initial=0.0, where=self.logs > -np.inf))
         moved = self.settle()
         change = float(np.abs(self.inner_beliefs - self.begun_at).max(initial=0.0))
         residual = max(change, self.apart)
         if not self.met:  # no closer tolerance before this one is met: a maximum at zero is approached ever more slowly
             return max(residual, moved / _CLOSER)
-        least = max(_LEAST, UNIT * magnitude)
+        least = max(_LEAST, UNIT * largest)
         self.inner_tol = max(min(_CLOSER * change, self.inner_tol), least)
         # where a belief falls to 0, regions come to agree as slowly as the root of what a sweep still changes
         self.near = min(math.sqrt(self.inner_tol), max(0.5 * residual, least))
