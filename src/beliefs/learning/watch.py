@@ -120,6 +120,11 @@ class Watch:
                 raise Stop(Status.STOPPED, Status.STOPPED.advice)
         self.check_time()
 
+    @property
+    def looks_between(self) -> bool:
+        """Whether anybody looks at updates within an iteration: a checkpoint or a callback."""
+        return self.save is not None or bool(self.callbacks)
+
     def check_time(self) -> None:
         """Stop if the time is up."""
         if time.perf_counter() - self.limits.started > self.limits.time_limit:

@@ -15,6 +15,7 @@ from beliefs.learning.boltzmann.parameters import MachineShape
 from beliefs.learning.boltzmann.registry import ROW_LOSSES, make_row_loss
 from beliefs.learning.boltzmann.rows import bit_rows
 from beliefs.learning.boltzmann.scores import pseudo_log_likelihoods
+from beliefs.learning.optimizers.descent import Descent
 
 SHAPE = MachineShape(4, 3)
 STATES = np.array(list(product([0, 1], repeat=4)))
@@ -177,6 +178,22 @@ def test_steps_by_blocks_are_those_with_the_whole_gradient(optimizer: str, monke
     found = fitted()
     monkeypatch.setattr(RowLoss, "evaluate_in_blocks", RowLoss.evaluate)
     np.testing.assert_allclose(found, fitted(), rtol=1e-4, atol=1e-6)
+
+
+def test_points_within_a_pass_are_made_where_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, packed = [0], Descent._packed
+
+    def counted(self: Descent, *arguments: Any) -> Any:
+        made[0] += 1
+        return packed(self, *arguments)
+
+    monkeypatch.setattr(Descent, "_packed", counted)
+    rows, found = bit_rows(some_rows(40)), {}
+    for looking in (False, True):
+        made[0], callback = 0, (lambda progress: None) if looking else None
+        fit(loss_of("pseudo_likelihood"), rows, vector(), optimizer="sgd(batch_size=2)", max_iters=2, callback=callback)
+        found[looking] = made[0]
+    assert found[False] < 20 <= found[True]
 
 
 @pytest.mark.parametrize("cls", ROW_LOSSES, ids=lambda cls: cls.name)

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cache, partial
-from typing import ClassVar
+from functools import cache, lru_cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -98,17 +98,16 @@ class SampledRowLoss(RowLoss):
 
     def gradient(self, total: RowTotal, layers: Layers, visible: np.ndarray, p: np.ndarray, n_rows: int) -> None:
         """Write the difference of the chains' averages and the data's, whose rows come first; p has the signs."""
-        n, n_chains = len(visible), len(visible) - n_rows
-        share = np.full(n, 1.0 / n_chains, visible.dtype)
-        share[:n_rows] = -1.0 / n_rows
+        share, ones = _shares(n_rows, len(visible) - n_rows, visible.dtype)
         self._chains.n_updates += 1
         cuts = layers.cuts() if total.in_blocks else None
         if cuts is not None:
-            total.blocks = _blocks(cuts, visible, p, share)
+            total.blocks = _blocks(cuts, visible, p, share, ones)
             return
         parts = self.shape.parts(total.grad)
         layers.pairs(visible, p, parts.weights)
-        _biases(visible, p, share, parts.visible_bias, parts.hidden_bias)
+        np.dot(share, visible, out=parts.visible_bias)
+        np.dot(ones, p, out=parts.hidden_bias)
 
     def monitor(self, layers: Layers, visible: np.ndarray, x: np.ndarray) -> float:
         """Return an estimate of the negative log pseudo-likelihood a row, from products of every sixteenth."""
@@ -137,21 +136,21 @@ class SampledRowLoss(RowLoss):
             layers.to_visible(hidden, y, partial(layers.draw_visible, y, self.key(2 * k + 1), visible))
 
 
-def _biases(
-    visible: np.ndarray, p: np.ndarray, share: np.ndarray, of_visible: np.ndarray, of_hidden: np.ndarray
-) -> None:
-    """Write the gradient in the biases."""
-    np.dot(share, visible, out=of_visible)
-    np.dot(np.ones(len(p), p.dtype), p, out=of_hidden)
+@lru_cache(maxsize=8)
+def _shares(n_rows: int, n_chains: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return how rows and chains count in the gradient, and ones; neither is to be written to."""
+    share = np.repeat([-1.0 / n_rows, 1.0 / n_chains], [n_rows, n_chains]).astype(dtype)
+    return share, np.ones_like(share)
 
 
-def _blocks(cuts: list[int], visible: np.ndarray, p: np.ndarray, share: np.ndarray) -> GradientBlocks:
+def _blocks(cuts: list[int], visible: np.ndarray, p: np.ndarray, share: np.ndarray, ones: np.ndarray) -> GradientBlocks:
     """Return the gradient by visible units, as weights are cut, and at last that in the biases."""
     n, m = visible.shape[1], p.shape[1]
 
     def write(k: int, out: np.ndarray) -> None:
         if k == len(cuts) - 1:
-            _biases(visible, p, share, out[:n], out[n:])
+            np.dot(share, visible, out=out[:n])
+            np.dot(ones, p, out=out[n:])
         else:
             np.matmul(visible[:, cuts[k] : cuts[k + 1]].T, p, out=out.reshape(-1, m))
 

@@ -107,6 +107,10 @@ class Watched(Protocol):
     def between(self, point: Point) -> None:
         """Take note of an update within an iteration; raise :class:`Stop` to end."""
 
+    @property
+    def looks_between(self) -> bool:
+        """Whether anybody looks at updates within an iteration; if not, the time alone has to be checked."""
+
     def check_time(self) -> None:
         """Raise :class:`Stop` if the time is up."""
 

@@ -257,6 +257,11 @@ class _Inside:
         """Let the whole look at its clock and callbacks."""
         self.rounds.watch.between(self.rounds.point)
 
+    @property
+    def looks_between(self) -> bool:
+        """Whether anybody looks at the whole."""
+        return self.rounds.watch.looks_between
+
     def check_time(self) -> None:
         """Ask the whole."""
         self.rounds.watch.check_time()

@@ -125,7 +125,10 @@ class Descent:
         self.now = after
         self.torn = False
         if not self.batches.over:
-            self.watch.between(self.point())
+            if self.watch.looks_between:
+                self.watch.between(self.point())
+            else:
+                self.watch.check_time()
             return _UNKNOWN
         return self._pass_over()
 

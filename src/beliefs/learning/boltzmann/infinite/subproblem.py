@@ -74,6 +74,8 @@ class NewUnit:
 class Inner:
     """The watch of a problem within a step: how closely to solve it, and the clock of the whole."""
 
+    looks_between = False
+
     def __init__(self, watch: Watched, tol: float, max_iters: int) -> None:
         self.watch = watch
         self.limits: Limits = replace(watch.limits, tol=tol, max_iters=max_iters, callbacks=())
