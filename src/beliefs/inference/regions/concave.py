@@ -75,6 +75,7 @@ class ConcaveState(RegionState):
         if warm is not None and warm.scopes == plan.regions.scopes:
             self.multipliers = warm.multipliers.copy()
             self.begin_at(warm.beliefs)
+            self.seen = self.beliefs[self.n_outer_cells :].copy()
         self.rebuild()
 
     def begin_at(self, beliefs: Floats) -> None:

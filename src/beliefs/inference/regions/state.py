@@ -79,6 +79,8 @@ class RegionState:
             check_time()
             self.potentials[self.logs == -np.inf] = -np.inf
             self.changed[:] = 1
+        if moved is not None:
+            self.turning()  # where beliefs begin: those of the same potentials keep still from there
 
     def refresh(self) -> None:
         """Bring all beliefs up to date, in logs."""
