@@ -36,7 +36,7 @@ SIBLINGS = {0, 6}  # the ground floor and the top floor are one room each; io an
 FLOORS = {
     "inference": (
         ("promises",),
-        ("base", "budget", "conversion", "door_options", "engine", "parallel", "prune", "quiet", "units"),
+        ("base", "budget", "door_options", "engine", "parallel", "prune", "quiet", "units"),
         ("batch_result", "machine_gradient", "many_result", "result", "rounding", "show", "temperatures", "text"),
         ("run", "states_result"),
         ("orders",),
@@ -45,7 +45,7 @@ FLOORS = {
         ("rows", "search"),
         ("buckets", "messages", "sampling", "variational"),
         ("boltzmann", "dual", "regions"),
-        ("portfolio", "registry"),
+        ("aside", "portfolio", "registry"),
         ("question",),
         ("doors",),
         ("conditional_likelihood", "many"),

@@ -17,10 +17,10 @@ import numpy as np
 
 from beliefs.deadline import OutOfTime, limited, now, regardless
 from beliefs.errors import BudgetError, ConvergenceWarning, ModelError, UnsupportedError
+from beliefs.inference.aside import graph_bytes
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, WarmStages
 from beliefs.inference.batch_result import BatchDecoding, BatchMarginals
 from beliefs.inference.budget import default_budget, over_budget
-from beliefs.inference.conversion import graph_bytes
 from beliefs.inference.door_options import Options, check_options
 from beliefs.inference.portfolio.auto import EXACT_SHARE, INSTEAD, at_once, choose, instead_of_exact
 from beliefs.inference.prune import prune_barren

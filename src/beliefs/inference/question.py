@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from beliefs.deadline import Deadline, check_time
 from beliefs.driver import Run, Status
 from beliefs.errors import BudgetError, ConvergenceWarning, UnsupportedError
+from beliefs.inference.aside import graph_bytes, value_bytes
 from beliefs.inference.base import Decoding, Marginals, Method, Problem, Samples, Task
 from beliefs.inference.budget import besides
-from beliefs.inference.conversion import graph_bytes
 from beliefs.inference.quiet import warn
 from beliefs.inference.run import Watch, solve
 from beliefs.inference.show.progress import reporter
@@ -138,8 +138,6 @@ def _set_aside(method: Method, problem: Problem) -> tuple[float, str]:
     if problem.task is Task.MARGINAL_MAP and method.values_queries and problem.values_states:
         layout = problem.graph.layout
         if problem.query.size < int((~layout.observed).sum()):
-            from beliefs.inference.search.query_value import value_bytes
-
             parts["the value of the query"] = value_bytes(problem.graph, problem.query)
     return sum(parts.values()), " and ".join(what for what, size in parts.items() if size)
 

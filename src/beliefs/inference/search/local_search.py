@@ -25,9 +25,9 @@ from beliefs.inference.base import (
     check_possible,
 )
 from beliefs.inference.budget import over_budget
-from beliefs.inference.messages.memory import needed_bytes
+from beliefs.inference.search.forest_moves import moving_bytes
 from beliefs.inference.search.query_search import MOVE_CELLS, QuerySearch
-from beliefs.inference.search.query_value import value_bytes
+from beliefs.inference.search.query_value import QueryPlan
 from beliefs.options import check_integer
 
 __all__ = ["LocalSearch"]
@@ -60,6 +60,7 @@ class LocalSearch(Method):
     guarantee: ClassVar[Guarantee] = Guarantee(Bound.LOWER)
     derivative: ClassVar[Derivative] = Derivative.NONE
     deterministic: ClassVar[bool] = False
+    values_queries: ClassVar[bool] = True
     ends_by_itself: ClassVar[bool] = False
     warm_startable: ClassVar[bool] = True
     cost: ClassVar[str] = "about a million cells a move"
@@ -74,6 +75,7 @@ class LocalSearch(Method):
         """Plan the values; go on from the states of an earlier result where there is one."""
         check_possible(problem.graph)
         needed = _needed_bytes(problem)
+        problem.claim(needed)
         if needed > max(problem.max_bytes, _TRIFLE):
             advice = "Raise max_bytes or observe more variables"
             raise over_budget(f"{self.name} needs", needed, problem.max_bytes, advice, " for its starts and sums")
@@ -110,6 +112,9 @@ def _needed_bytes(problem: Problem) -> float:
 
     Moves take what the budget leaves, and are made smaller where that is little.
     """
-    graph, marginal = problem.graph, problem.task is Task.MARGINAL_MAP
-    query = problem.query if marginal else np.flatnonzero(~graph.layout.observed)
-    return needed_bytes(graph, certified=False, task=problem.task) + value_bytes(graph, query)
+    layout = problem.graph.layout
+    messages = layout.n_cells + 0.7 * float(layout.message_ptr[-1]) + 2.5 * layout.n_edges
+    needed = moving_bytes(layout) + 8.0 * (messages + 3.0 * layout.n_factors + 10.0 * layout.n_vars)
+    if problem.task is Task.MAXIMIZE:
+        needed += QueryPlan.of(layout, np.flatnonzero(~layout.observed)).n_bytes(layout)
+    return needed

@@ -85,7 +85,9 @@ class QuerySearch:
         self.problem, graph = problem, problem.graph
         hidden = np.flatnonzero(~graph.layout.observed)
         query = problem.query if problem.task is Task.MARGINAL_MAP else hidden
-        self.evaluator = QueryEvaluator(graph, query, problem.max_bytes, min(seconds, _SHARE * problem.time_limit))
+        self.evaluator = QueryEvaluator(
+            graph, query, problem.bytes_for_values, min(seconds, _SHARE * problem.time_limit)
+        )
         self.query = self.evaluator.query
         self.random = np.random.default_rng(problem.seed if seed is None else seed)
         self.near = Neighbourhoods(graph.layout, self.query, self.evaluator.plan.summed.order, self.random)

@@ -21,7 +21,6 @@ from beliefs.deadline import Allowance, OutOfTime
 from beliefs.errors import BeliefsError, ZeroProbabilityError
 from beliefs.inference.base import Bound
 from beliefs.inference.clusters.operands import gather_rows
-from beliefs.inference.messages.memory import needed_bytes
 from beliefs.inference.run import ask
 from beliefs.inference.search.clamped import ClampedTree
 from beliefs.inference.search.local_interval import local_interval
@@ -30,7 +29,7 @@ from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout, frozen_ints
 from beliefs.typing import Ints
 
-__all__ = ["QueryEvaluator", "QueryValue", "query_value", "value_bytes"]
+__all__ = ["SECONDS", "QueryEvaluator", "QueryPlan", "QueryValue", "conditioned_bytes", "query_value"]
 
 SECONDS = 3.0  # predicted time up to which the value is computed exactly
 _ITERATIONS = 100  # of each method that bounds it otherwise
@@ -139,26 +138,10 @@ class QueryEvaluator:
             except OutOfTime:
                 time_limit = 0.0
         given = self.graph.condition({int(v): int(x) for v, x in zip(self.query, states)})
-        return bounded_value(given, self.max_bytes - int(_conditioned_bytes(given.layout)), time_limit)
+        return bounded_value(given, self.max_bytes - int(conditioned_bytes(given.layout)), time_limit)
 
 
-def value_bytes(graph: FactorGraph, query: Ints, seconds: float = SECONDS) -> float:
-    """Predict the memory of the value of a query's states: exact where that fits the time, else of the lighter bounds.
-
-    The plan is made, and kept on the layout. What there is beyond goes to the heavier bounds.
-    """
-    layout = graph.layout
-    plan = QueryPlan.of(layout, query)
-    if plan.fits(math.inf, seconds):
-        return plan.n_bytes(layout) + plan.exact_bytes()
-    states = np.where(layout.observed, graph.evidence_states, -1)
-    states[query] = 0
-    given = graph.observing(states)
-    dividing = 96.0 * given.layout.n_edges  # buckets, before it is known whether wmb fits
-    return plan.n_bytes(layout) + _conditioned_bytes(given.layout) + needed_bytes(given, certified=True) + dividing
-
-
-def _conditioned_bytes(layout: Layout) -> float:
+def conditioned_bytes(layout: Layout) -> float:
     """Memory of a conditioned graph: its structure, its potentials and where they come from."""
     return 8.0 * (3.0 * layout.n_factors + layout.n_edges + 2.0 * layout.n_cells + 2.0 * layout.n_vars)
 
