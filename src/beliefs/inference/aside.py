@@ -16,10 +16,8 @@ from beliefs.typing import Ints
 
 __all__ = ["graph_bytes", "value_bytes"]
 
-_A_WEIGHT, _OBSERVED = (
-    72.0,
-    104.0,
-)  # bytes: cells, scope and offsets of a pair; those of the slice, and where it is from
+_A_WEIGHT = 72.0  # bytes: cells, scope and offsets of a pair
+_OBSERVED = 104.0  # bytes: those of the slice, and where it is from
 
 
 def graph_bytes(model: Any) -> float:
