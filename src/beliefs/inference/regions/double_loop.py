@@ -36,6 +36,7 @@ __all__ = ["DoubleLoop", "DoubleLoopState"]
 
 _SWEEPS = 200  # of the inner loop, at most, in a step
 _FIRST = 4000  # the same in the first step: until one has met its tolerance there is no value
+_TWO_LOGS = 2.0  # of which each may be off by a rounding: no belief is told apart more closely
 _CLOSER = 1e-3  # the inner loop's tolerance, in residuals of the last step
 _BELOW = 1000.0  # nats: a belief that is smaller adds nothing to a sum of plain numbers
 _LEAST, _MOST, _WARM = 1e-13, 1e-6, 1e-11  # its limits, but for rounding, and where an earlier run has left off
@@ -70,6 +71,7 @@ class DoubleLoopState(ConcaveState):
         """Make one step; return the largest change of an inner belief since the tangent, or how far regions are apart.
 
         Where the step does not meet its tolerance the residual is at least the one that would have asked for no more.
+        What the rounding of two logs may make of one belief is no change.
         """
         if self.met:
             self.begun_at = self.inner_beliefs
@@ -81,12 +83,13 @@ class DoubleLoopState(ConcaveState):
         residual = max(change, self.apart)
         if not self.met:  # no closer tolerance before this one is met: a maximum at zero is approached ever more slowly
             return max(residual, moved / _CLOSER)
-        least = max(_LEAST, UNIT * largest)
+        rounding = UNIT * largest
+        least = max(_LEAST, rounding)
         self.inner_tol = max(min(_CLOSER * change, self.inner_tol), least)
         # where a belief falls to 0, regions come to agree as slowly as the root of what a sweep still changes
         self.near = min(math.sqrt(self.inner_tol), max(0.5 * residual, least))
         self.recorded = self.primal()
-        return residual
+        return residual if residual > _TWO_LOGS * rounding else 0.0
 
     def settle(self) -> float:
         """Descend until beliefs keep still and regions agree, and note whether they do; return the last change."""
