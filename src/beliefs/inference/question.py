@@ -87,7 +87,9 @@ class Question(NamedTuple):
         asked = options.get("progress", False)
         shown = reporter(method, task, problem.time_limit, self.started) if asked else _NOTHING
         aside, what = _set_aside(form, problem)
-        left = replace(problem, max_bytes=max(0, problem.max_bytes - int(aside)), aside=aside - problem.held)
+        left = problem
+        if aside:
+            left = replace(problem, max_bytes=max(0, problem.max_bytes - int(aside)), aside=aside - problem.held)
         try:
             found = solve(
                 form,
@@ -134,6 +136,8 @@ def _set_aside(method: Method, problem: Problem) -> tuple[float, str]:
 
     A query of all variables, or none, has the value of a joint state.
     """
+    if problem.task is not Task.MARGINAL_MAP and not problem.held:
+        return 0.0, ""
     parts = {"the machine's factor graph": problem.held}
     if problem.task is Task.MARGINAL_MAP and method.values_queries and problem.values_states:
         layout = problem.graph.layout

@@ -394,7 +394,7 @@ def _may_hide_changes(state: MessageState) -> bool:
     lay, rho = state.spec.layout, state.spec.rho
     wide = lay.plan(_wide_factors)
     has_self_feedback = bool((rho[wide] < 1.0).any())  # messages of such a factor depend on each other
-    return has_self_feedback or bool(_saturated(state).any())
+    return has_self_feedback or _some_are_saturated(state)
 
 
 def _wide_factors(layout: Layout) -> Ints:
@@ -407,9 +407,13 @@ def _saturated(state: MessageState) -> Bools:
     return (state.mu_var < _SATURATED) & np.repeat(~lay.observed, lay.card)
 
 
+def _some_are_saturated(state: MessageState) -> bool:
+    return state.mu_var.min(initial=1.0) < _SATURATED and bool(_saturated(state).any())
+
+
 def _keep_log_beliefs(state: MessageState, change: float) -> None:
     """Keep the logs of the variables' beliefs after a step, that of the likeliest state 0."""
-    if change >= _QUIET or not _saturated(state).any():
+    if change >= _QUIET or not _some_are_saturated(state):
         state.log_beliefs.clear()
         return
     lay, beta = state.spec.layout, state.tier.log_beliefs()
