@@ -16,12 +16,12 @@ from beliefs.model.pieces import pieces
 __all__ = ["needed_bytes"]
 
 
-def needed_bytes(graph: FactorGraph, certified: bool, task: Task = Task.INFER) -> float:
+def needed_bytes(graph: FactorGraph, certified: bool, task: Task = Task.INFER, enough: float = 0.0) -> float:
     """Return the bytes of tables, messages, beliefs, order and temporaries; a certificate has arrays of its own.
 
     For the pairwise form where structure and potentials allow it (some schedules do not), else for plain numbers. The
     beliefs of factors, which are made when asked for, are not among them; what decoding and its moves take is, for a
-    task that maximises everything.
+    task that maximises everything. Potentials are not read where the larger of both forms is within ``enough``.
     """
     layout = graph.layout
     if not layout.n_edges:
@@ -30,9 +30,11 @@ def needed_bytes(graph: FactorGraph, certified: bool, task: Task = Task.INFER) -
     needed = tree + (_decoding_bytes(layout, certified) if task is Task.MAXIMIZE else 0.0)
     if layout.arity.max() < 2 or not has_pairwise_form(layout):
         return needed + _general_bytes(layout, certified)
-    if task is not Task.MAXIMIZE and not _fits_plain_products(graph):
-        return needed + _general_bytes(layout, certified) + 24.0 * float((layout.arity == 2).sum())
-    return needed + _pairwise_bytes(layout, certified)
+    pairwise = needed + _pairwise_bytes(layout, certified)
+    general = needed + _general_bytes(layout, certified) + 24.0 * float((layout.arity == 2).sum())
+    if max(pairwise, general) <= enough:
+        return max(pairwise, general)
+    return pairwise if task is Task.MAXIMIZE or _fits_plain_products(graph) else general
 
 
 def _general_bytes(layout: Layout, certified: bool) -> float:

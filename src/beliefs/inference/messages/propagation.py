@@ -239,9 +239,11 @@ class MessagePassing(Method):
 
     def _check_budget(self, problem: Problem) -> None:
         """Raise if scaled tables, messages, their sums and the order do not fit."""
-        needed = needed_bytes(problem.graph, self.certifies, problem.task)
+        room = max(problem.max_bytes, _TRIFLE)
+        enough = 0.0 if problem.task is Task.MARGINAL_MAP else room  # there what is not claimed is left to values
+        needed = needed_bytes(problem.graph, self.certifies, problem.task, enough)
         problem.claim(needed)
-        if needed > max(problem.max_bytes, _TRIFLE):
+        if needed > room:
             demand, purpose = f"{self.name} needs", " for messages and tables"
             raise over_budget(demand, needed, problem.max_bytes, "Raise max_bytes", purpose)
 
