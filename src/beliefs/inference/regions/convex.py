@@ -164,8 +164,8 @@ class ConvexGBP(Method):
         """Return the bound, and the beliefs at its multipliers."""
         value = self.value(state)
         state.rebuild()
-        mu_var, tables = state.mu_var(), state.factor_tables()
-        return Marginals(value.log_z, claimed(value), mu_var, tables, value.lower, value.upper, joint=state.joints())
+        mu_var, (tables, joint) = state.mu_var(), state.tables_and_joints()
+        return Marginals(value.log_z, claimed(value), mu_var, tables, value.lower, value.upper, joint=joint)
 
     def warm_state(self, state: ConvexState | DoubleLoopState) -> ConcaveWarmStart:
         """Return multipliers and inner beliefs."""

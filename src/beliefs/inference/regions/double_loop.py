@@ -175,8 +175,8 @@ class DoubleLoop(Method):
     def finish(self, state: DoubleLoopState) -> Marginals:
         """Return beliefs and their value."""
         value = self.value(state)
-        mu_var, tables = state.mu_var(), state.factor_tables()
-        return Marginals(value.log_z, Bound.ESTIMATE, mu_var, tables, value.lower, value.upper, joint=state.joints())
+        mu_var, (tables, joint) = state.mu_var(), state.tables_and_joints()
+        return Marginals(value.log_z, Bound.ESTIMATE, mu_var, tables, value.lower, value.upper, joint=joint)
 
     def warm_state(self, state: DoubleLoopState) -> ConcaveWarmStart:
         """Return multipliers and inner beliefs."""

@@ -170,15 +170,8 @@ class GBP(Method):
     def finish(self, state: GBPState) -> Marginals:
         """Return beliefs and their value."""
         value, regions = self.value(state), state.regions
-        return Marginals(
-            value.log_z,
-            claimed(value),
-            regions.mu_var(),
-            regions.factor_tables(),
-            value.lower,
-            value.upper,
-            joint=regions.joints(),
-        )
+        mu_var, (tables, joint) = regions.mu_var(), regions.tables_and_joints()
+        return Marginals(value.log_z, claimed(value), mu_var, tables, value.lower, value.upper, joint=joint)
 
     def warm_state(self, state: GBPState) -> GBPWarmStart:
         """Return what messages have changed, and where the double loop is."""

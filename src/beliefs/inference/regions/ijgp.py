@@ -165,8 +165,8 @@ class IJGP(Method):
                 state.incumbent.offer(decoded(state))
                 return state.incumbent.proved(state.incumbent.latest)
             return state.incumbent.decoding(value)
-        mu_var, tables = state.mu_var(), state.factor_tables()
-        return Marginals(value.log_z, claimed(value), mu_var, tables, value.lower, value.upper, joint=state.joints())
+        mu_var, (tables, joint) = state.mu_var(), state.tables_and_joints()
+        return Marginals(value.log_z, claimed(value), mu_var, tables, value.lower, value.upper, joint=joint)
 
     def warm_state(self, state: JoinGraphState) -> RegionWarmStart:
         """Return what messages have changed."""

@@ -207,16 +207,13 @@ class RegionState:
         found[hidden] = mu[hidden] / total[hidden]
         return found
 
-    def factor_tables(self) -> Callable[[], Floats]:
-        """Return a function that makes the marginals of factors from the beliefs as they are now."""
+    def tables_and_joints(self) -> tuple[Callable[[], Floats], Callable[[Region], Floats | None]]:
+        """Return what makes marginals of factors, and of sets inside a region, from one copy of the present beliefs."""
         self.refresh()
-        return partial(_factor_tables, self.problem.graph, self.plan, self.beliefs.copy())
-
-    def joints(self) -> Callable[[Region], Floats | None]:
-        """Return a function that makes the joint marginal of a set inside a region from the beliefs as they are now."""
-        self.refresh()
+        beliefs = self.beliefs.copy()
         logs = self.logs.copy() if self.plan.regions.is_loop.any() else self.logs[:0]
-        return partial(region_joint, self.plan, self.beliefs.copy(), logs)
+        tables = partial(_factor_tables, self.problem.graph, self.plan, beliefs)
+        return tables, partial(region_joint, self.plan, beliefs, logs)
 
     def warm_start(self) -> RegionWarmStart:
         """Return what messages have changed."""
