@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from archives import image_of
-from marginal_tables import Cell, Picture, Setting, Study, draw_pictures, print_table
+from marginal_tables import Cell, Picture, Setting, Study, draw_pictures, furthest, print_table
 from paper import HERE, Claim, command_line, report, save, sized
 from PIL import Image
 
@@ -126,8 +126,8 @@ def main() -> int:
     print_table("Table 2", table, found)
     claims = judged(found)
     report("Table 2: horses", claims, DIFFERENCES)
-    shown = [cell for cell in table if cell.column in ("trw 40", "alone") and not cell.row.startswith("sm.")]
-    figure = draw_pictures(study, shown, found)
+    shown = [cell for cell in table if not cell.column.startswith("mean_field") and not cell.row.startswith("sm.")]
+    figure = draw_pictures(study, furthest(shown, found), found)
     figures = {} if figure is None else {f"horses{size}": figure}
     save(options.output, f"horses{size}", figures, {"setting": asdict(setting), "trials": study.kept.found}, claims)
     return 0

@@ -22,7 +22,7 @@ from trials import Kept
 import beliefs as bl
 from beliefs.learning.image_features import EdgeFeatures, sinusoidal_hog_features
 
-__all__ = ["Cell", "Picture", "Setting", "Study", "draw_pictures", "print_table", "resized"]
+__all__ = ["Cell", "Picture", "Setting", "Study", "draw_pictures", "furthest", "print_table", "resized"]
 
 _PALETTE = np.array([
     [0.35, 0.6, 0.85], [0.65, 0.35, 0.3], [0.9, 0.85, 0.5], [0.45, 0.45, 0.5], [0.85, 0.6, 0.75], [0.3, 0.55, 0.3],
@@ -145,6 +145,11 @@ def print_table(title: str, cells: Sequence[Cell], found: dict[str, Any]) -> Non
         shown = "" if ours is None else f"{ours['train']:.3f} / {ours['test']:.3f}"
         printed = "" if cell.test is None else f"({cell.train:.3f} / {cell.test:.3f})"
         print(f"  {cell.row:26s} {cell.column:10s} {shown:16s} {printed}")
+
+
+def furthest(cells: Sequence[Cell], found: dict[str, Any]) -> list[Cell]:
+    """Return of each row the last cell that was run."""
+    return list({cell.row: cell for cell in cells if found.get(cell.name) is not None}.values())
 
 
 def draw_pictures(study: Study, cells: Sequence[Cell], found: dict[str, Any], n_rows: int = 3) -> Figure | None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from archives import image_of
-from marginal_tables import Cell, Picture, Setting, Study, draw_pictures, print_table
+from marginal_tables import Cell, Picture, Setting, Study, draw_pictures, furthest, print_table
 from paper import HERE, Claim, command_line, report, save, sized
 from patches import ARCHIVE, CLASSES
 
@@ -101,7 +101,7 @@ def main() -> int:
     print_table("Table 3", table, found)
     claims = judged(found)
     report("Table 3: street scenes", claims, DIFFERENCES)
-    figure = draw_pictures(study, [cell for cell in table if cell.column in ("trw 20", "alone")], found)
+    figure = draw_pictures(study, furthest(table, found), found)
     figures = {} if figure is None else {f"street_scenes{size}": figure}
     save(
         options.output,
