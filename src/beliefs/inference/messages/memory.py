@@ -29,16 +29,16 @@ def needed_bytes(graph: FactorGraph, certified: bool, task: Task = Task.INFER, e
     tree = 8.0 * (2.0 * layout.n_edges + layout.n_factors) if is_forest(layout) else 0.0
     needed = tree + (_decoding_bytes(layout, certified) if task is Task.MAXIMIZE else 0.0)
     if layout.arity.max() < 2 or not has_pairwise_form(layout):
-        return needed + _general_bytes(layout, certified)
+        return needed + _general_bytes(layout, certified, float(layout.message_ptr[-1]))
     pairwise = needed + _pairwise_bytes(layout, certified)
-    general = needed + _general_bytes(layout, certified) + 24.0 * float((layout.arity == 2).sum())
+    states = float(layout.card[0]) * layout.n_edges  # of all messages; where they begin is not needed for this form
+    general = needed + _general_bytes(layout, certified, states) + 24.0 * float((layout.arity == 2).sum())
     if max(pairwise, general) <= enough:
         return max(pairwise, general)
     return pairwise if task is Task.MAXIMIZE or _fits_plain_products(graph) else general
 
 
-def _general_bytes(layout: Layout, certified: bool) -> float:
-    states = float(layout.message_ptr[-1])
+def _general_bytes(layout: Layout, certified: bool, states: float) -> float:
     extra = 3.0 * states + layout.n_edges if certified else 0.0
     tables = float(layout.table_ptr[-1] if layout.tied and certified else layout.n_cells)
     structure = 1.5 * layout.n_edges + layout.n_factors + 3.0 * float(layout.factor_size.max())  # room for the widest
