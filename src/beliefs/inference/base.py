@@ -84,6 +84,7 @@ class Problem:
     time_limit: float = math.inf
     values_states: bool = True
     plans: dict[Any, Any] = field(default_factory=dict, init=False)  # a method's own, for choosing and for running
+    claimed: float = field(default=0.0, init=False)  # bytes of ``max_bytes`` that the method has said it needs
 
     def __post_init__(self) -> None:
         if isinstance(self.model, FactorGraph):
@@ -91,12 +92,12 @@ class Problem:
 
     def claim(self, needed: float) -> None:
         """Say how much of ``max_bytes`` a method takes, which the values of a query may not."""
-        self.plans["claimed"] = needed
+        self.__dict__["claimed"] = needed
 
     @property
     def bytes_for_values(self) -> int:
         """What the value of a query's states may take: what was set aside, and what the method does not need."""
-        return int(self.aside + max(0.0, self.max_bytes - self.plans.get("claimed", 0.0)))
+        return int(self.aside + max(0.0, self.max_bytes - self.claimed))
 
     @cached_property
     def graph(self) -> FactorGraph:

@@ -36,16 +36,7 @@ from typing import Any, ClassVar
 from beliefs.deadline import OutOfTime, now
 from beliefs.driver import Status, Value
 from beliefs.errors import BudgetError, UnsupportedError
-from beliefs.inference.base import (
-    Bound,
-    Decoding,
-    Guarantee,
-    Marginals,
-    Method,
-    Problem,
-    Task,
-    WarmStages,
-)
+from beliefs.inference.base import Bound, Decoding, Guarantee, Marginals, Method, Problem, Task, WarmStages
 from beliefs.inference.messages.bp import BP
 from beliefs.inference.portfolio.stages import (
     NARROW,
