@@ -28,11 +28,13 @@ SIZES = (20, 50, 100, 200, 300, 400, 500, 600, 700)
 RATES, BATCHES = (0.05, 0.02, 0.01, 0.005), (10, 20, 50, 100, 200)
 PENALTIES = (1.0, 0.5, 0.1, 0.05, 0.01)
 STANDARD = "chains=500, schedule=standard"
-DEFAULT = Setting(SIZES, RATES, BATCHES, PENALTIES, (0.2,), 100, 2, (200, 20), STANDARD)
-QUICK = Setting((20, 50, 100), (0.05,), (20,), (0.1, 0.05), (0.2,), 10, 1, (20, 5), "chains=100, temperatures=2000")
+SHORT = "chains=100, temperatures=5000"
+DEFAULT = Setting(SIZES, RATES, BATCHES, PENALTIES, (0.2,), 100, 2, (200, 20), STANDARD, SHORT)
+LIGHT = "chains=100, temperatures=2000"
+QUICK = Setting((20, 50, 100), (0.05,), (20,), (0.1, 0.05), (0.2,), 10, 1, (20, 5), LIGHT, LIGHT)
 FULL = {
-    "MNIST": Setting(SIZES, RATES, BATCHES, PENALTIES, RATES, 200, 5, (200, 200), STANDARD),
-    "Caltech": Setting(SIZES, RATES, BATCHES, PENALTIES, RATES, 400, 5, (200, 400), STANDARD),
+    "MNIST": Setting(SIZES, RATES, BATCHES, PENALTIES, RATES, 200, 5, (200, 200), STANDARD, STANDARD),
+    "Caltech": Setting(SIZES, RATES, BATCHES, PENALTIES, RATES, 400, 5, (200, 400), STANDARD, STANDARD),
 }
 COLOURS = {"CD": "#c4541c", "FW": "#174a6e", "CD from FW": "#2e8b57"}
 PRINTED = {"MNIST": 460, "Caltech": 550}

@@ -36,7 +36,8 @@ class Setting:
     epochs: int
     n_starts: int
     chosen_at: tuple[int, int]  # units and epochs at which rate and batch are chosen; units at which the penalty is
-    annealing: str
+    annealing: str  # of the rows that are tried
+    chosen_by: str  # the annealing of validation rows
     minutes: float = 60.0
 
 
@@ -135,7 +136,8 @@ class Jobs:
         def compute() -> list[float]:
             machine = self.machine(name)
             rates = np.clip(self.bits.train.mean(axis=0), 1e-3, 1 - 1e-3)
-            method = bl.AIS(**_options(self.setting.annealing), base=rates)
+            annealing = self.setting.annealing if rows == "test" else self.setting.chosen_by
+            method = bl.AIS(**_options(annealing), base=rates)
             found = bl.log_likelihood(machine, getattr(self.bits, rows), method, seed=0)
             return [found.mean, 3 * found.inference.standard_error]
 

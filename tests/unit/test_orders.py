@@ -384,7 +384,7 @@ def assert_sizes_are_true(mod, plan):
 
 
 def test_a_run_that_takes_too_long_ends_breadth_first(monkeypatch):
-    monkeypatch.setattr(order_search, "_BITS_LIMIT", 100)
+    monkeypatch.setattr(order_search, "BITS_LIMIT", 100)
     monkeypatch.setattr(order_search, "_MAX_LARGE_OPS", 20_000.0)
     mod, stage = grid(30, 30), np.arange(900) % 2
     plan = plan_order(*mod, stage=stage)
@@ -393,7 +393,7 @@ def test_a_run_that_takes_too_long_ends_breadth_first(monkeypatch):
 
 
 def test_a_pool_that_is_too_small_is_enlarged(monkeypatch):
-    monkeypatch.setattr(order_search, "_BITS_LIMIT", 100)
+    monkeypatch.setattr(order_search, "BITS_LIMIT", 100)
     rng = np.random.default_rng(7)
     n = 400  # a random graph that fills up: far more edges in the end than at first
     mod = pairs(n, [(v, int(u)) for v in range(n) for u in rng.choice(n, 2, replace=False) if u != v])

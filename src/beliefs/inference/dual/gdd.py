@@ -58,6 +58,7 @@ from beliefs.inference.dual.pair_tables import PairTables
 from beliefs.inference.dual.state import DualWarmStart, SplitTables, answer_bytes, bucket_bytes, split_bytes
 from beliefs.inference.orders.chosen import check_order, chosen_order
 from beliefs.inference.orders.planned import planned_order
+from beliefs.inference.orders.search import BITS_LIMIT
 from beliefs.inference.rounding import widened
 from beliefs.inference.search.forest_moves import moving_bytes
 from beliefs.inference.search.incumbent import Incumbent
@@ -311,12 +312,17 @@ class GDD(Method):
 
 
 def _orders(problem: Problem, tau: Floats) -> list[Ints]:
-    """Return orders to try: few later neighbours and, if the order matters, few later factors, and little fill."""
-    found = [few_later_neighbours(problem).order]
-    if (tau == 0).all() or float(problem.graph.layout.table_ptr[-1]) > _TRY_CELLS:
+    """Return orders to try: few later neighbours and, if the order matters, few later factors, and little fill.
+
+    Fill is left alone in models so large that the search for it may take more memory than all the rest.
+    """
+    layout, found = problem.graph.layout, [few_later_neighbours(problem).order]
+    if (tau == 0).all() or float(layout.table_ptr[-1]) > _TRY_CELLS:
         return found
-    factors = problem.graph.layout.plan(_few_later_factors, problem.query)
-    for order in (factors, planned_order(problem, "min_degree").order):
+    others = [layout.plan(_few_later_factors, problem.query)]
+    if layout.n_vars <= BITS_LIMIT:
+        others.append(planned_order(problem, "min_degree").order)
+    for order in others:
         if not any(np.array_equal(order, other) for other in found):
             found.append(order)
     return found

@@ -34,7 +34,7 @@ from beliefs.kernels.orders.windows import refine_order
 from beliefs.model.layout import offsets
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["CRITERIA", "InteractionGraph"]
+__all__ = ["BITS_LIMIT", "CRITERIA", "InteractionGraph"]
 
 CRITERIA = {
     "min_fill": MIN_FILL,
@@ -46,7 +46,9 @@ CRITERIA = {
 _NAMES = {code: name for name, code in CRITERIA.items()} | {-1: "simplicial"}
 _AUTO = (MIN_WEIGHT, MIN_FILL, LOG_MIN_FILL, WEIGHTED_MIN_FILL)  # the first never takes long, so it comes first
 
-_BITS_LIMIT = 8192  # vertices of a component: its bit rows take 8 MB
+BITS_LIMIT = 8192
+"""Vertices of a component: its bit rows take 8 MB. What the lists of a larger one take is not known before."""
+
 _HOPELESS = 1e18  # cells: windows make no such order fit a machine, and bounds gain nothing from them
 _MAX_OPS = 1e8  # operations for one component in a search without a time limit: about 0.3 s
 _MAX_LARGE_OPS = 1e8  # and for one run on a large component, before its rest is ordered breadth first
@@ -165,7 +167,7 @@ def _rounds(parts: list[_Part], criteria: Ints, restarts: int, seed: int, deadli
                 if turn > 0 and left <= 0:
                     return
                 max_ops = max(1.0, left * _OPS_PER_SECOND)
-            if part.members.size <= _BITS_LIMIT:
+            if part.members.size <= BITS_LIMIT:
                 _search_part(part, criteria, restarts, max_ops, seed + c + 1_000_003 * turn)
             else:
                 _search_large(part, criteria, restarts, max_ops, seed + c + 1_000_003 * turn)

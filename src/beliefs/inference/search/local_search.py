@@ -25,6 +25,7 @@ from beliefs.inference.base import (
     check_possible,
 )
 from beliefs.inference.budget import over_budget
+from beliefs.inference.messages.memory import needed_bytes
 from beliefs.inference.search.forest_moves import moving_bytes
 from beliefs.inference.search.query_search import MOVE_CELLS, QuerySearch
 from beliefs.inference.search.query_value import QueryPlan
@@ -76,6 +77,7 @@ class LocalSearch(Method):
         check_possible(problem.graph)
         needed = _needed_bytes(problem)
         problem.claim(needed)
+        needed += _value_bytes(problem)
         if needed > max(problem.max_bytes, _TRIFLE):
             advice = "Raise max_bytes or observe more variables"
             raise over_budget(f"{self.name} needs", needed, problem.max_bytes, advice, " for its starts and sums")
@@ -108,13 +110,19 @@ class LocalSearch(Method):
 
 
 def _needed_bytes(problem: Problem) -> float:
-    """Predict the memory of what every search has: messages of a start, who touches whom, and the plan of the sums.
+    """Predict the memory of what every search has: messages of a start, and who touches whom.
 
     Moves take what the budget leaves, and are made smaller where that is little.
     """
     layout = problem.graph.layout
-    messages = layout.n_cells + 0.7 * float(layout.message_ptr[-1]) + 2.5 * layout.n_edges
-    needed = moving_bytes(layout) + 8.0 * (messages + 3.0 * layout.n_factors + 10.0 * layout.n_vars)
-    if problem.task is Task.MAXIMIZE:
-        needed += QueryPlan.of(layout, np.flatnonzero(~layout.observed)).n_bytes(layout)
-    return needed
+    messages = needed_bytes(problem.graph, certified=False)
+    return moving_bytes(layout) + messages
+
+
+def _value_bytes(problem: Problem) -> float:
+    """Predict the memory of a value, which the door sets aside for a query, and of the graph of the least region."""
+    layout = problem.graph.layout
+    if problem.task is Task.MARGINAL_MAP:
+        return QueryPlan.of(layout, problem.query).largest_component ** 2 / 8.0
+    plan = QueryPlan.of(layout, np.flatnonzero(~layout.observed))
+    return plan.n_bytes(layout) + plan.exact_bytes()

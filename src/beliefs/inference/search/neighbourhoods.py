@@ -24,6 +24,7 @@ from beliefs.typing import Bools, Ints
 __all__ = ["Neighbourhood", "Neighbourhoods"]
 
 _MANY_CELLS = 2.0**15  # of the sums alone: beyond, their own order is kept, which greedy elimination would not find
+_BYTES_PER_FACTOR = 320.0  # memory that a factor takes which a region touches
 _MOST_MEMBERS = 4096  # variables of a region: its bit rows take 2 MB
 
 
@@ -44,10 +45,16 @@ class Neighbourhoods:
         The variables to move; others are summed, observed ones are fixed.
     random : Generator
         Decides regions and ties.
+    spare : float
+        Bytes for the slices of the factors that a region touches, however few cells its clusters have, and for its
+        graph; the smallest regions take theirs in any case.
     """
 
-    def __init__(self, layout: Layout, query: Ints, sums: Order, random: np.random.Generator) -> None:
+    def __init__(
+        self, layout: Layout, query: Ints, sums: Order, random: np.random.Generator, spare: float = np.inf
+    ) -> None:
         self.layout, self.query, self.sums = layout, query, sums
+        self.most_factors, self.most_members = spare / _BYTES_PER_FACTOR, np.sqrt(8.0 * spare)
         active = ~layout.observed
         self.ptr, self.adj = primal_graph(layout.scope_ptr.copy(), layout.scope_vars.copy(), active)
         self.bits = np.log2(layout.card)
@@ -78,12 +85,12 @@ class Neighbourhoods:
 
     def region(self, root: int, size: int) -> Ints:
         """Return about ``size`` variables of the query near ``root``."""
-        if self.movable.size <= min(size, _MOST_MEMBERS):
+        degree, size = self.layout.degree, min(size, _MOST_MEMBERS)
+        if self.movable.size <= size and degree[self.movable].sum() <= self.most_factors:
             return self.movable
-        count = grow_region(
-            self.ptr, self.adj, self.free, root, min(size, _MOST_MEMBERS), self.random, self._seen, self._found
-        )
-        return self._found[:count].copy()
+        count = grow_region(self.ptr, self.adj, self.free, root, size, self.random, self._seen, self._found)
+        touched = np.cumsum(degree[self._found[:count]])
+        return self._found[: max(1, int(np.searchsorted(touched, self.most_factors, side="right")))].copy()
 
     def within(self, region: Ints, budget: float) -> Neighbourhood:
         """Free as many variables of a ``region`` of the query as about ``budget`` cells allow.
@@ -91,6 +98,9 @@ class Neighbourhoods:
         What the sums alone need comes on top.
         """
         members = self._with_components(region)
+        while members.size > self.most_members and region.size > 1:
+            region = region[: region.size // 2]
+            members = self._with_components(region)
         summed = self.component[members] >= 0
         extra = max(1.0, np.log2(budget / self.sums.total_cells)) if self.sums.total_cells > _MANY_CELLS else 1.0
         order, clamped = np.empty(members.size, np.int64), np.zeros(members.size, np.bool_)

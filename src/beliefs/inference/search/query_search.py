@@ -90,16 +90,17 @@ class QuerySearch:
         )
         self.query = self.evaluator.query
         self.random = np.random.default_rng(problem.seed if seed is None else seed)
-        self.near = Neighbourhoods(graph.layout, self.query, self.evaluator.plan.summed.order, self.random)
+        left = self.evaluator.bytes_left
+        self.near = Neighbourhoods(graph.layout, self.query, self.evaluator.plan.summed.order, self.random, left)
         self.states = np.zeros(self.query.size, np.int64)
         self.value = QueryValue(-math.inf, Bound.ESTIMATE)
         self.latest = -math.inf
         self.is_optimal = False
         sums = self.evaluator.plan.summed.order
         self._flips = Flips(graph, self.query, self.evaluator.plan) if sums.total_cells > _MANY_SUMS else None
-        most = max(_LEAST, problem.max_bytes / _BYTES_PER_CELL)
+        most = max(_LEAST, left / _BYTES_PER_CELL)
         self._budgets = tuple(min(b, most) for b in (_BUDGETS if self._flips is None else _BUDGETS[-1:]))
-        self.starts = Starts(problem, self.query, problem.seed if seed is None else seed)
+        self.starts = Starts(problem, self.query, problem.seed if seed is None else seed, left)
         self.n_moves = self._level = self._idle = self._fruitless = 0
         self._elites: list[Ints] = []
         self._loss = 0.0

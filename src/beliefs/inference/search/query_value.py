@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from beliefs.inference.run import ask
 from beliefs.inference.search.clamped import ClampedTree
 from beliefs.inference.search.local_interval import local_interval
 from beliefs.kernels.layout import log_scores
+from beliefs.kernels.orders.graph import connected_components, primal_graph
 from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout, frozen_ints
 from beliefs.typing import Ints
@@ -88,6 +90,16 @@ class QueryPlan:
         arrays = (self.summed.factors, self.summed.free, *self.summed.shifts, *self.others)
         return 8.0 * (3 * layout.n_edges + 2 * layout.n_vars + sliced) + sum(array.nbytes for array in arrays)
 
+    @cached_property
+    def largest_component(self) -> int:
+        """Variables of the largest part of the sums, which moves cannot divide."""
+        local = self.summed.local
+        alive = np.ones(local.n_vars, np.bool_)
+        ptr, adj = primal_graph(local.scope_ptr.copy(), local.scope_vars.copy(), alive)
+        members, bounds = np.empty(local.n_vars, np.int64), np.empty(local.n_vars + 1, np.int64)
+        count = connected_components(ptr, adj, alive, members, bounds)
+        return int(np.diff(bounds[: count + 1]).max(initial=0))
+
     def exact_bytes(self) -> float:
         """Memory of an exact value besides: the tree, its slots and the potentials of the slices."""
         return self.summed.tree.n_bytes() + 8.0 * self.summed.local.n_cells
@@ -121,6 +133,11 @@ class QueryEvaluator:
         self.max_bytes = max_bytes - int(self.plan.n_bytes(graph.layout))
         self.is_exact = self.plan.fits(self.max_bytes, seconds)
         self._row = np.maximum(graph.evidence_states, 0)
+
+    @property
+    def bytes_left(self) -> float:
+        """Bytes that an exact value does not take."""
+        return self.max_bytes - (self.plan.exact_bytes() if self.is_exact else 0.0)
 
     def log_value(self, states: Ints) -> float:
         """Return Q at ``states (n_query,)``; only where :attr:`is_exact`."""

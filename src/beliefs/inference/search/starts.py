@@ -23,7 +23,9 @@ from beliefs.inference.base import Problem, Task
 from beliefs.inference.run import ask
 from beliefs.inference.search.feasible import EFFORT, feasible_state
 from beliefs.inference.search.icm import icm
+from beliefs.inference.search.query_value import conditioned_bytes
 from beliefs.inference.search.sequential import log_beliefs, rounded, sequential_conditioning
+from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
 __all__ = ["Starts"]
@@ -31,6 +33,7 @@ __all__ = ["Starts"]
 _WORK = 1e9  # cells that the messages of one start may read
 _ITERATIONS = 100
 _MOVES = 80
+_ROUNDS = 4
 _DAMPED = "bp(damping=0.5)"
 _SHARE = 0.1  # of the time left that one start may take
 
@@ -42,10 +45,12 @@ class Starts:
     ----------
     query : ndarray
         The variables whose states are sought.
+    spare : float
+        Bytes beside those of messages on the model itself.
     """
 
-    def __init__(self, problem: Problem, query: Ints, seed: int) -> None:
-        self.problem, self.query, self.seed = problem, query, seed
+    def __init__(self, problem: Problem, query: Ints, seed: int, spare: float = math.inf) -> None:
+        self.problem, self.query, self.seed, self.spare = problem, query, seed, spare
         self.count = 0
         self.random = np.random.default_rng([seed, 1])
         self._scores: dict[str, Floats | None] = {}
@@ -68,7 +73,7 @@ class Starts:
         if k == 1:
             return self._max_product(allowance)
         if k == 3:
-            return sequential_conditioning(graph, self.query, 4, self.seed, _DAMPED, self._iterations, allowance.left)
+            return self._conditioned(allowance)
         if k == 4 and self.problem.task is Task.MARGINAL_MAP:
             return self._searched(allowance)
         scores = self._beliefs("bp" if k % 4 == 0 else _DAMPED, allowance)
@@ -89,11 +94,23 @@ class Starts:
         """Coordinate ascent on the joint score, where that is what is asked for."""
         return icm(self.problem.graph, row)[0] if self.problem.task is Task.MAXIMIZE else row
 
-    def _searched(self, allowance: Allowance) -> Ints:
+    def _conditioned(self, allowance: Allowance) -> Ints | None:
+        graph = self.problem.graph
+        if _ROUNDS * conditioned_bytes(graph.layout) > self.spare:  # structures of all rounds are kept
+            return None
+        return sequential_conditioning(
+            graph, self.query, _ROUNDS, self.seed, _DAMPED, self._iterations, allowance.left
+        )
+
+    def _searched(self, allowance: Allowance) -> Ints | None:
         """Return a MAP state of the whole model after some moves of its own search."""
         from beliefs.inference.search.query_search import QuerySearch  # late: it starts from here
 
-        search = QuerySearch(replace(self.problem, task=Task.MAXIMIZE, query=self.query[:0]), self.seed)
+        if whole_search_bytes(self.problem.graph.layout) > self.spare:
+            return None
+        left = int(min(self.spare, self.problem.max_bytes))
+        joint = replace(self.problem, task=Task.MAXIMIZE, query=self.query[:0], max_bytes=left)
+        search = QuerySearch(joint, self.seed)
         row = self._max_product(allowance)
         if row is not None:
             search.start(row[search.query])
@@ -107,3 +124,8 @@ class Starts:
         except (BeliefsError, OutOfTime):
             return None
         return None if graph.log_score(found.assignment) == -math.inf else np.array(found.assignment)
+
+
+def whole_search_bytes(layout: Layout) -> float:
+    """Predict the memory of a search for the best joint state: the plan of its scores, and who touches whom, twice."""
+    return 8.0 * (8.0 * layout.n_edges + 3.0 * layout.n_factors + 10.0 * layout.n_vars)
