@@ -76,7 +76,11 @@ DEFAULT = Setting(50_000, 10_000, 256, 50, 200, (0.05, 0.02), (20,))
 FULL = Setting(50_000, 10_000, 256, 50, 200, RATES, BATCHES)
 QUICK = Setting(5_000, 2_000, 256, 8, 16, (0.05,), (20,), 5.0)
 _SAME = 0.1  # points of error within which logistic regression is that of the thesis
-MORE_RATES = {"Caltech noisy 20 %": (0.02, 0.01), "MNIST noisy 10 %": (0.01,), "MNIST noisy 20 %": (0.01,)}  # with all passes: rates chosen by short fits soon fit too closely
+MORE_RATES = {
+    "Caltech noisy 20 %": (0.02, 0.01),
+    "MNIST noisy 10 %": (0.01,),
+    "MNIST noisy 20 %": (0.01,),
+}  # with all passes: rates chosen by short fits soon fit too closely
 
 
 class Pictures:
@@ -172,8 +176,8 @@ class Study:
         checkpoint, clock = path.with_suffix(".checkpoint.npz"), Clock(self.setting.minutes)
         settings = {"n_components": self.setting.n_hidden, **LEARNERS[learner], **options}
         crbm = bl.ConditionalRBM(
-            **settings, n_iter=epochs, patience=self.setting.patience, validation=self.pictures.spoiled(task, "validation"),
-            random_state=0, n_jobs=-1, checkpoint=checkpoint, callback=clock,
+            **settings, n_iter=epochs, validation=self.pictures.spoiled(task, "validation"),
+            patience=self.setting.patience, random_state=0, n_jobs=-1, checkpoint=checkpoint, callback=clock,
         )  # fmt: skip
         X, V = (rows[:most] for rows in self.pictures.spoiled(task, "train"))
         crbm.fit(X, V)

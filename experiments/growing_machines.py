@@ -11,6 +11,7 @@ left blank until it is done; ``--only`` runs those whose name contains one of so
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,6 @@ from matplotlib.figure import Figure
 from paper import HERE, Claim, command_line, legend_below, report, save, tidy
 from trials import Kept
 
-from beliefs.learning.boltzmann.gap import FreeEnergyGap
-from beliefs.learning.boltzmann.rows import bit_rows
 from beliefs.plot import plot_filters, plot_images
 
 SIZES = (20, 50, 100, 200, 300, 400, 500, 600, 700)
@@ -48,15 +47,18 @@ def study(jobs: Jobs) -> dict[str, Any]:
     judged = tuple(sorted({*setting.sizes, *range(EVERY, max(setting.sizes) + 1, EVERY)}))
     growth = jobs.grown("fw", max(setting.sizes), l2, bias_rate, judged)
     found: dict[str, Any] = {"rate": rate, "batch": batch, "l2": l2, "growth": growth, "curves": {}}
+    points = {(curve, size): point(jobs, curve, size, rate, batch) for size in setting.sizes for curve in COLOURS}
+    if setting is not QUICK:  # the sizes between those of the other curves come last
+        points |= {("FW", size): point(jobs, "FW", size, rate, batch) for size in judged}
     for curve in COLOURS:
-        sizes = judged if curve == "FW" and setting is not QUICK else setting.sizes
-        points = [point(jobs, curve, size, rate, batch) for size in sizes]
-        found["curves"][curve] = {"sizes": list(sizes)} | {
-            key: [p[key] for p in points] for key in ("name", "likelihood", "bar", "error", "seconds")
+        sizes = sorted(size for c, size in points if c == curve)
+        found["curves"][curve] = {"sizes": sizes} | {
+            key: [points[curve, size][key] for size in sizes]
+            for key in ("name", "likelihood", "bar", "error", "seconds")
         }
     found["early stopping"] = early_stop(jobs, judged)
-    points = [p for c in found["curves"].values() for p in zip(c["likelihood"], c["name"], strict=True)]
-    best = max((p for p in points if p[0] is not None), default=None)
+    known = [(p["likelihood"], p["name"]) for p in points.values() if p["likelihood"] is not None]
+    best = max(known, default=None)
     if best is not None:
         found["best"] = {"name": best[1], **(jobs.interval(best[1], setting.annealing) or {})}
     return found
@@ -70,9 +72,9 @@ def point(jobs: Jobs, curve: str, size: int, rate: float, batch: int) -> dict[st
     elif curve == "CD":
         for start in range(setting.n_starts):
             fits[f"cd/{size}/{start}"] = jobs.cd(f"cd/{size}/{start}", size, rate, batch, setting.epochs, start)
-    elif jobs._path(f"fw/{size}").is_file():
+    elif jobs.is_made(f"fw/{size}"):
         name = f"cd-from-fw/{size}"
-        fits[name] = jobs.cd(name, size, rate, batch, setting.epochs, 0, jobs.machine(f"fw/{size}"))
+        fits[name] = jobs.cd(name, size, rate, batch, setting.epochs, 0, f"fw/{size}")
     names = list(fits)
     if len(names) > 1:
         scores = {name: jobs.likelihood(name, "validation") for name in names}
@@ -112,15 +114,16 @@ def growth_trial(jobs: Jobs, l2: float, bias_rate: float) -> Any:
 
 def early_stop(jobs: Jobs, judged: tuple[int, ...]) -> Any:
     """Return the last number of units at which the free-energy gap has not grown markedly; None if none was grown."""
-    gap = FreeEnergyGap(bit_rows(jobs.bits.train), bit_rows(jobs.bits.validation))
     past: list[float] = []
     last = None
     for size in judged:
-        if not jobs._path(f"fw/{size}").is_file():
+        found = jobs.gap(f"fw/{size}")
+        if found is None:
             continue
-        past.append(gap.of(jobs.machine(f"fw/{size}")))
-        if not gap.better(past[-1], past[:-1]):
+        gap, chance = found
+        if past and gap > min(past) + chance:
             return last
+        past.append(gap)
         last = size
     return last
 
@@ -239,7 +242,10 @@ def main() -> int:
         return 0
     mode = "quick" if options.quick else "full" if options.full else "default"
     home = HERE / "local" / f"machines-{mode}"
-    kept = Kept(HERE / "local" / f"growing_machines_{mode}.trials.json")
+    settings = {name: QUICK if options.quick else FULL[name] if options.full else DEFAULT for name in PRINTED}
+    name = "growing_machines" + ("" if mode == "default" else f"_{mode}")
+    setting = {name: asdict(setting) for name, setting in settings.items()}
+    kept = Kept(HERE / "local" / f"growing_machines_{mode}.trials.json", HERE / "results" / f"{name}.json", setting)
 
     def wanted(name: str) -> bool:
         return not options.only or any(text in name for text in options.only)
@@ -248,19 +254,17 @@ def main() -> int:
     everything.append(mnist(options.data, 10_000, 2_000) if options.quick else mnist(options.data))
     jobs, results, claims = {}, {}, []
     for bits in everything:
-        setting = QUICK if options.quick else FULL[bits.name] if options.full else DEFAULT
-        jobs[bits.name] = Jobs(bits, setting, home, kept, wanted)
+        jobs[bits.name] = Jobs(bits, settings[bits.name], home, kept, wanted)
         results[bits.name] = study(jobs[bits.name])
-        claims += judged(bits.name, results[bits.name], setting)
+        claims += judged(bits.name, results[bits.name], settings[bits.name])
     differences = [*DIFFERENCES]
     if options.quick:
         differences.insert(
             0, f"A quick run: {QUICK}; of MNIST 10,000 rows to learn from, 2,000 to choose by and to test."
         )
     report("Figures 5.1 and 5.2: hidden layers that grow", claims, differences)
-    name = "growing_machines" + ("" if mode == "default" else f"_{mode}")
     figures = {name: curves(results), f"{name}_pictures": pictures(jobs, results)}
-    save(options.output, name, figures, {"setting": repr(QUICK if options.quick else mode), "rows": results}, claims)
+    save(options.output, name, figures, {"setting": setting, "rows": results, "trials": kept.found}, claims)
     return 0
 
 

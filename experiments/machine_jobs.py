@@ -18,6 +18,8 @@ from image_bits import Bits
 from trials import Kept
 
 import beliefs as bl
+from beliefs.learning.boltzmann.gap import FreeEnergyGap
+from beliefs.learning.boltzmann.rows import bit_rows
 
 __all__ = ["Jobs", "Setting"]
 
@@ -64,6 +66,16 @@ class Jobs:
         print(f"  {name}: {_short(found)}", flush=True)
         return found
 
+    def _judged(self, name: str, kind: str, compute: Callable[[], Any]) -> Any:
+        """Return a judgement of a machine, None where neither it nor the machine is there."""
+        whole = f"{name}/{kind}"
+        is_known = f"{self.bits.name}/{whole}" in self.kept.found
+        return self._job(whole, compute) if is_known or self._path(name).is_file() else None
+
+    def is_made(self, name: str) -> bool:
+        """Whether a machine is there, or was judged elsewhere."""
+        return self._path(name).is_file() or f"{self.bits.name}/{name}/test" in self.kept.found
+
     def _path(self, name: str) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
         return self.folder / f"{self.bits.name}-{name.replace('/', '-')}.npz"
@@ -83,11 +95,11 @@ class Jobs:
         return bl.RBM(weights.astype(np.float32), np.log(rates / (1 - rates)).astype(np.float32))
 
     # -- fits -------------------------------------------------------------------------------------------------------
-    def cd(self, name: str, size: int, rate: float, batch: int, epochs: int, seed: int = 0, init: Any = None) -> Any:
-        """Fit by contrastive divergence with ten sweeps; return the seconds."""
+    def cd(self, name: str, size: int, rate: float, batch: int, epochs: int, seed: int = 0, init: str = "") -> Any:
+        """Fit by contrastive divergence with ten sweeps, maybe from another job's machine; return the seconds."""
 
         def compute() -> dict[str, float]:
-            begin = self._random(size, seed) if init is None else init
+            begin = self.machine(init) if init else self._random(size, seed)
             path = self._path(name).with_suffix(".checkpoint.npz")
             rbm = bl.BernoulliRBM(
                 n_components=size, learning_rate=rate, batch_size=batch, n_iter=epochs, random_state=seed,
@@ -141,7 +153,7 @@ class Jobs:
             found = bl.log_likelihood(machine, getattr(self.bits, rows), method, seed=0)
             return [found.mean, 3 * found.inference.standard_error]
 
-        return self._job(f"{name}/{rows}", compute) if self._path(name).is_file() else None
+        return self._judged(name, rows, compute)
 
     def error(self, name: str) -> Any:
         """Return the test error of logistic regression on P(h = 1)."""
@@ -156,7 +168,16 @@ class Jobs:
                 classifier = LogisticRegression(max_iter=100).fit(train, self.bits.train_labels)
             return 1.0 - float(classifier.score(test, self.bits.test_labels))
 
-        return self._job(f"{name}/error", compute) if self._path(name).is_file() else None
+        return self._judged(name, "error", compute)
+
+    def gap(self, name: str) -> Any:
+        """Return the gap between the mean free energies of validation and training rows, and what counts as chance."""
+
+        def compute() -> list[float]:
+            gap = FreeEnergyGap(bit_rows(self.bits.train), bit_rows(self.bits.validation))
+            return [gap.of(self.machine(name)), gap.margin]
+
+        return self._judged(name, "gap", compute)
 
     def interval(self, name: str, annealing: str) -> Any:
         """Return the test log-likelihood with a 99 % interval from both sides, and what the upper end rests on."""
@@ -172,7 +193,7 @@ class Jobs:
                 "reverse": score - result.log_z_reverse, "reverse_start": result.reverse_start, "annealing": annealing,
             }  # fmt: skip
 
-        return self._job(f"{name}/interval", compute) if self._path(name).is_file() else None
+        return self._judged(name, "interval", compute)
 
 
 class Unfinished(Exception):

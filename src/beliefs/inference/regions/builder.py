@@ -23,7 +23,7 @@ from beliefs.typing import Ints
 __all__ = ["A_CELL", "PlanBuilder", "a_run", "narrow_cells", "tree_begins"]
 
 A_CELL = 66.0  # bytes of tables, beliefs, potentials, and of what a run and its answer make of them, measured
-_A_DUAL_CELL = 130.0  # with multipliers, targets and a warm start, measured
+_A_DUAL_CELL, _A_DUAL_REGION = 88.0, 200.0  # with multipliers, targets and a warm start, measured
 _LONG, _LONG_BINARY = 96, 256  # edges of a loop times cardinality, and edges, from which on a tree pays, measured
 _A_REGION, _A_MESSAGE = 110.0, 180.0  # bytes of the region graph and of what leads from tables to tables, measured
 _A_SET = 450.0  # bytes of a region that is no loop, found among sets of variables, measured
@@ -257,7 +257,9 @@ class PlanBuilder:
 
 def a_run(n_cells: float, dual: bool, width: Ints, size: Ints) -> float:
     """Return the bytes of a run on so many cells, and maybe of dual block descent on loops of a width and a length."""
-    return _A_DUAL_CELL * n_cells + 8.0 * float(tree_begins(width, size)[1]) if dual else A_CELL * n_cells
+    if not dual:
+        return A_CELL * n_cells
+    return _A_DUAL_CELL * n_cells + _A_DUAL_REGION * width.size + 8.0 * float(tree_begins(width, size)[1])
 
 
 def tree_begins(width: Ints, size: Ints) -> tuple[Ints, int]:

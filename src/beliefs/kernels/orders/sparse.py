@@ -52,19 +52,47 @@ def sparse_fill_scores(ptr: Ints, adj: Ints, weight: Floats, fill: Floats, mass:
 
 @twofold_kernel
 def _append(v: int, u: int, used: int, pool: Pool, start: Ints, length: Ints, room: Ints) -> int:
-    """Add u to the list of v, which moves to the pool's end when full; return the first free place, -1 if none."""
+    """Add u to the list of v, which moves to the pool's end when full; return the first free place.
+
+    There must be ``2 len(N(v)) + 4`` free places.
+    """
     m = length[v]
     if m == room[v]:
-        first, wanted = used, 2 * m + 4
-        used += wanted
-        if used > pool.shape[0]:
-            return -1
         for q in range(m):
-            pool[first + q] = pool[start[v] + q]
-        start[v], room[v] = first, wanted
+            pool[used + q] = pool[start[v] + q]
+        start[v], room[v] = used, 2 * m + 4
+        used += room[v]
     pool[start[v] + m] = u
     length[v] = m + 1
     return used
+
+
+@twofold_kernel
+def _compact(pool: Pool, used: int, start: Ints, length: Ints, room: Ints, gone: Ints, first: Ints) -> int:
+    """Move the lists of the vertices that are left together, each as it was; return the first free place.
+
+    The first entry of each list is kept in ``first (n,)`` while the list's vertex stands in its place, so that one pass
+    over the pool meets the lists in their order; what else looks like a vertex there does not begin at that place.
+    """
+    n = gone.shape[0]
+    for v in range(n):
+        room[v] = length[v]
+        if gone[v] == 0 and length[v] > 0:
+            first[v] = pool[start[v]]
+            pool[start[v]] = v
+    read, end = 0, 0
+    while read < used:
+        v = np.int64(pool[read])
+        if v >= n or start[v] != read or gone[v] != 0 or length[v] == 0:
+            read += 1
+            continue
+        pool[read] = first[v]
+        for q in range(length[v]):
+            pool[end + q] = pool[read + q]
+        start[v] = end
+        read += length[v]
+        end += length[v]
+    return end
 
 
 @twofold_kernel
@@ -110,8 +138,8 @@ def sparse_elimination(
 
     Equivalent to `beliefs.kernels.orders.greedy.greedy_elimination`; among equal scores the smallest vertex goes first.
     ``scores`` (of `sparse_fill_scores`) are used up. The run gives up with ``-1``, the order incomplete, when the total
-    passes ``max_cells``; it ends with ``-2`` when the pool (at least ``len(adj)`` places) is full; and when the
-    operations pass ``max_ops``, the rest is ordered breadth first and the cells are ``inf``.
+    passes ``max_cells``; it ends with ``-2`` when the lists fill half of the pool (at least ``len(adj)`` places);
+    and when the operations pass ``max_ops``, the rest is ordered breadth first and the cells are ``inf``.
 
     Cost: for each elimination the degrees of the neighbours, for each added edge the degree of one end.
     """
@@ -195,11 +223,12 @@ def sparse_elimination(
                     ops += length[b]
                 mass[a] += weight[b]
                 mass[b] += weight[a]
+                if used + 2 * (length[a] + length[b]) + 8 > pool.shape[0]:
+                    used = _compact(pool, used, start, length, room, gone, hits)
+                    if used + 2 * (length[a] + length[b]) + 8 > pool.shape[0] // 2:
+                        return -2.0, ops
                 used = _append(a, b, used, pool, start, length, room)
-                if used >= 0:
-                    used = _append(b, a, used, pool, start, length, room)
-                if used < 0:
-                    return -2.0, ops
+                used = _append(b, a, used, pool, start, length, room)
                 near[b] = stamp
                 missing[j] -= 1
                 ops += 8.0
