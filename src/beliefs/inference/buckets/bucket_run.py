@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 
@@ -44,6 +45,11 @@ class BucketRun:
         self._scratch = bucket_scratch(plan.tree, int(plan.buckets.replicas.max(initial=1)))
         self.span = 1.0 + float(potential_span(plan.tree.slot_ptr, plan.factors.size, self.tables))
 
+    @cached_property
+    def _spare(self) -> Floats:
+        """Room for messages on their way back, and for the beliefs of the answer."""
+        return np.empty(self.tables.size)
+
     @property
     def shifts(self) -> Floats:
         """The cost shifts of all replicas, a view."""
@@ -84,7 +90,8 @@ class BucketRun:
         plan = self.plan
         if plan.buckets.n_clusters:
             tree, replicas = stoppable(plan.tree), plan.buckets.replicas[plan.buckets.variable]
-            messages = np.zeros(self.tables.size - int(plan.tree.slot_ptr[plan.first_message]))
+            messages = self._spare[: self.tables.size - int(plan.tree.slot_ptr[plan.first_message])]
+            messages[:] = 0.0
             held = self.weight, self.tables, self.back, messages, self._scratch
             backward_pass(tree, plan.first_message, plan.buckets.parent, replicas, *held)
             check_time()
@@ -93,7 +100,8 @@ class BucketRun:
     def beliefs(self) -> tuple[Floats, Floats]:
         """Return variable and factor marginals, the gradient of the bound; messages must be those of the weights."""
         plan = self.plan
-        held = np.zeros(self.tables.size)
+        held = self._spare
+        held[:] = 0.0
         if plan.buckets.n_clusters:
             distribute_log(stoppable(plan.tree)._replace(temperature=self.weight), self.tables, held)
             check_time()

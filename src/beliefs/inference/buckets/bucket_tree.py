@@ -27,6 +27,7 @@ __all__ = ["BucketTree", "bucket_tree", "default_ibound", "plan_bytes", "predict
 _CELLS = 2.0**22  # of all clusters together: what the default i-bound allows, some tens of milliseconds a pass
 _MOST_CELLS = 2.0**50
 _MAPS = 1e6  # bytes: beyond, maps repeat
+_STAYS = 0.75  # of what making a plan takes, measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,14 +81,13 @@ class BucketTree:
 def predicted_bytes(buckets: MiniBuckets, layout: Layout, n_arrays: int = 3) -> float:
     """Memory of a run, from the partition alone: the plan, and what making it or running over it takes besides.
 
-    ``n_arrays``: numbers for each cell of all slots in a run; 2 for messages and their beliefs, 3 with backward
-    messages. Many small clusters take most while their plan is made.
+    ``n_arrays``: numbers for each cell of all slots in a run; 1 for messages, 2 with beliefs, 3 with backward messages. What making the plan takes is let go of, but most of it is too small to be given back.
     """
     slots, factors = _n_cells(buckets, layout)
     owners, width = _operand_clusters(buckets), np.diff(buckets.axes_ptr)
     read = float(width[owners].sum())
     making = 8.0 * (2.0 * hash_size(owners.size) + 10.0 * owners.size + 0.67 * read)
-    return plan_bytes(buckets, layout) + max(8.0 * (n_arrays * slots + factors), making)
+    return plan_bytes(buckets, layout) + 8.0 * (n_arrays * slots + factors) + _STAYS * making
 
 
 def plan_bytes(buckets: MiniBuckets, layout: Layout) -> float:

@@ -113,7 +113,8 @@ class MiniBucket(Method):
         asked = replace(problem, task=Task.INFER, query=np.zeros(0, np.int64)) if free else problem
         order = chosen_order(asked, "auto" if free else self.order)
         by_content = tau if self.partition == "content" else None
-        plan = bucket_tree(problem, order, self.ibound, self.name, by_content, n_arrays=2)
+        n_arrays = 2 if problem.task is Task.INFER else 1  # states are read off the messages
+        plan = bucket_tree(problem, order, self.ibound, self.name, by_content, n_arrays)
         run = BucketRun(problem, plan, tau, elimination_weights(plan, tau))
         exact = not plan.buckets.split and not (free and problem.task is Task.MARGINAL_MAP)
         return MiniBucketState(run, None if problem.task is Task.INFER else Incumbent(problem), exact)

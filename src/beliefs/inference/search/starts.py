@@ -98,9 +98,7 @@ class Starts:
         graph = self.problem.graph
         if _ROUNDS * conditioned_bytes(graph.layout) > self.spare:  # structures of all rounds are kept
             return None
-        return sequential_conditioning(
-            graph, self.query, _ROUNDS, self.seed, _DAMPED, self._iterations, allowance.left
-        )
+        return sequential_conditioning(graph, self.query, _ROUNDS, self.seed, _DAMPED, self._iterations, allowance.left)
 
     def _searched(self, allowance: Allowance) -> Ints | None:
         """Return a MAP state of the whole model after some moves of its own search."""
