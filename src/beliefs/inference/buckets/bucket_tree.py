@@ -81,7 +81,8 @@ class BucketTree:
 def predicted_bytes(buckets: MiniBuckets, layout: Layout, n_arrays: int = 3) -> float:
     """Memory of a run, from the partition alone: the plan, and what making it or running over it takes besides.
 
-    ``n_arrays``: numbers for each cell of all slots in a run; 1 for messages, 2 with beliefs, 3 with backward messages. What making the plan takes is let go of, but most of it is too small to be given back.
+    ``n_arrays``: numbers for each cell of all slots in a run; 1 for messages, 2 with beliefs, 3 with backward messages.
+    What making the plan takes is let go of, but most of it is too small to be given back.
     """
     slots, factors = _n_cells(buckets, layout)
     owners, width = _operand_clusters(buckets), np.diff(buckets.axes_ptr)
