@@ -26,7 +26,7 @@ A_CELL = 66.0  # bytes of tables, beliefs, potentials, and of what a run and its
 _A_DUAL_CELL, _A_DUAL_REGION = 88.0, 200.0  # with multipliers, targets and a warm start, measured
 _LONG, _LONG_BINARY = 96, 256  # edges of a loop times cardinality, and edges, from which on a tree pays, measured
 _A_REGION, _A_MESSAGE = 110.0, 180.0  # bytes of the region graph and of what leads from tables to tables, measured
-_A_SET = 450.0  # bytes of a region that is no loop, found among sets of variables, measured
+_A_SET, _A_MEETING = 200.0, 450.0  # bytes of a region found among sets of variables, and of each pair beyond a tree's
 _SORTED_REGION, _SORTED_MESSAGE = 90.0, 190.0  # bytes of what sorts regions while a plan is made, measured
 
 
@@ -229,8 +229,9 @@ class PlanBuilder:
         of_states, of_factors = float(self.sizes[self.smallest[1]].sum()), float(self.homes[1].size)
         of_maps = 8.0 * sum(math.prod(card) for card, _ in self.maps.keys)
         n_messages = sum(array.size for array in self.messages)
-        sets = 0.0 if self.regions.is_loop.any() else _A_SET * self.regions.n_regions
-        python = _A_REGION * self.regions.n_regions + _A_MESSAGE * len(self.regions.edges) + sets
+        n_regions, n_edges = self.regions.n_regions, len(self.regions.edges)
+        sets = 0.0 if self.regions.is_loop.any() else _A_SET * n_regions + _A_MEETING * max(0, n_edges - n_regions)
+        python = _A_REGION * n_regions + _A_MESSAGE * n_edges + sets
         return 16.0 * of_states + 24.0 * of_factors + of_maps + 8.0 * (n_messages + self.n_room) + python
 
     @property
@@ -255,10 +256,10 @@ class PlanBuilder:
         return found
 
 
-def a_run(n_cells: float, dual: bool, width: Ints, size: Ints) -> float:
+def a_run(n_cells: float, dual: bool, width: Ints, size: Ints, a_cell: float = A_CELL) -> float:
     """Return the bytes of a run on so many cells, and maybe of dual block descent on loops of a width and a length."""
     if not dual:
-        return A_CELL * n_cells
+        return a_cell * n_cells
     return _A_DUAL_CELL * n_cells + _A_DUAL_REGION * width.size + 8.0 * float(tree_begins(width, size)[1])
 
 

@@ -36,7 +36,6 @@ from beliefs.inference.clusters.partition import MiniBuckets, check_ibound, grow
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.orders.chosen import check_order, chosen_order
 from beliefs.inference.orders.orders import Order
-from beliefs.inference.regions.builder import A_CELL
 from beliefs.inference.regions.plan import RegionPlan, region_plan
 from beliefs.inference.regions.state import RegionState, RegionWarmStart, impossible_beliefs
 from beliefs.inference.search.incumbent import Incumbent
@@ -47,6 +46,7 @@ from beliefs.typing import Ints
 __all__ = ["IJGP", "JoinGraphState", "join_ibound"]
 
 _WORK = 4e6  # cells of work an iteration, where no i-bound is given: some hundredths of a second
+_A_CELL = {Task.INFER: 55.0, Task.MAXIMIZE: 46.0}  # bytes of tables and beliefs, and of what is made of them, measured
 _LINK, _REPLICA, _CLUSTER = 1.0, 0.6, 60.0  # such cells for a cluster's cell: a separator, a further replica; a cluster
 
 
@@ -121,9 +121,10 @@ class IJGP(Method):
             advice = "Lower ibound, raise max_bytes or observe more variables"
             raise over_budget(f"ijgp with ibound={ibound} needs", 48 * buckets.n_cells, problem.max_bytes, advice)
         check_time()
-        regions = join_regions(layout, buckets)
+        regions, a_cell = join_regions(layout, buckets), _A_CELL[problem.task]
         check_time()
-        return JoinGraphState(problem, buckets, region_plan(problem, regions, f"ijgp with ibound={ibound}"), warm)
+        plan = region_plan(problem, regions, f"ijgp with ibound={ibound}", a_cell=a_cell)
+        return JoinGraphState(problem, buckets, plan, warm)
 
     def step_cells(self, problem: Problem) -> float:
         """Count what messages read, where the i-bound is given."""
@@ -186,7 +187,7 @@ def join_ibound(problem: Problem, order: Order, work: float) -> int | None:
     best = None
     for ibound, needed, n_cells in growing_ibounds(problem.graph.layout, order, _size):
         check_time()
-        if n_cells > work or A_CELL * n_cells > problem.max_bytes:
+        if n_cells > work or _A_CELL[problem.task] * n_cells > problem.max_bytes:
             break
         if needed <= work:
             best = ibound

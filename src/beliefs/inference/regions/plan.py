@@ -19,7 +19,7 @@ from beliefs.inference.base import Problem
 from beliefs.inference.budget import over_budget
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.clusters.region_sets import Region
-from beliefs.inference.regions.builder import PlanBuilder, a_run, narrow_cells
+from beliefs.inference.regions.builder import A_CELL, PlanBuilder, a_run, narrow_cells
 from beliefs.kernels.regions.structure import FactorHomes, Messages, RegionTables
 from beliefs.typing import Floats, Ints
 
@@ -112,8 +112,10 @@ class RegionPlan:
         return found
 
 
-def region_plan(problem: Problem, regions: RegionGraph, method: str, dual: bool = False) -> RegionPlan:
-    """Lay a region graph out, if that fits, and a run on it, messages or dual block descent.
+def region_plan(
+    problem: Problem, regions: RegionGraph, method: str, dual: bool = False, a_cell: float = A_CELL
+) -> RegionPlan:
+    """Lay a region graph out, if that fits, and a run on it, messages (``a_cell`` bytes each) or dual block descent.
 
     Raises
     ------
@@ -129,7 +131,7 @@ def region_plan(problem: Problem, regions: RegionGraph, method: str, dual: bool 
     if builder.target_bytes > _LITTLE:  # else all of it is known first: a part would be too low a prediction
         _check(problem, regions, method, builder.target_bytes)
     held, making = builder.held_bytes, builder.making_bytes
-    run = a_run(float(builder.cell_ptr[-1]), dual, builder.width, regions.flat.size)
+    run = a_run(float(builder.cell_ptr[-1]), dual, builder.width, regions.flat.size, a_cell)
     _check(problem, regions, method, held + max(making, run))
     check_time()
     tables = builder.tables()
