@@ -20,7 +20,7 @@ from beliefs.errors import BudgetError, ConvergenceWarning, ModelError, Unsuppor
 from beliefs.inference.aside import graph_bytes
 from beliefs.inference.base import Bound, Decoding, Marginals, Method, Problem, Samples, Task, WarmStages
 from beliefs.inference.batch_result import BatchDecoding, BatchMarginals
-from beliefs.inference.budget import default_budget, over_budget
+from beliefs.inference.budget import besides, default_budget, over_budget
 from beliefs.inference.door_options import Options, check_options
 from beliefs.inference.portfolio.auto import EXACT_SHARE, INSTEAD, at_once, choose, instead_of_exact
 from beliefs.inference.prune import prune_barren
@@ -242,7 +242,14 @@ def sample(model: Model, n: int, method: Method | str = "auto", **options: Unpac
     """
     known = _checked(model, options)
     check_integer("the number of samples", n, 0)
-    done = _ask(_posed(known, Task.SAMPLE, options, n_samples=int(n)), method, options)
+    problem = _posed(known, Task.SAMPLE, options, n_samples=int(n))
+    held = 8 * problem.n_samples * problem.model.n_vars
+    if held > problem.max_bytes:
+        raise over_budget(f"{problem.n_samples} samples need", held, problem.max_bytes, "Draw them in parts")
+    try:
+        done = _ask(replace(problem, max_bytes=problem.max_bytes - held), method, options)
+    except BudgetError as error:
+        raise besides(error, held, "the samples") from None
     assert isinstance(done.answer, Samples)
     return SampleResult(**done.common(known), samples=done.answer.samples, bound=done.answer.bound)
 
@@ -280,9 +287,6 @@ def _ask(
 ) -> Done:
     """Choose and run. Where targets made ``problem.model`` a part of ``model``, ``pruned`` says what it lacks."""
     started = time.perf_counter()
-    needed = 8.0 * problem.n_samples * problem.model.n_vars
-    if needed > problem.max_bytes:
-        raise over_budget(f"{problem.n_samples} samples need", needed, problem.max_bytes, "Draw them in parts")
 
     def warm(chosen: Method) -> Any:
         return _warm(problem.model if model is None else model, chosen, options.get("init"), pruned)

@@ -22,6 +22,8 @@ __all__ = ["TreeRun", "constant_part", "constant_rounding", "slot_marginals", "s
 # exp(-600) is 1e-261: products stay above it, and sums of up to 1e40 of them below the largest float
 _LINEAR_RANGE = 600.0
 
+_UNIFORM = 2**18  # random numbers that are drawn at a time
+
 
 class TreeRun:
     """The mutable state of an exact method: tables, messages and the value once collected.
@@ -112,7 +114,7 @@ class TreeRun:
         samples = np.tile(np.maximum(graph.evidence_states, 0), (n, 1))
         isolated = layout.isolated
         samples[:, isolated] = rng.integers(0, layout.card[isolated], (n, isolated.size))
-        chunk = max(1, 2**22 // max(1, self.plan.tree.block.size))
+        chunk = max(1, _UNIFORM // max(1, self.plan.tree.block.size))
         for start in range(0, n, chunk):
             part = samples[start : start + chunk]
             uniform = rng.random((len(part), self.plan.tree.block.size))

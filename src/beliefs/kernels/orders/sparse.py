@@ -82,7 +82,7 @@ def _compact(pool: Pool, used: int, start: Ints, length: Ints, room: Ints, gone:
             pool[start[v]] = v
     read, end = 0, 0
     while read < used:
-        v = np.int64(pool[read])
+        v = int(pool[read])
         if v >= n or start[v] != read or gone[v] != 0 or length[v] == 0:
             read += 1
             continue
