@@ -54,7 +54,7 @@ from beliefs.inference.budget import over_budget
 from beliefs.inference.clusters.junction_graph import JunctionGraph
 from beliefs.inference.clusters.partition import MiniBuckets, check_ibound, partition
 from beliefs.inference.dual.joint import JointDescent
-from beliefs.inference.dual.pair_tables import PairTables
+from beliefs.inference.dual.pair_tables import PairTables, scratch_bytes
 from beliefs.inference.dual.state import DualWarmStart, SplitTables, answer_bytes, bucket_bytes, split_bytes
 from beliefs.inference.orders.chosen import check_order, chosen_order
 from beliefs.inference.orders.planned import planned_order
@@ -298,9 +298,11 @@ class GDD(Method):
     def _n_bytes(self, problem: Problem, graph: JunctionGraph, n_orders: int = 1) -> float:
         pairs = self.solver == "blocks" and PairTables.fits(graph)
         held = split_bytes(graph, pairs=pairs, joint=self.solver == "lbfgs")
+        held += scratch_bytes(graph) if pairs else 0.0
         answer = answer_bytes(graph, problem.graph.layout, marginals=problem.task is Task.INFER)
-        moves = 0.0 if problem.task is Task.INFER else moving_bytes(problem.graph.layout)
-        return n_orders * graph.n_bytes + min(n_orders, 2) * held + answer + moves
+        layout = problem.graph.layout  # which keeps what is asked of it: who touches whom
+        touching = 24.0 * layout.n_edges if problem.task is Task.INFER else moving_bytes(layout)
+        return n_orders * graph.n_bytes + min(n_orders, 2) * held + answer + touching
 
     def _offer(self, state: GddState) -> None:
         """Offer the variables' own maximisers and, now and then on large models, states chosen one given the others."""

@@ -31,7 +31,7 @@ from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import offsets
 from beliefs.typing import Bools, Floats, Ints
 
-__all__ = ["PairTables"]
+__all__ = ["PairTables", "scratch_bytes"]
 
 _SPARE = 4  # entries: kernels take four columns at a time
 _LINE = 8  # entries of a line of the cache: vectors do not cross two
@@ -40,6 +40,20 @@ _ARRAYS = PairWorkspace._fields.index("proposed") + 1  # what follows are number
 
 def pair_memory(graph: JunctionGraph) -> PairMemory:
     """Return memory for one thread's updates."""
+    begin = _begins(graph)
+    memory = np.zeros(int(begin[-1]) + _LINE)
+    begin += -(memory.ctypes.data // memory.itemsize) % _LINE
+    begin.setflags(write=False)
+    return PairMemory(memory, begin)
+
+
+def scratch_bytes(graph: JunctionGraph) -> float:
+    """Return the size of one thread's memory."""
+    return 8.0 * float(_begins(graph)[-1])
+
+
+def _begins(graph: JunctionGraph) -> Ints:
+    """Return where the arrays of one thread's memory begin, and their end."""
     n_links, card = np.diff(graph.links.ptr), graph.separators.card
     owner = np.repeat(np.arange(card.size), n_links)
     other = graph.clusters.card[_other_axis(graph)]
@@ -52,11 +66,7 @@ def pair_memory(graph: JunctionGraph) -> PairMemory:
         **dict.fromkeys(("g", "direction", "mu", "fresh"), rows),
     }  # fmt: skip
     room = [sizes.get(name, widest) + _SPARE for name in PairWorkspace._fields[:_ARRAYS]]
-    begin = offsets(-(-np.array(room) // _LINE) * _LINE)
-    memory = np.zeros(int(begin[-1]) + _LINE)
-    begin += -(memory.ctypes.data // memory.itemsize) % _LINE
-    begin.setflags(write=False)
-    return PairMemory(memory, begin)
+    return offsets(-(-np.array(room) // _LINE) * _LINE)
 
 
 class PairTables(SplitTables):

@@ -79,11 +79,11 @@ def split_bytes(graph: JunctionGraph, *, pairs: bool, joint: bool) -> float:
     ``pairs`` adds shifts and records of :class:`PairTables`, ``joint`` the memory of a quasi-Newton method.
     """
     clusters, separators, links = graph.clusters, graph.separators, graph.links
-    cells, widest = float(graph.n_cells), float(np.diff(clusters.cell).max(initial=1))
+    cells = float(graph.n_cells)
     n_links, axes, seps = links.cluster.size, clusters.var.size, separators.var.size
     shifts = float((np.diff(separators.cell) * np.diff(links.ptr)).sum())
     numbers = cells + 2.0 * float(separators.cell[-1]) + axes + 1.4 * n_links + 6.0 * seps
-    numbers += 3.0 * graph.n_clusters + 6.0 * graph.n_separators + 12.0 * widest
+    numbers += 3.0 * graph.n_clusters + 6.0 * graph.n_separators + WorkspaceSize.of(graph).numbers
     numbers += shifts + 8.0 * n_links if pairs else 0.0
     numbers += 2.0 * cells + 30.0 * (shifts + axes + seps) if joint else 0.0
     return 8.0 * numbers
@@ -109,14 +109,47 @@ def bucket_bytes(buckets: MiniBuckets) -> float:
     return 8.8 * buckets.n_cells * (1.0 + max(1.2, min(steps, 2.0)) + 2.0 / states)
 
 
+class WorkspaceSize(NamedTuple):
+    """How large the arrays of one thread's block updates are.
+
+    Attributes
+    ----------
+    largest, wide : int
+        Cells of a cluster, and of a separator.
+    room, rows, heads : int
+        Around a separator: cells of all its clusters reduced to it, its own cells a link, its axes a link.
+    deepest : int
+        Variables of a cluster.
+    """
+
+    largest: int
+    wide: int
+    room: int
+    rows: int
+    heads: int
+    deepest: int
+
+    @classmethod
+    def of(cls, graph: JunctionGraph) -> WorkspaceSize:
+        """Return what the largest clusters and separators of a graph need."""
+        width, n_links, n_axes = np.diff(graph.separators.cell), np.diff(graph.links.ptr), np.diff(graph.separators.ptr)
+        wide = int(width.max(initial=1))
+        largest = int(max(np.diff(graph.clusters.cell).max(initial=1), wide))
+        reduced = np.bincount(np.repeat(np.arange(width.size), n_links), graph.links.size, width.size)
+        rows, heads = int((n_links * width).max(initial=1)), int(((n_links + 1) * n_axes).max(initial=1))
+        deepest = int(np.diff(graph.clusters.ptr).max(initial=1))
+        return cls(largest, wide, int(max(reduced.max(initial=1), largest)), rows, heads, deepest)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers all arrays have."""
+        small = 5 * self.largest + 5 * self.wide + 3 * self.deepest
+        return 2 * self.room + 5 * self.rows + 4 * self.heads + small
+
+
 def workspace(graph: JunctionGraph) -> Workspace:
     """Return memory for one thread's block updates."""
-    width, n_links, n_axes = np.diff(graph.separators.cell), np.diff(graph.links.ptr), np.diff(graph.separators.ptr)
-    largest = int(max(np.diff(graph.clusters.cell).max(initial=1), width.max(initial=1)))
-    reduced = np.bincount(np.repeat(np.arange(width.size), n_links), graph.links.size, width.size)
-    rows, heads = int((n_links * width).max(initial=1)), int(((n_links + 1) * n_axes).max(initial=1))
-    deepest = int(np.diff(graph.clusters.ptr).max(initial=1))
-    room, wide = int(max(reduced.max(initial=1), largest)), int(width.max(initial=1))
+    largest, wide, room, rows, heads, deepest = WorkspaceSize.of(graph)
     return Workspace(
         cell_map=np.empty(room, np.int64), axes=np.empty(heads, np.int64), h=np.empty(room),
         chain=Chain(np.empty(2 * largest + 1), np.empty(2 * largest + 1), np.empty(largest)),
