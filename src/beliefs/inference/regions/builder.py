@@ -16,7 +16,7 @@ import numpy as np
 from beliefs.inference.clusters.region_graph import RegionGraph
 from beliefs.inference.clusters.region_sets import holders
 from beliefs.kernels.regions.structure import FactorHomes, Messages, RegionTables
-from beliefs.model.layout import frozen_ints, offsets
+from beliefs.model.layout import frozen_ints, offsets, read_only
 from beliefs.model.scopes import Scopes, row_codes, within
 from beliefs.typing import Ints
 
@@ -188,11 +188,12 @@ class PlanBuilder:
 
     def tables(self) -> RegionTables:
         """How tables lie in memory, and the maps."""
-        made = [narrow_cells(*key) for key in self.maps.keys]
-        map_ptr = offsets([m.size for m in made])
-        maps = np.concatenate([*made, np.zeros(0, np.int64)])
+        map_ptr = offsets([math.prod(card) for card, _ in self.maps.keys])
+        maps = np.empty(int(map_ptr[-1]), np.int64)  # the largest of these arrays, by far, where cardinalities differ
+        for key, begin, end in zip(self.maps.keys, map_ptr[:-1].tolist(), map_ptr[1:].tolist(), strict=True):
+            maps[begin:end] = narrow_cells(*key)
         stride = np.array([_stride(*key) for key in self.maps.keys], np.int64)
-        arrays = (self.table_ptr, self.cell_ptr, self.rows, map_ptr, maps, stride)
+        arrays = (self.table_ptr, self.cell_ptr, self.rows, map_ptr, read_only(maps), stride)
         return RegionTables(*(frozen_ints(a, "tables") for a in arrays))
 
     @property
