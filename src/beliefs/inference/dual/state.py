@@ -36,6 +36,7 @@ _WORTH_THREADS = 20_000  # cells of a level: a smaller one is over before a seco
 _CHUNKS = 16
 _CELLS_UNWATCHED = 100_000  # updated between two looks at the clock: tenths of a second at worst
 _SPARE = 4
+_AN_AXIS, _SCRATCH = 250.0, 56.0  # bytes of a cluster's variable, and of a cell of the largest cluster, measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +103,13 @@ def bucket_bytes(buckets: MiniBuckets) -> float:
     """Predict the memory of a run on mini-buckets before their graph is made.
 
     A cell of a cluster comes in its table, in the steps of its power sum or what is kept, and twice, a K-th part of it,
-    in separators; a tenth is for weights and the graph.
+    in separators; a tenth is for weights. The graph takes its share a cluster and variable, and
+    the scratch of an update is that of the largest cluster.
     """
     states = float(np.exp2(np.log2(buckets.card).mean())) if buckets.card.size else 1.0
     steps = states / (states - 1.0) if states > 1.0 else 1.2
-    return 8.8 * buckets.n_cells * (1.0 + max(1.2, min(steps, 2.0)) + 2.0 / states)
+    cells = 8.8 * buckets.n_cells * (1.0 + max(1.2, min(steps, 2.0)) + 2.0 / states)
+    return cells + _AN_AXIS * buckets.axes.size + _SCRATCH * float(np.exp2(buckets.log2_cells.max(initial=0.0)))
 
 
 class WorkspaceSize(NamedTuple):
