@@ -95,14 +95,9 @@ class Problem:
         self.__dict__["claimed"] = needed
 
     @property
-    def unclaimed(self) -> float:
-        """Bytes of ``max_bytes`` that the method does not need."""
-        return max(0.0, self.max_bytes - self.claimed)
-
-    @property
     def bytes_for_values(self) -> int:
         """What the value of a query's states may take: what was set aside, and what the method does not need."""
-        return int(self.aside + self.unclaimed)
+        return int(self.aside + max(0.0, self.max_bytes - self.claimed))
 
     @cached_property
     def graph(self) -> FactorGraph:

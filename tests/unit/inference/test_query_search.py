@@ -301,3 +301,16 @@ def test_what_is_proved_is_the_best_by_however_little(task: Task) -> None:
         )
         assert door.gap == 0.0
         assert door.log_upper >= value.max() - 1e-11
+
+
+@pytest.mark.parametrize("task", ["maximize", "marginal_map"])
+def test_just_enough_memory_is_enough_to_search(task: str) -> None:
+    graph = bl.datasets.make_ising_grid(60, field=0.3, coupling=0.4, seed=0)
+    query = [list(range(0, graph.n_vars, 2))] if task == "marginal_map" else []
+    door = getattr(bl, task)
+    with pytest.raises(bl.BudgetError) as refused:
+        door(graph, *query, "local_search", max_bytes=1)
+    needed = int(1e6 * float(str(refused.value).split(" needs ")[1].split(" MB")[0]))
+    found = door(graph, *query, "local_search", max_bytes=int(1.01 * needed), max_iters=4)
+    assert found.n_iters == 4  # where values are only bounded, nothing is searched after the first
+    assert found.log_lower == found.log_value if query else found.log_score == graph.log_score(found.assignment)

@@ -137,7 +137,7 @@ class QueryEvaluator:
     @property
     def bytes_left(self) -> float:
         """Bytes that an exact value does not take."""
-        return self.max_bytes - (self.plan.exact_bytes() if self.is_exact else 0.0)
+        return max(0.0, self.max_bytes - (self.plan.exact_bytes() if self.is_exact else 0.0))
 
     def log_value(self, states: Ints) -> float:
         """Return Q at ``states (n_query,)``; only where :attr:`is_exact`."""
