@@ -407,9 +407,13 @@ def test_a_pool_that_is_too_small_is_enlarged(monkeypatch):
 @pytest.mark.parametrize("staged", [False, True])
 def test_lists_that_are_moved_together_stay_as_they_are(monkeypatch, staged):
     monkeypatch.setattr(order_search, "BITS_LIMIT", 100)
+    monkeypatch.setattr(order_search, "_PLACES", 0)
     mod, stage = grid(60, 60), np.arange(3600) % 2 if staged else None
     found, eliminate = plan_order(*mod, stage=stage), order_search.sparse_elimination
-    roomy = lambda *given: eliminate(*given[:-2], np.empty(10**7, np.uint32), given[-1])  # never full
+
+    def roomy(*given):
+        return eliminate(*given[:-2], np.empty(10**7, np.uint32), given[-1])  # never full
+
     monkeypatch.setattr(order_search, "sparse_elimination", roomy)
     assert found.order.tolist() == plan_order(*mod, stage=stage).order.tolist()
 

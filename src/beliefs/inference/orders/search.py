@@ -53,6 +53,7 @@ _HOPELESS = 1e18  # cells: windows make no such order fit a machine, and bounds 
 _MAX_OPS = 1e8  # operations for one component in a search without a time limit: about 0.3 s
 _MAX_LARGE_OPS = 1e8  # and for one run on a large component, before its rest is ordered breadth first
 _MAX_LARGE_RESTARTS = 4
+_PLACES = 16  # of its pool to begin with, for each vertex
 _MAX_PLACES = 1 << 28  # of the pool of a large component: 1 GB
 _OPS_PER_SECOND = 3e8
 _PATIENCE = 16  # rounds without a gain before a search with a time limit ends early
@@ -224,7 +225,7 @@ def _search_large(part: _Part, criteria: Ints, restarts: int, max_ops: float, se
 def _sparse_run(part: _Part, weights: Floats, criterion: int, key: Floats) -> tuple[Ints, float, float]:
     """Return an order, its cells (``inf`` if it was given up) and the operations of one greedy run."""
     graph, n = part.graph, key.size
-    places, max_ops = 3 * graph.adj.size + 16 * n, _MAX_LARGE_OPS
+    places, max_ops = 3 * graph.adj.size + _PLACES * n, _MAX_LARGE_OPS
     weight = weights[{MIN_FILL: 0, MIN_DEGREE: 0, WEIGHTED_MIN_FILL: 2}.get(criterion, 1)]
     scores = GreedyScores(criterion <= WEIGHTED_MIN_FILL, weight, np.empty(n), np.empty(n), key)
     order = np.empty(n, np.int64)
