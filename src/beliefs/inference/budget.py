@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
@@ -60,6 +61,8 @@ def _number(path: str) -> int | None:
 
 def readable_bytes(count: float) -> str:
     """Return ``1.5 GB`` for ``1.5e9``."""
+    if count == math.inf:
+        return "more than 1e293 PB"
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

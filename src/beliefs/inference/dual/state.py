@@ -109,7 +109,8 @@ def bucket_bytes(buckets: MiniBuckets) -> float:
     states = float(np.exp2(np.log2(buckets.card).mean())) if buckets.card.size else 1.0
     steps = states / (states - 1.0) if states > 1.0 else 1.2
     cells = 8.8 * buckets.n_cells * (1.0 + max(1.2, min(steps, 2.0)) + 2.0 / states)
-    return cells + _AN_AXIS * buckets.axes.size + _SCRATCH * float(np.exp2(buckets.log2_cells.max(initial=0.0)))
+    largest = 2.0 ** min(float(buckets.log2_cells.max(initial=0.0)), 1000.0)
+    return cells + _AN_AXIS * buckets.axes.size + _SCRATCH * largest
 
 
 class WorkspaceSize(NamedTuple):
