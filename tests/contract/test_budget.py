@@ -21,6 +21,9 @@ import resource, sys
 import numpy as np
 import beliefs as bl
 from beliefs.inference.base import Problem, Task
+from beliefs.kernels._jit import Twofold
+
+Twofold.always_compiled = True  # else a quick machine interprets the small question and leaves the compiler to the large
 
 def ask(graph, task):
     if task == "infer":

@@ -109,6 +109,7 @@ def test_a_containers_limit_is_respected(monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_bytes_are_readable(count: float, text: str) -> None:
+    assert readable_bytes(float("inf")) == "more than 1e293 PB"
     assert readable_bytes(count).split()[1] == text.split()[1]
     assert float(readable_bytes(count).split()[0]) == pytest.approx(float(text.split()[0]), rel=0.01)
 
