@@ -165,22 +165,25 @@ def judged(name: str, found: dict[str, Any], setting: Setting) -> list[Claim]:
     return claims
 
 
+def is_begun(found: dict[str, Any]) -> bool:
+    """Whether any point of any curve was run."""
+    return any(value is not None for curve in found["curves"].values() for value in curve["likelihood"])
+
+
 # -- pictures ---------------------------------------------------------------------------------------------------------
 def curves(results: dict[str, dict[str, Any]]) -> Figure:
-    """Draw log-likelihood and error against units, blank where a point was not run."""
+    """Draw log-likelihood and error against units; points and rows that were not run are left out."""
+    results = {name: found for name, found in results.items() if is_begun(found)} or results
     figure = Figure(figsize=(4.2 * len(results), 6.4), layout="constrained")
     axes = figure.subplots(2, len(results), squeeze=False)
     for column, (name, found) in enumerate(results.items()):
         for curve, colour in COLOURS.items():
             points = found["curves"][curve]
-            sizes = np.array(points["sizes"], float)
-            values = np.array([np.nan if v is None else v for v in points["likelihood"]])
-            bars = np.array([0.0 if v is None else v for v in points["bar"]])
-            errors = np.array([np.nan if v is None else 100 * v for v in points["error"]])
-            axes[0, column].errorbar(
-                sizes, values, bars, color=colour, marker="o", ms=3.5, lw=1.6, capsize=2, label=curve
-            )
-            axes[1, column].plot(sizes, errors, color=colour, marker="o", ms=3.5, lw=1.6, label=curve)
+            look: dict[str, Any] = {"color": colour, "marker": "o", "ms": 3.5, "lw": 1.6, "label": curve}
+            known = [p for p in zip(points["sizes"], points["likelihood"], points["bar"], strict=True) if p[1]]
+            axes[0, column].errorbar(*np.array(known, float).reshape(-1, 3).T, capsize=2, **look)
+            errors = [(size, 100 * e) for size, e in zip(points["sizes"], points["error"], strict=True) if e]
+            axes[1, column].plot(*np.array(errors, float).reshape(-1, 2).T, **look)
         axes[0, column].set_title(name)
         axes[1, column].set_xlabel("hidden units")
     axes[0, 0].set_ylabel("test log-likelihood (nats)")
@@ -193,6 +196,7 @@ def curves(results: dict[str, dict[str, Any]]) -> Figure:
 
 def pictures(jobs: dict[str, Jobs], results: dict[str, dict[str, Any]]) -> Figure:
     """Draw the first filters of a grown machine, those of CD, rows, and samples of the best machine."""
+    results = {name: found for name, found in results.items() if is_begun(found)} or results
     figure = Figure(figsize=(11, 2.9 * len(results)), layout="constrained")
     axes = figure.subplots(len(results), 4, squeeze=False)
     for row, (name, found) in zip(axes, results.items(), strict=True):
@@ -211,7 +215,7 @@ def pictures(jobs: dict[str, Jobs], results: dict[str, dict[str, Any]]) -> Figur
         row[1].set_title(f"36 of {size} units of CD", fontsize=9)
         row[2].set_title("rows", fontsize=9)
         best = found.get("best")
-        if best:
+        if best and job._path(best["name"]).is_file():
             plot_images(samples(job, best["name"]), SHAPE, ax=row[3])
             row[3].set_title(f"samples of {best['name']}", fontsize=9)
     return figure
