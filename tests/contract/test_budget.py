@@ -23,7 +23,7 @@ import beliefs as bl
 from beliefs.inference.base import Problem, Task
 from beliefs.kernels._jit import Twofold
 
-Twofold.always_compiled = True  # else a quick machine interprets the small question and leaves the compiler to the large
+Twofold.always_compiled = True  # else a quick machine interprets the small question, and the large one compiles
 
 def ask(graph, task):
     if task == "infer":
