@@ -409,10 +409,11 @@ def test_lists_that_are_moved_together_stay_as_they_are(monkeypatch, staged):
     monkeypatch.setattr(order_search, "BITS_LIMIT", 100)
     monkeypatch.setattr(order_search, "_PLACES", 0)
     mod, stage = grid(60, 60), np.arange(3600) % 2 if staged else None
-    found, eliminate = plan_order(*mod, stage=stage), order_search.sparse_elimination
+    found = plan_order(*mod, stage=stage)
 
-    def roomy(*given):
-        return eliminate(*given[:-2], np.empty(10**7, np.uint32), given[-1])  # never full
+    def roomy(model, scores, cells, ops, scratch, pool, order):
+        never_full = np.empty(10**7, np.uint32)
+        return sparse_elimination(model, scores, cells, ops, scratch, never_full, order)
 
     monkeypatch.setattr(order_search, "sparse_elimination", roomy)
     assert found.order.tolist() == plan_order(*mod, stage=stage).order.tolist()

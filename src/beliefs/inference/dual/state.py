@@ -8,6 +8,7 @@ is an upper bound for all tables with this sum and all weights that add up to th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -109,7 +110,7 @@ def bucket_bytes(buckets: MiniBuckets) -> float:
     states = float(np.exp2(np.log2(buckets.card).mean())) if buckets.card.size else 1.0
     steps = states / (states - 1.0) if states > 1.0 else 1.2
     cells = 8.8 * buckets.n_cells * (1.0 + max(1.2, min(steps, 2.0)) + 2.0 / states)
-    largest = 2.0 ** min(float(buckets.log2_cells.max(initial=0.0)), 1000.0)
+    largest = math.ldexp(1.0, min(math.ceil(buckets.log2_cells.max(initial=0.0)), 1000))
     return cells + _AN_AXIS * buckets.axes.size + _SCRATCH * largest
 
 
