@@ -301,7 +301,7 @@ class GDD(Method):
         held += scratch_bytes(graph) if pairs else 0.0
         answer = answer_bytes(graph, problem.graph.layout, marginals=problem.task is Task.INFER)
         layout = problem.graph.layout  # which keeps what is asked of it: who touches whom
-        touching = 24.0 * layout.n_edges if problem.task is Task.INFER else moving_bytes(layout)
+        touching = moving_bytes(layout) if problem.task is Task.MAXIMIZE else 24.0 * layout.n_edges
         return n_orders * graph.n_bytes + min(n_orders, 2) * held + answer + touching
 
     def _offer(self, state: GddState) -> None:

@@ -26,7 +26,7 @@ A_CELL = 66.0  # bytes of tables, beliefs, potentials, and of what a run and its
 _A_DUAL_CELL, _A_DUAL_REGION = 88.0, 200.0  # with multipliers, targets and a warm start, measured
 _LONG, _LONG_BINARY = 96, 256  # edges of a loop times cardinality, and edges, from which on a tree pays, measured
 _A_REGION, _A_MESSAGE = 110.0, 180.0  # bytes of the region graph and of what leads from tables to tables, measured
-_A_SET, _A_MEETING = 200.0, 450.0  # bytes of a region found among sets of variables, and of each pair beyond a tree's
+_A_SET, _A_MEETING = 200.0, 700.0  # bytes of a region found among sets of variables, and of each pair beyond a tree's
 _SORTED_REGION, _SORTED_MESSAGE = 90.0, 190.0  # bytes of what sorts regions while a plan is made, measured
 
 
