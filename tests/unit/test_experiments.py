@@ -334,7 +334,7 @@ def test_points_of_growing_machines_are_jobs(module: ModuleType, tmp_path: Path)
     labels = rng.integers(3, size=120)
     rows = (rng.random((120, 9)) < prototypes[labels]).astype(np.uint8)
     bits = bits_of.Bits("MNIST", rows[:60], rows[60:90], rows[90:], labels[:60], labels[90:])
-    setting = Setting((2, 3), (0.1,), (20,), (0.1, 0.05), (0.2,), 2, 2, (2, 1), "chains=20, temperatures=20")
+    setting = Setting((2, 3), (0.1,), (20,), (0.1, 0.05), (0.2,), 2, 2, (2, 1), *2 * ("chains=20, temperatures=20",))
 
     def jobs(*wanted: str) -> Any:
         kept = trials.Kept(tmp_path / "kept.json")

@@ -404,21 +404,6 @@ def test_a_pool_that_is_too_small_is_enlarged(monkeypatch):
     assert sorted(plan_order(*mod, method="min_degree").order.tolist()) == list(range(n))
 
 
-@pytest.mark.parametrize("staged", [False, True])
-def test_lists_that_are_moved_together_stay_as_they_are(monkeypatch, staged):
-    monkeypatch.setattr(order_search, "BITS_LIMIT", 100)
-    monkeypatch.setattr(order_search, "_PLACES", 0)
-    mod, stage = grid(60, 60), np.arange(3600) % 2 if staged else None
-    found = plan_order(*mod, stage=stage)
-
-    def roomy(model, scores, cells, ops, scratch, pool, order):
-        never_full = np.empty(10**7, np.uint32)
-        return sparse_elimination(model, scores, cells, ops, scratch, never_full, order)
-
-    monkeypatch.setattr(order_search, "sparse_elimination", roomy)
-    assert found.order.tolist() == plan_order(*mod, stage=stage).order.tolist()
-
-
 def test_no_limit_on_dimensions_or_cells():
     n = 1300  # one clique of 2**1300 cells
     plan = plan_order(np.full(n, 2), [0, n], np.arange(n))

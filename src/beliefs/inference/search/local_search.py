@@ -25,10 +25,10 @@ from beliefs.inference.base import (
     check_possible,
 )
 from beliefs.inference.budget import over_budget
-from beliefs.inference.messages.memory import needed_bytes
 from beliefs.inference.search.forest_moves import moving_bytes
 from beliefs.inference.search.query_search import MOVE_CELLS, QuerySearch
 from beliefs.inference.search.query_value import QueryPlan
+from beliefs.inference.search.starts import message_bytes
 from beliefs.options import check_integer
 
 __all__ = ["LocalSearch"]
@@ -114,9 +114,7 @@ def _needed_bytes(problem: Problem) -> float:
 
     Moves take what the budget leaves, and are made smaller where that is little.
     """
-    layout = problem.graph.layout
-    messages = needed_bytes(problem.graph, certified=False)
-    return moving_bytes(layout) + messages
+    return moving_bytes(problem.graph.layout) + message_bytes(problem.graph)
 
 
 def _value_bytes(problem: Problem) -> float:

@@ -18,13 +18,14 @@ from dataclasses import replace
 import numpy as np
 
 from beliefs.deadline import Allowance, OutOfTime
-from beliefs.errors import BeliefsError
+from beliefs.errors import BeliefsError, BudgetError
 from beliefs.inference.base import Problem, Task
 from beliefs.inference.run import ask
 from beliefs.inference.search.feasible import EFFORT, feasible_state
 from beliefs.inference.search.icm import icm
 from beliefs.inference.search.query_value import conditioned_bytes
 from beliefs.inference.search.sequential import log_beliefs, rounded, sequential_conditioning
+from beliefs.model.graph import FactorGraph
 from beliefs.model.layout import Layout
 from beliefs.typing import Floats, Ints
 
@@ -122,6 +123,17 @@ class Starts:
         except (BeliefsError, OutOfTime):
             return None
         return None if graph.log_score(found.assignment) == -math.inf else np.array(found.assignment)
+
+
+def message_bytes(graph: FactorGraph) -> float:
+    """Return the memory of the messages of a start, as they refuse to begin without it; 0 for a trifle."""
+    try:
+        ask(graph, _DAMPED, max_iters=0, max_bytes=0)
+    except BudgetError as error:
+        return 0.0 if error.parts is None else error.parts[1]
+    except (BeliefsError, OutOfTime):
+        pass
+    return 0.0
 
 
 def whole_search_bytes(layout: Layout) -> float:
