@@ -35,6 +35,7 @@ __all__ = ["LocalSearch"]
 
 _MOST_MOVES = 10**6  # of one step, between two looks at the clock
 _TRIFLE = 1_000_000  # bytes that are always there
+_MOST, _AMPLE = 64.0, 16.0  # bytes of a number that messages read or write, at most; times that are ample
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -114,7 +115,10 @@ def _needed_bytes(problem: Problem) -> float:
 
     Moves take what the budget leaves, and are made smaller where that is little.
     """
-    return moving_bytes(problem.graph.layout) + message_bytes(problem.graph)
+    layout = problem.graph.layout
+    rough = _MOST * float(layout.table_ptr[-1] + layout.message_ptr[-1] + layout.n_states + layout.n_edges)
+    messages = rough if _AMPLE * rough < problem.max_bytes else message_bytes(problem.graph)  # which takes a while
+    return moving_bytes(layout) + messages
 
 
 def _value_bytes(problem: Problem) -> float:
